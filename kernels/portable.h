@@ -55,7 +55,7 @@ inline long long clock64() {
 }
 
 // A spinning kernel may spin for minutes on a machine with two cores: it must leave them to the others. So it pauses for longer the longer
-// it has spun, up to four milliseconds; by a hundredth at most, since some kernels spin for a span of time.
+// it has spun, up to a millisecond; by a hundredth at most, since some kernels spin for a span of time.
 inline void lgsim_pause() {
   static thread_local long long since, last;
   const long long now = clock64();
@@ -63,7 +63,7 @@ inline void lgsim_pause() {
   if (now - last > 1000 * 1000) since = now;
   long long nanoseconds = (now - since) / 100;
   if (nanoseconds < 50 * 1000) nanoseconds = 50 * 1000;
-  if (nanoseconds > 4000 * 1000) nanoseconds = 4000 * 1000;
+  if (nanoseconds > 1000 * 1000) nanoseconds = 1000 * 1000;
   const timespec pause{0, static_cast<long>(nanoseconds)};
   nanosleep(&pause, nullptr);
   last = clock64();

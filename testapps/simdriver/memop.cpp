@@ -2,7 +2,6 @@
 //
 // They take no context lock, for a write was seen to answer while another thread held it. A wait polls: the value may come from
 // a kernel, from another stream, or from the host.
-#include <algorithm>
 #include <ctime>
 
 #include "capture.hpp"
@@ -28,13 +27,11 @@ template <class T> bool satisfied(const volatile T *address, T value, unsigned c
 template <class T> std::function<void()> waiter(CUdeviceptr at, T value, unsigned condition) {
   return [=] {
     auto *address = reinterpret_cast<const volatile T *>(at);
-    // As a spinning kernel (kernels/portable.h): it may wait for minutes.
-    long pause_us = 20, waited_us = 0;
+    long pause_us = 20;
     while (!satisfied(address, value, condition)) {
       timespec pause{0, pause_us * 1000};
       nanosleep(&pause, nullptr);
-      waited_us += pause_us;
-      pause_us = std::clamp(waited_us / 20, 20L, 4000L);
+      if (pause_us < 500) pause_us += pause_us / 2;
     }
   };
 }
