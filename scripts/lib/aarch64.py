@@ -32,8 +32,9 @@ TESTED = FOLDER / rust_build.TESTED
 AARCH64 = 183
 MUSL = "aarch64-unknown-linux-musl"
 # An emulated library that is not optimised takes a second to read a recording. The tests here read no line of the library's own code, so it has
-# no debug information.
-OPTIMISED = [word for setting in ("package.lazyguard-core.opt-level=1", "package.object.opt-level=1", "package.gimli.opt-level=1", "debug=false")
+# no debug information. In one piece, since what optimises every piece alone takes half as long again.
+OPTIMISED = [word for setting in ("package.lazyguard-core.opt-level=1", "package.object.opt-level=1", "package.gimli.opt-level=1", "debug=false",
+                                  "package.lazyguard-core.codegen-units=1", "incremental=false")
              for word in ("--config", f"profile.dev.{setting}")]
 # Of the harness: so many times slower than this machine's is an emulated program taken to be.
 SLOWER = "3"

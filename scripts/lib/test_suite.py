@@ -5,8 +5,8 @@ is `N passed, N failed`, summed over everything; a step that counts nothing itse
 documentation) counts as one. For every failing step the command that reruns it is printed.
 
 The steps stand in two lanes that run beside each other: one mostly waits for programs that hang,
-the other computes, and gives way to the first, whose tests have limits on time. At the end of its
-lane the second runs steps that wait too, and those give way to nothing.
+the other computes, and gives way to the first, whose tests have limits on time. At its end each lane
+takes of what is left, steps that wait too and give way to nothing, until nothing is left.
 
 `quick` runs the steps that a change needs first, with the everyday build.
 
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import namedtuple
+from collections import deque, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import nextest
@@ -111,31 +111,27 @@ def formatted():
 
 
 def alone():
-    """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
-    conformance = TARGET / "simdriver" / "conformance"
+    """The steps before both lanes: fetches, whose failure the tests would repeat."""
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
-        step("the simulated driver's conformance", [str(conformance)], count_last_line,
-             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
 
 
 def lanes():
-    """The two lanes: steps that wait; steps that compute, and those that follow them there."""
+    """The two lanes, steps that wait and steps that compute; and the steps that either takes at its end, those that take longest first."""
+    conformance = TARGET / "simdriver" / "conformance"
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     # Of all steps that use the tests' build: without it, they would make another.
     shared = rust_build.linting()
     waiting = [
+        # It tells calls that block by the time they take: beside nothing that does not give way.
+        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, shared),
-        step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
-        # It packs what the build has made.
-        step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
-        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
-        step("beside other preloaded libraries", [str(scripts / "check-neighbours")], count_last_line, 300),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -153,14 +149,19 @@ def lanes():
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--exclude", "lazyguard-cli", "--no-deps", "--document-private-items"],
              environment={"RUSTDOCFLAGS": "-D warnings", **shared}),
     ]
-    waiting_after_computing = [
+    at_the_end = [
+        step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
+        step("beside other preloaded libraries", [str(scripts / "check-neighbours")], count_last_line, 300),
+        # It packs what the build has made.
+        step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
         step("the simulated driver against the atlas of a card", [str(scripts / "gpu-atlas"), "--simulated", "--compare", str(atlas)],
              count_last_line),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
-        step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
+        step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
+        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
     ]
-    return waiting, computing, waiting_after_computing
+    return waiting, computing, at_the_end
 
 
 def on_request():
@@ -285,15 +286,24 @@ def run_lane(lane, report, watch, gives_way=False):
         report.add(one, result, output, time.monotonic() - started)
 
 
-def run_beside(waiting, computing, waiting_after_computing, report, watch):
-    """Runs both lanes to their ends. An exception in a lane is one of the suite."""
-    def second():
-        run_lane(computing, report, watch, gives_way=True)
-        run_lane(waiting_after_computing, report, watch)
+def run_beside(waiting, computing, at_the_end, report, watch):
+    """Runs both lanes to their ends, and what is left in the one that gets there first. An exception in a lane is one of the suite."""
+    left = deque(at_the_end)
+
+    def taken():
+        while True:
+            try:
+                yield left.popleft()
+            except IndexError:
+                return
+
+    def lane(steps, gives_way):
+        run_lane(steps, report, watch, gives_way)
+        run_lane(taken(), report, watch)
 
     with ThreadPoolExecutor(2) as pool:
-        for lane in [pool.submit(run_lane, waiting, report, watch), pool.submit(second)]:
-            lane.result()
+        for one in [pool.submit(lane, waiting, False), pool.submit(lane, computing, True)]:
+            one.result()
 
 
 def main():

@@ -57,12 +57,12 @@ class CountingTests(unittest.TestCase):
 
 
 class TheLanes(unittest.TestCase):
-    def summary(self, waiting, computing, afterwards=()):
+    def summary(self, waiting, computing, at_the_end=()):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             report = test_suite.Report()
             watch = TheMachine()
-            test_suite.run_beside(waiting, computing, afterwards, report, watch)
+            test_suite.run_beside(waiting, computing, at_the_end, report, watch)
             code = report.close(time.monotonic(), watch)
         return code, said.getvalue().splitlines()
 
@@ -74,6 +74,14 @@ class TheLanes(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 1.9)
         self.assertEqual((code, lines[-1]), (1, "6 passed, 1 failed"))
         self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
+
+    def test_either_lane_takes_what_is_left_at_its_end_and_does_not_give_way_then(self):
+        for waiting, computing, longest in ((["sleep", "1.5"], ["true"], "a"), (["true"], ["sleep", "1.5"], "b")):
+            left = [test_suite.step(name, ["bash", "-c", f"test $(nice) = {os.nice(0)}"]) for name in "cd"]
+            code, lines = self.summary([test_suite.step("a", waiting)], [test_suite.step("b", computing)], left)
+            self.assertEqual((code, lines[-1], len(lines)), (0, "4 passed, 0 failed", 6), lines)
+            # Once each, while the other lane still runs.
+            self.assertEqual([line[6] for line in lines[1:4]], ["c", "d", longest], lines)
 
     def test_a_fault_in_a_lane_is_not_lost(self):
         with mock.patch.object(test_suite, "run", side_effect=OSError), self.assertRaises(OSError):

@@ -242,6 +242,14 @@ static void never_after_a_loss() {
   while (work_is_lost()) pause();
 }
 
+static CUresult release_unless_lost(CUdevice device) {
+  never_after_a_loss();
+  const CUresult result = release(device);
+  // It may have been lost while its end was waited for.
+  never_after_a_loss();
+  return result;
+}
+
 CUresult current_context(Context *&context) {
   ThreadState &state = thread_state();
   if (!state.depth) {
@@ -551,13 +559,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   ENTER();
-  never_after_a_loss();
-  return release(dev);
+  return release_unless_lost(dev);
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   ENTER();
-  never_after_a_loss();
-  return release(dev);
+  return release_unless_lost(dev);
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   ENTER();

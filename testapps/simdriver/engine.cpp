@@ -72,8 +72,7 @@ void give_to_worker(OpRef op) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  // Named as a thread of the real driver, so that the guard does not take it for one of the program's.
-  if (pthread_create(&thread, &attributes, worker_main, worker) == 0) pthread_setname_np(thread, "cuda-EvtHandlr");
+  pthread_create(&thread, &attributes, worker_main, worker);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
 }
@@ -147,6 +146,9 @@ void complete(const OpRef &finished) {
 }
 
 void *worker_main(void *argument) {
+  // Named as a thread of the real driver, so that the guard does not take it for one of the program's. By itself: another thread would have to
+  // name it through /proc/self/task, and a process with an entry there takes the system long to clear away while its threads still leave.
+  pthread_setname_np(pthread_self(), "cuda-EvtHandlr");
   auto *self = static_cast<Worker *>(argument);
   Engine &e = engine();
   std::unique_lock<std::mutex> hold(e.mutex);

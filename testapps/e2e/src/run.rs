@@ -300,8 +300,14 @@ impl Drop for Running {
             // is not another process's.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
-        // Nothing waits for it once it is killed, but the system.
-        let _ = self.child.wait();
+        // It and its threads leave first. Waited for meanwhile, the system takes its entries out of /proc from both sides, and one of them
+        // turns in a loop until the other gets on: for tenths of a second where the processors are busy.
+        while self.status.is_none() {
+            std::thread::sleep(POLL);
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+        }
     }
 }
 
