@@ -111,25 +111,24 @@ def formatted():
 
 
 def alone():
-    """The steps before both lanes: fetches, whose failure the tests would repeat."""
+    """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
+    conformance = TARGET / "simdriver" / "conformance"
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
+        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
 
 
 def lanes():
     """The two lanes, steps that wait and steps that compute; and the steps that either takes at its end, those that take longest first."""
-    conformance = TARGET / "simdriver" / "conformance"
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     # Of all steps that use the tests' build: without it, they would make another.
     shared = rust_build.linting()
     waiting = [
-        # It tells calls that block by the time they take: beside nothing that does not give way.
-        step("the simulated driver's conformance", [str(conformance)], count_last_line,
-             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, shared),
     ]

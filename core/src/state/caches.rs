@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of the two entries in
-/// the [`Cache`]s.
+/// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of what
+/// the thread remembers of the two handles.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct CachedLaunch {

@@ -158,8 +158,8 @@ impl Tracker {
     }
 
     pub(super) fn next_epoch(&self) {
-        // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
-        // No epoch is 0: that is what an empty cache has.
+        // No epoch is 0: that is what an empty cache has. Release: a thread that sees the new epoch sees the maps as they are now (Acquire in
+        // `epoch`).
         if self.epoch.fetch_add(1, Ordering::Release) == u32::MAX {
             self.epoch.fetch_add(1, Ordering::Release);
         }
