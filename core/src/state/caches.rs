@@ -5,7 +5,7 @@
 //!
 //! Must not: be read by another thread.
 
-use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 /// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of what
@@ -64,7 +64,7 @@ impl Launches {
         let level = self.level.load(Ordering::Relaxed).min(LAUNCHES.len() - 1);
         let is_small = self.pushed_out.load(Ordering::Relaxed) > LAUNCHES[level] / 4;
         let level = (level + usize::from(is_small)).min(LAUNCHES.len() - 1);
-        let table = self.tables[level].get_or_init(|| (0..LAUNCHES[level]).map(|_| CachedLaunch::default()).collect());
+        let table = made_once(&self.tables[level], || (0..LAUNCHES[level]).map(|_| CachedLaunch::default()).collect());
         if is_small {
             // The table is filled as look-ups fail.
             self.pushed_out.store(0, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Cache {
     fn table(&self) -> &Sets {
         let level = self.level.load(Ordering::Relaxed).min(LEVELS - 1);
         let sets = FIRST_SETS * GROWTH.pow(level as u32);
-        self.tables[level].get_or_init(|| (0..sets).map(|_| <[Line; WAYS]>::default()).collect())
+        made_once(&self.tables[level], || (0..sets).map(|_| <[Line; WAYS]>::default()).collect())
     }
 
     /// The line of a key, if it is there and of this epoch; a key may be there once in each context.
@@ -192,10 +192,14 @@ impl Cache {
         self.pushed_out.store(pushed_out, Ordering::Relaxed);
         // Which one is pushed out changes from time to time, so that of three in turns two can stay.
         let line = free.unwrap_or(&set[pushed_out / WAYS % WAYS]);
+        // A signal handler that leaves this by a jump leaves an empty line, or all of it.
+        line.epoch.store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
         line.key.store(key, Ordering::Relaxed);
         line.context.store(context, Ordering::Relaxed);
         line.number.store(number, Ordering::Relaxed);
         line.uses_left.store(uses_left, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
         line.epoch.store(epoch, Ordering::Relaxed);
         let level = self.level.load(Ordering::Relaxed);
         if pushed_out > sets.len() && level + 1 < LEVELS {
@@ -217,6 +221,18 @@ pub(super) struct Caches {
 impl Caches {
     pub fn new() -> Self {
         Self { launch_streams: Cache::new(), functions: Cache::new(), streams: Cache::new() }
+    }
+}
+
+/// What is there, or is made now, by the only thread that does so. A signal handler may leave the making by a jump, and the thread come back: it
+/// would wait for itself in `get_or_init`.
+fn made_once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    match place.get() {
+        Some(there) => there,
+        None => {
+            let made = make();
+            place.get_or_init(|| made)
+        }
     }
 }
 

@@ -19,9 +19,10 @@ use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record};
 use crate::trace::{put_launch, subject_of, Lane, Place, RawPayload, Record};
 use crate::Nanos;
+use std::sync::atomic::compiler_fence;
 
-/// How many launches of one function on a default stream come before the driver is asked again for the current context, which a function
-/// that is not hooked may have changed. The functions of a thread together have some two thousand.
+/// A thread's launches on a default stream go on without asking the driver for the current context, which a function that is not hooked may have
+/// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
 const DEFAULT_STREAM_USES: u32 = 64;
 
 /// The stream of a launch, as the slow path found it.
@@ -81,12 +82,12 @@ impl ThreadSlot {
         self.launches.grown()
     }
 
-    /// The first half of a launch: up to its mark. `known` is of [`ThreadSlot::known_launches`]. `None` if it has to take the slow path; nothing has been done then. From where the launch
+    /// The first half of a launch: up to its mark. `known` gives those of [`ThreadSlot::known_launches`]. `None` if it has to take the slow path; nothing has been done then. From where the launch
     /// was made is asked twice, and so is in no register in between.
     #[inline(always)]
-    pub fn begin_fast(
+    pub fn begin_fast<'a>(
         &self,
-        known: &[CachedLaunch],
+        known: impl Fn() -> Option<&'a [CachedLaunch]>,
         facts: LaunchFacts,
         caller: impl Fn() -> Caller,
         epoch: u32,
@@ -96,7 +97,8 @@ impl ThreadSlot {
         if !self.enter(caller()) {
             return None;
         }
-        let begun = self.begin_entered(known, facts, caller, epoch, now);
+        compiler_fence(Ordering::SeqCst);
+        let begun = self.begin_entered(known().unwrap_or_default(), facts, caller, epoch, now);
         if begun.is_none() {
             self.leave();
         }
@@ -119,13 +121,17 @@ impl ThreadSlot {
         let uses_left = of_stream.uses_left.load(Ordering::Relaxed);
         // Those of a default stream are shared by all functions.
         of_stream.uses_left.store(uses_left.checked_sub(1)?, Ordering::Relaxed);
+        // A signal handler that leaves this by a jump leaves an entry that serves nothing, or all of it.
+        cached.epoch.store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
         cached.function.store(function, Ordering::Relaxed);
         cached.stream.store(stream, Ordering::Relaxed);
-        cached.epoch.store(epoch, Ordering::Relaxed);
         cached.uses_left.store(uses_left, Ordering::Relaxed);
         let subject = subject_of(of_stream.number.load(Ordering::Relaxed), function_number);
         cached.subject.store(subject, Ordering::Relaxed);
         cached.context.store(context, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        cached.epoch.store(epoch, Ordering::Relaxed);
         Some(cached)
     }
 

@@ -193,7 +193,7 @@ impl Tracker {
                 return Some(number);
             }
             // Another thread is in a fold of the slot that has found nothing to fold.
-            lock(&self.ended).push(number);
+            self.release_later(number);
         }
     }
 
@@ -204,19 +204,27 @@ impl Tracker {
             if slot.end(now) {
                 self.threads.give_back(number);
             } else {
-                lock(&self.ended).push(number);
+                self.release_later(number);
             }
+        }
+    }
+
+    /// The slot is given back when another thread begins. Where the list cannot be had, the slot stays taken: this is no place to wait for a lock,
+    /// which a signal handler may have left taken by a jump.
+    fn release_later(&self, number: u32) {
+        if let Ok(mut ended) = self.ended.try_lock() {
+            ended.push(number);
         }
     }
 
     /// Gives back the slots of threads that have ended, where that had to wait.
     fn release_ended(&self) {
-        let ended = std::mem::take(&mut *lock(&self.ended));
-        for number in ended {
+        let next = || self.ended.try_lock().ok()?.pop();
+        while let Some(number) = next() {
             if self.threads.get(number).is_some_and(ThreadSlot::release_segments) {
                 self.threads.give_back(number);
             } else {
-                lock(&self.ended).push(number);
+                return self.release_later(number);
             }
         }
     }

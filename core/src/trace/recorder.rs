@@ -400,8 +400,12 @@ impl<'a> Recorder<'a> {
 
     /// The thread's newest `count` complete records in its current segment, newest first.
     pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
+        // Another thread may look while the writer goes to its next segment: it finds none then.
+        let head = writer.head.load(Ordering::Acquire);
         let at = writer.at.load(Ordering::Relaxed);
-        let count = (count as usize).min(writer.length() as usize);
+        let length = at.saturating_sub(head).saturating_sub(1);
+        let length = if length > self.shape.records { 0 } else { length };
+        let count = length.min(count as usize);
         self.places().get(at - count..at).unwrap_or_default().iter().rev()
     }
 

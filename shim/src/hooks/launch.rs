@@ -10,7 +10,7 @@ use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::{clock, door, pass_through, thread};
+use crate::runtime::{clock, door, pass_through, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
@@ -43,7 +43,8 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     };
     let result = real();
     if result != SUCCESS {
-        return refused(guard, slot, entry, fast, result);
+        refused(guard, slot, entry, fast, result);
+        return result;
     }
     CallStep::Call.taken();
     // See `observe`.
@@ -55,10 +56,11 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     result
 }
 
-/// The rest of a launch that the driver has refused.
+/// The rest of a launch that the driver has refused. Gives nothing back, so that the export's frame, to which the entry points, stays beneath this
+/// one's.
 #[cold]
 #[inline(never)]
-fn refused(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) -> i32 {
+fn refused(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) {
     if result == LAUNCH_FAILED {
         stays_blocked();
     }
@@ -69,7 +71,6 @@ fn refused(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast:
     } else {
         slot.leave();
     }
-    result
 }
 
 #[inline(always)]
@@ -80,12 +81,12 @@ fn begin(
     size: Extent,
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = guard()?;
-    let (slot, known) = thread::slot_of_launch(guard)?;
+    let slot = thread::slot_if_any(guard)?;
     let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts =
         LaunchFacts { entry_point: entry.entry_point, function: function as u64, stream: key(entry, stream), raw };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
-    let fast = slot.begin_fast(known, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
+    let fast = slot.begin_fast(tls::launches, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
@@ -435,8 +436,9 @@ mod tests {
             stream: STREAM.handle,
             raw: Default::default(),
         };
-        let begun =
-            slot.begin_fast(slot.known_launches(), facts, || caller, guard.tracker.epoch(), clock::now).is_some();
+        let begun = slot
+            .begin_fast(|| Some(slot.known_launches()), facts, || caller, guard.tracker.epoch(), clock::now)
+            .is_some();
         if begun {
             slot.cancel_fast();
         }

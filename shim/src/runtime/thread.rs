@@ -10,7 +10,7 @@ use super::pass_through;
 use super::process::{process, Process};
 use super::tls::{self, Mine};
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{CachedLaunch, ThreadSlot};
+use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,23 +59,10 @@ pub fn number() -> u32 {
     }
 }
 
-/// The calling thread's slot in this process's state, if it has one already, with the launches that it knew when the thread last called
-/// [`know_launches`].
-#[inline(always)]
-pub fn slot_of_launch(process: &'static Process) -> Option<(&'static ThreadSlot, &'static [CachedLaunch])> {
-    let mine = tls::get();
-    if !std::ptr::eq(mine.process, process) {
-        return None;
-    }
-    // SAFETY: as in `slot_if_any`.
-    Some((unsafe { &*mine.slot }, mine.launches?))
-}
-
-/// The calling thread's launches find what its slot knows by now.
+/// The calling thread's launches find what its slot knows by now. For a thread inside a call.
 pub fn know_launches() {
-    let mine = tls::get();
     // SAFETY: slots lie in the process's state, which is never freed.
-    if let Some(slot) = unsafe { mine.slot.as_ref() } {
+    if let Some(slot) = unsafe { tls::get().slot.as_ref() } {
         tls::set_launches(slot.known_launches());
     }
 }
@@ -107,7 +94,8 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     let number = process.tracker.begin_thread(thread, process.now())?;
     let slot = process.tracker.thread(number)?;
     slot.set_name(&own_name());
-    tls::set(Mine { process, slot, number, launches: Some(slot.known_launches()) });
+    tls::set_launches(slot.known_launches());
+    tls::set(Mine::of(process, slot, number));
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
         // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.
@@ -139,10 +127,13 @@ extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
     tls::set(Mine::NONE);
     let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) else { return };
+    // A signal handler on top of this passes untouched: it would wait for locks that this thread may have.
+    BEGINNING.set(true);
     door::inside(|| {
         if let Some(slot) = process.tracker.thread(mine.number) {
             process.tracker.thread_streams_gone(slot.thread());
         }
         process.tracker.end_thread(mine.number, process.now());
     });
+    BEGINNING.set(false);
 }

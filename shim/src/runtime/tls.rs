@@ -45,13 +45,19 @@ pub struct Mine {
     pub slot: *const ThreadSlot,
     /// The slot's number.
     pub number: u32,
-    /// The launches that the slot knows.
-    pub launches: Option<&'static [CachedLaunch]>,
+    /// The launches that the slot knows, and how many entries they are; read by [`launches`] alone.
+    launches: *const CachedLaunch,
+    entries: usize,
 }
 
 impl Mine {
+    /// Of the thread with this slot.
+    pub const fn of(process: *const Process, slot: *const ThreadSlot, number: u32) -> Self {
+        Self { process, slot, number, ..Self::NONE }
+    }
+
     /// Of a thread that no armed process knows. All zero, as the variable is at the beginning.
-    pub const NONE: Self = Self { process: null(), slot: null(), number: 0, launches: None };
+    pub const NONE: Self = Self { process: null(), slot: null(), number: 0, launches: null(), entries: 0 };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -128,13 +134,29 @@ pub fn set(mine: Mine) {
         (&raw mut (*place).mine.process).write_volatile(null());
         (&raw mut (*place).mine.slot).write_volatile(mine.slot);
         (&raw mut (*place).mine.number).write_volatile(mine.number);
-        (&raw mut (*place).mine.launches).write_volatile(mine.launches);
         (&raw mut (*place).mine.process).write_volatile(mine.process);
     }
 }
 
-/// Stores the launches that the calling thread's slot knows. A signal handler in between finds the thread inside a call, and does not use them.
+/// The launches that the calling thread's slot knows; `None` where it has none. For a thread that has entered the slot: before, a signal handler
+/// may store others while they are read.
+#[inline(always)]
+pub fn launches() -> Option<&'static [CachedLaunch]> {
+    let place = place();
+    // SAFETY: the thread's own variable. The pointer is null, or to at least so many entries, which are never freed: see `set_launches`.
+    unsafe {
+        let entries = (&raw const (*place).mine.entries).read();
+        std::ptr::slice_from_raw_parts((&raw const (*place).mine.launches).read(), entries).as_ref()
+    }
+}
+
+/// Stores them. The number is cleared first and written last: a signal handler that leaves this by a jump leaves none, or all.
 pub fn set_launches(launches: &'static [CachedLaunch]) {
-    // SAFETY: the thread's own variable, which lives as long as the thread.
-    unsafe { (&raw mut (*place()).mine.launches).write_volatile(Some(launches)) };
+    let place = place();
+    // SAFETY: as above. Volatile, so that the compiler keeps the order.
+    unsafe {
+        (&raw mut (*place).mine.entries).write_volatile(0);
+        (&raw mut (*place).mine.launches).write_volatile(launches.as_ptr());
+        (&raw mut (*place).mine.entries).write_volatile(launches.len());
+    }
 }
