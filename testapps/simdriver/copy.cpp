@@ -220,8 +220,8 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   const bool from_pageable = pageable(from), to_pageable = pageable(to);
   const bool between_devices = on_device(c.srcMemoryType, from) && on_device(c.dstMemoryType, to);
   if (asynchronous && from_pageable && !to_pageable && c.WidthInBytes * c.Height * c.Depth <= kStagedBytes) {
-    auto staged = stage(c);
-    submit(stream, make_op(Op::Kind::work, [staged] { do_copy(staged->copy); }));
+    // The operation alone has it, and frees it on the thread that has read it.
+    submit(stream, make_op(Op::Kind::work, [staged = stage(c)] { do_copy(staged->copy); }));
     return CUDA_SUCCESS;
   }
   OpRef op = make_op(Op::Kind::work, [c] { do_copy(c); });

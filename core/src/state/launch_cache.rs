@@ -82,8 +82,8 @@ impl ThreadSlot {
         self.launches.grown()
     }
 
-    /// The first half of a launch: up to its mark. `known` gives those of [`ThreadSlot::known_launches`]. `None` if it has to take the slow path; nothing has been done then. From where the launch
-    /// was made is asked twice, and so is in no register in between.
+    /// The first half of a launch: up to its mark. `None` if it has to take the slow path; nothing has been done then. `known` gives the owner's
+    /// [`ThreadSlot::known_launches`]. From where the launch was made is asked twice, and so is in no register in between.
     #[inline(always)]
     pub fn begin_fast<'a>(
         &self,
