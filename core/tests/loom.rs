@@ -547,12 +547,12 @@ fn who_finds_a_launch_folded_by_another_thread_finds_its_stream_busy() {
     });
 }
 
-/// The gate's protocol, as above, with a launch of which nothing but its record tells.
-#[test]
-fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {
-    in_every_way(2, || {
+/// The gate's protocol, as above, with a launch of which nothing but its record tells; of a thread that has been able to launch by the fast path
+/// before the gate was closed, or is so from its launch on.
+fn a_launch_against_the_gate(was_able: bool) {
+    in_every_way(2, move || {
         let tracker = tracker!(shape_with_stream([1, 0, 0], 3));
-        let slot = able_to_launch(tracker);
+        let slot = if was_able { able_to_launch(tracker) } else { about_to_be_able(tracker, 101) };
         let gate = Arc::new(AtomicU64::new(0));
         let closed = gate.clone();
         let closing = thread::spawn(move || {
@@ -560,36 +560,29 @@ fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {
             fence(Ordering::SeqCst);
             !tracker.in_flight(0).is_empty()
         });
+        if !was_able {
+            becomes_able(tracker, slot);
+        }
         let mut let_through = false;
         launch(tracker, slot, 10, || {
             fence(Ordering::SeqCst);
             let_through = gate.load(RELAXED) == 0;
         });
-        assert!(join(closing) || !let_through, "a launch was let through, and nobody who closed the gate knew");
+        assert!(
+            join(closing) || !let_through,
+            "a launch was let through, and the thread that closed the gate found none"
+        );
     });
 }
 
-/// The same, of a thread that has not launched by the fast path before.
+#[test]
+fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {
+    a_launch_against_the_gate(true);
+}
+
 #[test]
 fn who_has_closed_the_gate_looks_at_a_thread_that_launches_for_the_first_time() {
-    in_every_way(2, || {
-        let tracker = tracker!(shape_with_stream([1, 0, 0], 3));
-        let slot = about_to_be_able(tracker, 101);
-        let gate = Arc::new(AtomicU64::new(0));
-        let closed = gate.clone();
-        let closing = thread::spawn(move || {
-            closed.store(1, RELAXED);
-            fence(Ordering::SeqCst);
-            !tracker.in_flight(0).is_empty()
-        });
-        becomes_able(tracker, slot);
-        let mut let_through = false;
-        launch(tracker, slot, 10, || {
-            fence(Ordering::SeqCst);
-            let_through = gate.load(RELAXED) == 0;
-        });
-        assert!(join(closing) || !let_through, "a launch was let through, and nobody who closed the gate knew");
-    });
+    a_launch_against_the_gate(false);
 }
 
 #[test]

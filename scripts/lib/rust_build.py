@@ -149,12 +149,16 @@ def remapped():
     return "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in ((home, "/cargo"), (ROOT, "/lazyguard")))
 
 
-def library(say, under_way=None):
-    started = time.monotonic()
+def compile_library(*flags, under_way=None, **environment):
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
     # In place of the flags of .cargo/config.toml, which are for everything: only the exports need a frame pointer.
-    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
-          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped())
+    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *flags, *AS_A_WHOLE,
+          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), **environment)
+
+
+def library(say, under_way=None):
+    started = time.monotonic()
+    compile_library(under_way=under_way)
     if MACHINE:
         (TARGET / RELEASED).mkdir(parents=True, exist_ok=True)
         shutil.copy2(OF_CARGO / TRIPLE / RELEASED / LIBRARY, TARGET / RELEASED)
@@ -164,11 +168,9 @@ def library(say, under_way=None):
 def without_clock(say, under_way=None):
     """The released library, but launches on the fast path do not read the clock: `scripts/bench --beside` shows what the clock costs."""
     started = time.monotonic()
-    floor = glibc_floor.ensure(TARGET / "glibc-floor")
     # In a folder of its own: the library that ships stays as it is.
     folder = TARGET / WITHOUT_CLOCK
-    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, "--cfg", "lazyguard_without_clock", *AS_A_WHOLE,
-          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), CARGO_TARGET_DIR=str(folder / "build"))
+    compile_library("--cfg", "lazyguard_without_clock", under_way=under_way, CARGO_TARGET_DIR=str(folder / "build"))
     shutil.copy2(folder / "build" / RELEASED / LIBRARY, folder / LIBRARY)
     say("target/without-clock/liblazyguard.so", "built", time.monotonic() - started)
 

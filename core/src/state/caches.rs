@@ -27,12 +27,12 @@ impl CachedLaunch {
     /// Whether it is of this function and stream, and serves for another launch.
     #[inline(always)]
     pub(super) fn serves(&self, function: u64, stream: u64, epoch: u32) -> bool {
-        self.function.load(Ordering::Relaxed) == function
-            && self.stream.load(Ordering::Relaxed) == stream
+        self.is_of(function, stream)
             && self.epoch.load(Ordering::Relaxed) == epoch
             && self.uses_left.load(Ordering::Relaxed) != 0
     }
 
+    #[inline(always)]
     fn is_of(&self, function: u64, stream: u64) -> bool {
         self.function.load(Ordering::Relaxed) == function && self.stream.load(Ordering::Relaxed) == stream
     }

@@ -4,7 +4,7 @@
 //! next thread finds the caches filled. So a question looks at the threads that launch, and not at all that there are.
 //!
 //! Protocol. A thread puts itself in before its first launch on the stream, and its launches come after that in its program. So all may be
-//! relaxed: whoever is to know of a launch knows, by the same order, of what its thread has stored before. For the gate this order is that of the two
+//! relaxed: a question that is ordered behind a launch is ordered behind what the launch's thread has stored before. For the gate this order is that of the two
 //! sequentially consistent fences, between the mark of the launch and the look at the gate, and between the closing of the gate and the fold.
 //! A launch that is ordered with the question by nothing may be missed, as one may whose mark is about to be set.
 //!
