@@ -238,14 +238,18 @@ fn a_process_without_cuda_a_guarded_one_and_one_that_is_gone() {
     if !is_allowed(&work) {
         return;
     }
-    let sleeper = Run::new(&work, "sleep").args(["1000"]).start();
-    let printed = said(sleeper.process(), &[]);
-    // A sleep that was interrupted, as where the machine stood still, goes on in a system call of its own.
-    let sleeps =
-        ["clock_nanosleep", "restart_syscall"].iter().any(|call| printed.contains(&format!("asleep in {call}")));
-    assert!(printed.contains("no libcuda.so is mapped") && sleeps, "{printed}");
-    assert!(!printed.contains("what fits"), "{printed}");
+    let mut sleeper = Run::new(&work, "sleep").args(["1000"]).start();
     let process = sleeper.process();
+    // The program sleeps once it has started. A sleep that was interrupted, as by a look before this one or where the
+    // machine stood still, goes on in a system call of its own.
+    let printed = sleeper.until("asleep", PATIENCE, |_| {
+        let printed = said(process, &[]);
+        let sleeps =
+            ["clock_nanosleep", "restart_syscall"].iter().any(|call| printed.contains(&format!("asleep in {call}")));
+        sleeps.then_some(printed)
+    });
+    assert!(printed.contains("no libcuda.so is mapped"), "{printed}");
+    assert!(!printed.contains("what fits"), "{printed}");
     drop(sleeper);
     assert!(refusal(&attach(process, &[])).contains("there is no process with this id"));
 
