@@ -41,7 +41,8 @@ namespace {
 
 constexpr int kFunctions = 8;
 constexpr int kStreams = 6;
-constexpr int kWarmUp = 400;
+// Also until a guard's tables are as large as these functions and streams need: where handles lie decides how often they are in each other's way.
+constexpr int kWarmUp = 4000;
 // Each kind of call often enough for four times 63 records and more.
 constexpr int kRounds = 20000;
 // Some hundred calls, of which each instruction costs a trap.

@@ -286,16 +286,18 @@ fn blocked_for(line: &str) -> f64 {
     rest.split(' ').next().and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{line}"))
 }
 
-#[test]
-fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
+/// Lets a hang stand for four repetitions. Whether none came late, which one can on a machine that stands still at times; all else is checked.
+fn repetitions_come_in_time(test: &str) -> Result<(), String> {
     const THRESHOLD: f64 = 0.3;
-    let work = Work::new(lazyguard_e2e::this_test!());
+    let work = Work::new(test);
     let app = App::named("persistent_two_libraries");
     let off = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
     let mut running = off.start();
     let count = |running: &mut Running| running.stderr().lines().filter(|line| line.ends_with(", as reported")).count();
     running.until("four repetitions", 30 * SECOND, |running| (count(running) >= 4).then_some(()));
     let outcome = running.stop();
+    let folder = outcome.out();
+    assert_eq!((number(&folder.summary(), "/hangs"), text(&folder.hang(), "/verdicts/0/code")), (1, "LG202"));
     let block = expect_a_block(&outcome.stderr);
     let mut last = blocked_for(block[0]);
     for (number, repeated) in watchdog_blocks(&outcome.stderr)[1..].iter().enumerate() {
@@ -303,11 +305,20 @@ fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
         assert!(line.ends_with(": still LG202, as reported"), "{outcome}");
         let (pause, took) = (THRESHOLD * f64::from(1 << number), blocked_for(line) - last);
         // The lines give tenths of a second, and the watchdog looks once in the threshold.
-        assert!(took >= pause - 0.11 && took <= 1.5 * pause + 1.0, "repetition {number} after {took} s: {outcome}");
+        assert!(took >= pause - 0.11, "repetition {number} after {took} s: {outcome}");
+        if took > 1.5 * pause + 1.0 {
+            return Err(format!("repetition {number} after {took} s: {outcome}"));
+        }
         last = blocked_for(line);
     }
-    let folder = outcome.out();
-    assert_eq!((number(&folder.summary(), "/hangs"), text(&folder.hang(), "/verdicts/0/code")), (1, "LG202"));
+    Ok(())
+}
+
+#[test]
+fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
+    let test = lazyguard_e2e::this_test!();
+    let late: Vec<_> = (0..3).map_while(|_| repetitions_come_in_time(test).err()).collect();
+    assert!(late.len() < 3, "{late:#?}");
 }
 
 /// Waits for a value, and for a file: when that is there, another thread writes the value. Then what it has is destroyed.
