@@ -141,8 +141,8 @@ fn symbols(ids: bool) -> Outcome {
     let mut out = Output::standard();
     for form in ENTRY_POINTS {
         match ids {
-            true => write_line!(out, "{} {}", form.id, form.symbol)?,
-            false => write_line!(out, "{}", form.symbol)?,
+            true => write_line!(out, "{} {}", form.id, form.symbol())?,
+            false => write_line!(out, "{}", form.symbol())?,
         }
     }
     out.flush()?;

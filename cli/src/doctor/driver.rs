@@ -244,7 +244,7 @@ pub(super) fn module_release(text: &str) -> Option<Release> {
 fn features(driver: &Driver, found: &mut Findings) {
     let newest = DRIVER_ENTRY_POINTS
         .iter()
-        .filter(|entry_point| driver.elf.exports(entry_point.symbol))
+        .filter(|entry_point| driver.elf.exports(entry_point.symbol()))
         .map(|entry_point| entry_point.since)
         .max()
         .unwrap_or(0);
@@ -302,7 +302,7 @@ fn newer_than_this_build(driver: &Elf) -> Vec<String> {
             None => (plain.to_owned(), 1),
         }
     };
-    let known: Vec<_> = DRIVER_ENTRY_POINTS.iter().map(|entry_point| version(entry_point.symbol)).collect();
+    let known: Vec<_> = DRIVER_ENTRY_POINTS.iter().map(|entry_point| version(entry_point.symbol())).collect();
     let mut newer: Vec<_> = driver
         .symbols
         .iter()
@@ -342,7 +342,7 @@ mod tests {
     fn every_function_that_a_feature_needs_is_one_that_the_guard_calls_or_follows() {
         let source = include_str!("../../../shim/src/lookup/driver.rs");
         for symbol in FEATURES.iter().flat_map(|feature| feature.needs) {
-            let followed = DRIVER_ENTRY_POINTS.iter().any(|entry_point| entry_point.symbol == *symbol);
+            let followed = DRIVER_ENTRY_POINTS.iter().any(|entry_point| entry_point.symbol() == *symbol);
             assert!(followed || source.contains(&format!("c\"{symbol}\"")), "{symbol}");
         }
     }

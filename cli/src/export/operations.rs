@@ -346,7 +346,7 @@ impl Operations {
         facts.add("gives way to the next", Value::Bool(true), matches!(end, End::GivesWay(_)));
         facts.add("not known to have ended", Value::Bool(true), matches!(end, End::Never));
         let category = event_of_record(Kind::Call, class);
-        let base = record.entry_point.info().base;
+        let base = record.entry_point.info().base();
         let name = on.names.function_of(record).unwrap_or(base);
         let event = Event { track, at, name, category, flows: &operation.arrows, facts: facts.all() };
         on.trace.event(What::Begin, &event)?;

@@ -14,6 +14,7 @@ mod quantity;
 pub mod result;
 mod stream;
 mod table;
+mod texts;
 
 pub use activity::ThreadActivity;
 pub use call::Call;
@@ -24,6 +25,8 @@ pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
+
+use texts::Span;
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,16 +177,26 @@ pub struct EntryPoint(u16);
 pub struct EntryPointInfo {
     /// The number that records carry; never reused.
     pub id: u16,
-    /// The symbol that the driver exports, or NCCL.
-    pub symbol: &'static str,
-    /// The name by which `cuGetProcAddress` knows it.
-    pub base: &'static str,
+    symbol: Span,
+    base: Span,
     /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry point answers to `base`.
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
     /// What it does.
     pub class: Class,
+}
+
+impl EntryPointInfo {
+    /// The symbol that the driver exports, or NCCL.
+    pub const fn symbol(&self) -> &'static str {
+        self.symbol.of(SYMBOLS)
+    }
+
+    /// The name by which `cuGetProcAddress` knows it.
+    pub const fn base(&self) -> &'static str {
+        self.base.of(SYMBOLS)
+    }
 }
 
 impl EntryPoint {
@@ -223,12 +236,12 @@ impl EntryPoint {
 
     /// The exported symbol.
     pub const fn symbol(self) -> &'static str {
-        self.info().symbol
+        self.info().symbol()
     }
 
     /// The entry point of an exported symbol.
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
-        ENTRY_POINTS.iter().position(|f| f.symbol.as_bytes() == symbol).and_then(Self::from_index)
+        ENTRY_POINTS.iter().position(|f| f.symbol().as_bytes() == symbol).and_then(Self::from_index)
     }
 
     /// The entry point that records name by `id`.
@@ -247,7 +260,7 @@ impl EntryPoint {
 
     /// The forms that answer to a name asked of `cuGetProcAddress`.
     pub fn by_base(base: &[u8]) -> impl Iterator<Item = Self> + '_ {
-        (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base.as_bytes() == base).filter_map(Self::from_index)
+        (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base().as_bytes() == base).filter_map(Self::from_index)
     }
 
     /// Which entry point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
@@ -262,14 +275,24 @@ impl EntryPoint {
     }
 }
 
+/// A row of one of the tables. It is gone when the library is built.
+#[derive(Clone, Copy)]
+struct Row {
+    id: u16,
+    symbol: &'static str,
+    base: &'static str,
+    since: i32,
+    per_thread: bool,
+    class: Class,
+}
+
 macro_rules! define_entry_points {
     ($(
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
         { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
     )+) => {
-        /// The entry points of the driver, in the table's order.
-        pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = &[
-            $($(EntryPointInfo {
+        const DRIVER_ROWS: &[Row] = &[
+            $($(Row {
                 id: $id,
                 symbol: stringify!($symbol),
                 base: stringify!($base),
@@ -287,9 +310,8 @@ crate::with_driver_api!(define_entry_points);
 
 macro_rules! define_nccl_entry_points {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
-        /// The entry points of NCCL, in the table's order.
-        pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = &[
-            $(EntryPointInfo {
+        const NCCL_ROWS: &[Row] = &[
+            $(Row {
                 id: $id,
                 symbol: stringify!($symbol),
                 base: stringify!($symbol),
@@ -303,20 +325,62 @@ macro_rules! define_nccl_entry_points {
 
 crate::with_nccl_api!(define_nccl_entry_points);
 
-/// Every entry point: those of the driver, then those of NCCL.
-pub const ENTRY_POINTS: &[EntryPointInfo] = &{
-    let mut all = [DRIVER_ENTRY_POINTS[0]; DRIVER_ENTRY_POINTS.len() + NCCL_ENTRY_POINTS.len()];
+const ROWS: [Row; DRIVER_ROWS.len() + NCCL_ROWS.len()] = {
+    let mut all = [DRIVER_ROWS[0]; DRIVER_ROWS.len() + NCCL_ROWS.len()];
     let mut index = 0;
     while index < all.len() {
-        all[index] = if index < DRIVER_ENTRY_POINTS.len() {
-            DRIVER_ENTRY_POINTS[index]
-        } else {
-            NCCL_ENTRY_POINTS[index - DRIVER_ENTRY_POINTS.len()]
-        };
+        all[index] = if index < DRIVER_ROWS.len() { DRIVER_ROWS[index] } else { NCCL_ROWS[index - DRIVER_ROWS.len()] };
         index += 1;
     }
     all
 };
+
+const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
+    let mut all = [""; ROWS.len()];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = ROWS[index].symbol;
+        index += 1;
+    }
+    all
+};
+
+/// All symbols, one behind the other.
+const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
+
+/// Whether a symbol begins with these bytes.
+const fn begins_with(symbol: &str, base: &str) -> bool {
+    let (symbol, base) = (symbol.as_bytes(), base.as_bytes());
+    let mut at = 0;
+    while at < base.len() && at < symbol.len() && symbol[at] == base[at] {
+        at += 1;
+    }
+    at == base.len()
+}
+
+/// Every entry point: those of the driver, then those of NCCL.
+pub const ENTRY_POINTS: &[EntryPointInfo] = &{
+    const NONE: EntryPointInfo =
+        EntryPointInfo { id: 0, symbol: Span::NONE, base: Span::NONE, since: 0, per_thread: false, class: Class::Init };
+    let mut all = [NONE; ROWS.len()];
+    let mut symbol = Span::NONE;
+    let mut index = 0;
+    while index < all.len() {
+        let Row { id, symbol: name, base, since, per_thread, class } = ROWS[index];
+        symbol = symbol.next(name.len());
+        // Each symbol is the name that programs ask for, and its version and convention.
+        assert!(begins_with(name, base));
+        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base.len()), since, per_thread, class };
+        index += 1;
+    }
+    all
+};
+
+/// The entry points of the driver, in the table's order.
+pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).0;
+
+/// The entry points of NCCL, in the table's order.
+pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
 /// The index of each id's entry point; past the end of the forms where there is none.
 static BY_ID: [u16; largest_id() + 1] = {
@@ -348,7 +412,7 @@ mod tests {
     #[test]
     fn ids_and_symbols_are_unique() {
         let ids: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.id).collect();
-        let symbols: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.symbol).collect();
+        let symbols: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.symbol()).collect();
         assert_eq!(ids.len(), ENTRY_POINTS.len());
         assert_eq!(symbols.len(), ENTRY_POINTS.len());
         for (index, entry_point) in ENTRY_POINTS.iter().enumerate() {

@@ -2,12 +2,14 @@
 //!
 //! Must not: know what a call was about. The caller says which results are failures of its call.
 
+use super::texts::{self, Span};
+
 /// `CUDA_ERROR_NOT_READY`: the answer of a query about work that has not ended, which is no failure.
 pub const NOT_READY: i32 = 600;
 
 /// The name of an error; `None` of success, and of what this build does not know.
 pub fn error_name(result: i32) -> Option<&'static str> {
-    ERRORS.binary_search_by_key(&result, |(number, _)| *number).ok().map(|at| ERRORS[at].1)
+    PLACES.binary_search_by_key(&result, |(number, _)| i32::from(*number)).ok().map(|at| PLACES[at].1.of(NAMES))
 }
 
 /// An error as messages write it: `719 (CUDA_ERROR_LAUNCH_FAILED)`.
@@ -26,7 +28,7 @@ pub fn loses_work(result: i32) -> bool {
     matches!(result, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 810 | 911 | 999)
 }
 
-/// In the order of their numbers.
+/// In the order of their numbers. Gone when the library is built: see [`NAMES`].
 const ERRORS: &[(i32, &str)] = &[
     (1, "CUDA_ERROR_INVALID_VALUE"),
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -130,6 +132,33 @@ const ERRORS: &[(i32, &str)] = &[
     (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
+const NAME_OF_EACH: [&str; ERRORS.len()] = {
+    let mut all = [""; ERRORS.len()];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = ERRORS[index].1;
+        index += 1;
+    }
+    all
+};
+
+/// All names, one behind the other.
+const NAMES: &str = texts::text(&texts::joined::<{ texts::length_of(&NAME_OF_EACH) }>(&NAME_OF_EACH));
+
+/// Each error's number, and where its name is among [`NAMES`].
+static PLACES: [(u16, Span); ERRORS.len()] = {
+    let mut all = [(0, Span::NONE); ERRORS.len()];
+    let mut place = Span::NONE;
+    let mut index = 0;
+    while index < all.len() {
+        let (number, name) = ERRORS[index];
+        place = place.next(name.len());
+        all[index] = (number as u16, place);
+        index += 1;
+    }
+    all
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +166,7 @@ mod tests {
     #[test]
     fn errors_are_found_by_their_numbers() {
         assert!(ERRORS.is_sorted_by_key(|(number, _)| *number));
+        assert!(ERRORS.iter().all(|&(number, name)| error_name(number) == Some(name)));
         assert_eq!(error_in_words(719), "719 (CUDA_ERROR_LAUNCH_FAILED)");
         assert_eq!((error_name(NOT_READY), error_name(0)), (Some("CUDA_ERROR_NOT_READY"), None));
         assert_eq!(error_in_words(4711), "4711");

@@ -108,7 +108,7 @@ impl Aggregator {
         let same = Same {
             code: noted.code,
             prevented: noted.flags.says(Flags::PREVENTED),
-            call: noted.entry_point.info().base,
+            call: noted.entry_point.info().base(),
             class,
             kernel: names.kernel.map(str::to_owned),
         };
@@ -163,7 +163,7 @@ impl Aggregator {
 
 fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     let noted = &group.first;
-    let submitted_by = EntryPoint::by_id(noted.other.entry_point).map_or("", |entry_point| entry_point.info().base);
+    let submitted_by = EntryPoint::by_id(noted.other.entry_point).map_or("", |entry_point| entry_point.info().base());
     let mut hazard = Hazard {
         code: same.code,
         title: same.code.title().to_owned(),

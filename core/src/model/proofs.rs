@@ -56,7 +56,7 @@ pub fn proves(entry_point: EntryPoint, stream: u32, context: u32) -> Option<Scop
         Class::ContextSynchronize => Scope::Context(context),
         // Only a copy to the host returns after everything before it on its stream. A small copy from pageable memory is staged, and
         // returns at once. A copy or fill on the device is only submitted.
-        Class::Copy if matches!(entry_point.info().base, "cuMemcpyDtoH" | "cuMemcpyAtoH") => Scope::Stream(stream),
+        Class::Copy if matches!(entry_point.info().base(), "cuMemcpyDtoH" | "cuMemcpyAtoH") => Scope::Stream(stream),
         _ => return None,
     };
     (!matches!(scope, Scope::Stream(0) | Scope::Context(0))).then_some(scope)

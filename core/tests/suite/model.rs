@@ -112,7 +112,7 @@ impl Program {
             return self.enters_fast(thread, record);
         }
         let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
-        let symbol = record.entry_point.info().base;
+        let symbol = record.entry_point.info().base();
         let event = record.event().unwrap_or(0);
         if symbol == "cuEventRecord" {
             assert!(self.tracker.fold_of(record.stream));
@@ -159,7 +159,7 @@ impl Program {
     fn returns(&mut self, thread: usize) {
         let Some(Running { record, open, first, number }) = self.running[thread].take() else { return };
         let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
-        let symbol = record.entry_point.info().base;
+        let symbol = record.entry_point.info().base();
         // What is refused while its stream is busy still counts in the live state, which knows no better.
         let result = match symbol {
             "cuStreamQuery" if self.random.below(2) == 0 => NOT_READY,

@@ -74,7 +74,7 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
 pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32) -> i32 {
-    let reset = entry.entry_point.info().base == "cuDevicePrimaryCtxReset";
+    let reset = entry.entry_point.info().base() == "cuDevicePrimaryCtxReset";
     observe(
         entry,
         |call| {

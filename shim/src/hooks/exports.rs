@@ -35,7 +35,7 @@ const fn entry_point(symbol: &str) -> EntryPoint {
     let wanted = symbol.as_bytes();
     let mut index = 0;
     while index < ENTRY_POINTS.len() {
-        let have = ENTRY_POINTS[index].symbol.as_bytes();
+        let have = ENTRY_POINTS[index].symbol().as_bytes();
         if have.len() == wanted.len() {
             let mut at = 0;
             while at < have.len() && have[at] == wanted[at] {

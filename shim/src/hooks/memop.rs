@@ -25,7 +25,7 @@ pub(super) fn write(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let wide = entry.entry_point.info().base.ends_with("64");
+    let wide = entry.entry_point.info().base().ends_with("64");
     let met = kept_across_the_call();
     let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
     observe(
@@ -54,7 +54,7 @@ pub(super) fn wait(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let wide = entry.entry_point.info().base.ends_with("64");
+    let wide = entry.entry_point.info().base().ends_with("64");
     observe(
         entry,
         |call| {

@@ -53,7 +53,7 @@ pub struct Initialised {
 ///
 /// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
 /// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
-#[ctor::ctor(unsafe)]
+#[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
 #[link_section = ".text.lazyguard_start"]
 fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);

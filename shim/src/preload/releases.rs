@@ -40,7 +40,7 @@ pub struct Release {
 impl Release {
     /// The one that a call makes; `None` of a call that is never put off.
     pub fn of_call(entry_point: EntryPoint, of: u64) -> Option<Self> {
-        let what = match entry_point.info().base {
+        let what = match entry_point.info().base() {
             "cuMemFree" => What::Memory,
             "cuMemFreeHost" => What::HostMemory,
             "cuMemHostUnregister" => What::Registration,

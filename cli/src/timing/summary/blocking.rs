@@ -294,7 +294,7 @@ impl BlockingFold {
             }
         }
         let (mut reason, certain, other) = self.reason(&held);
-        let which = (held.record.entry_point.info().base, held.kernel);
+        let which = (held.record.entry_point.info().base(), held.kernel);
         if reason == Reason::NotKnown {
             // The guard does not record each occurrence of a repeated hazard.
             reason = self.noted.get(&which).copied().unwrap_or(reason);
@@ -311,10 +311,10 @@ impl BlockingFold {
             let kernel = (holder.record.kind != Kind::Preload && holder.record.function != 0)
                 .then(|| self.kernels.meant(holder.record.function, holder.record.returned))
                 .flatten();
-            (holder.thread_number, holder.record.entry_point.info().base, kernel)
+            (holder.thread_number, holder.record.entry_point.info().base(), kernel)
         };
         let key = Key {
-            call: held.record.entry_point.info().base,
+            call: held.record.entry_point.info().base(),
             kernel: held.kernel,
             reason,
             other: other.as_ref().map(of_other),
@@ -361,7 +361,7 @@ impl BlockingFold {
             (Kind::ColdModule, _) if held.compiles => (Reason::Compiles, true, None),
             (Kind::ColdModule, _) => (Reason::LoadsModule, true, None),
             (Kind::ColdFunction, _) => (Reason::LoadsFunction, true, None),
-            (_, Class::CopyAsync) if of_host_memory(held.record.entry_point.info().base) => {
+            (_, Class::CopyAsync) if of_host_memory(held.record.entry_point.info().base()) => {
                 likely(Reason::PageableMemory)
             }
             _ if queue_may_be_full(held.outstanding) => likely(Reason::QueueFull),

@@ -307,7 +307,7 @@ impl ColdStartFold {
                 loads.max_ns = loads.max_ns.max(took);
             }
             Part::Allocations if took >= SLOW_NANOS => {
-                let call = record.entry_point.info().base;
+                let call = record.entry_point.info().base();
                 let slow = Slow { call, count: 0, ns: 0, max_ns: 0, bytes: 0 };
                 let slow = self.allocations.entry(record.entry_point.id()).or_insert(slow);
                 slow.count += 1;
@@ -392,7 +392,7 @@ impl ColdStartFold {
             part,
             at_ns: self.began.armed + record.entered,
             took_ns: took,
-            call: record.entry_point.info().base,
+            call: record.entry_point.info().base(),
             kernel: None,
             thread: entry.thread,
             in_progress: record.returned == 0,

@@ -1,0 +1,72 @@
+//! Constant texts that lie in one piece, one behind the other.
+//!
+//! A table of `&'static str` has a pointer for each text. The dynamic linker writes all of them, and so makes their pages the process's own, in
+//! every process that the library is loaded into, also where none of them is ever read. A table of [`Span`]s has no pointer.
+//!
+//! Must not: join anything at run time.
+
+/// Where a text lies in the long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    at: u16,
+    length: u8,
+}
+
+impl Span {
+    /// The text of this place in `all`.
+    pub const fn of(self, all: &'static str) -> &'static str {
+        all.split_at(self.at as usize).1.split_at(self.length as usize).0
+    }
+
+    /// As many of its first bytes.
+    pub const fn first(self, length: usize) -> Self {
+        assert!(length <= self.length as usize);
+        Self { at: self.at, length: length as u8 }
+    }
+
+    /// The place behind this one, of a text of this length.
+    pub const fn next(self, length: usize) -> Self {
+        let at = self.at as usize + self.length as usize;
+        assert!(at + length <= u16::MAX as usize && length <= u8::MAX as usize);
+        Self { at: at as u16, length: length as u8 }
+    }
+
+    /// The place before the first.
+    pub const NONE: Self = Self { at: 0, length: 0 };
+}
+
+/// How many bytes all of them have.
+pub(super) const fn length_of(texts: &[&str]) -> usize {
+    let (mut length, mut index) = (0, 0);
+    while index < texts.len() {
+        length += texts[index].len();
+        index += 1;
+    }
+    length
+}
+
+/// All of them, of which there are so many bytes.
+pub(super) const fn joined<const BYTES: usize>(texts: &[&str]) -> [u8; BYTES] {
+    let mut all = [0; BYTES];
+    let (mut at, mut index) = (0, 0);
+    while index < texts.len() {
+        let text = texts[index].as_bytes();
+        let mut byte = 0;
+        while byte < text.len() {
+            all[at] = text[byte];
+            at += 1;
+            byte += 1;
+        }
+        index += 1;
+    }
+    assert!(at == BYTES);
+    all
+}
+
+/// The bytes as a text.
+pub(super) const fn text(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("texts, joined, are a text"),
+    }
+}
