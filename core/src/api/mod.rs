@@ -410,6 +410,14 @@ mod tests {
     use crate::map::HashSet;
 
     #[test]
+    fn each_entry_point_has_the_names_of_its_row() {
+        assert_eq!(ENTRY_POINTS.len(), ROWS.len());
+        for (entry_point, row) in ENTRY_POINTS.iter().zip(ROWS) {
+            assert_eq!((entry_point.symbol(), entry_point.base()), (row.symbol, row.base));
+        }
+    }
+
+    #[test]
     fn ids_and_symbols_are_unique() {
         let ids: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.id).collect();
         let symbols: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.symbol()).collect();
