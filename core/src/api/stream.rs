@@ -96,6 +96,14 @@ impl Submissions {
         self.count = self.count.saturating_add(1);
         self.last = self.last.max(returned);
     }
+
+    /// Takes in `count` operations of the thread of the one that was taken in last, and that was not complete: they came one after the other behind
+    /// that one, and the call of the last of them returned at `returned`. The same as [`Submissions::learn`] of each.
+    #[inline(always)]
+    pub fn learn_later(&mut self, count: u64, returned: Nanos) {
+        self.count = self.count.saturating_add(count);
+        self.last = self.last.max(returned);
+    }
 }
 
 /// Of what was submitted to a stream, the oldest operation that came after `until`; everything before that is complete.
@@ -137,6 +145,27 @@ mod tests {
             "it may be in flight, but nobody knows since when"
         );
         assert_eq!(learnt(&[(8, 10)], 10), (5, 4, 10, 8), "the stream is still idle: 10 is the last and the end");
+    }
+
+    #[test]
+    fn operations_behind_one_that_is_not_complete_may_be_learnt_at_once() {
+        let op = |at: Nanos| Operation { at, entry_point: 1, function: 0 };
+        // All that differs in a fold: what was there before, and up to when everything is complete.
+        for (ended, last, first, until) in
+            [(0, 9, 1, 10), (2, 30, 12, 10), (2, 30, 25, 10), (0, 5, 5, 5), (0, 9, 1, 0), (1, 100, 40, 30)]
+        {
+            let known = Submissions { count: 4, ended, last, first_since_idle: op(first) };
+            for from in [1, 8, 11, 29, 31, 50] {
+                let all: Vec<_> = (0..6).map(|n| (from + n * 3, from + n * 3 + 2)).collect();
+                let (mut each, mut at_once) = (known, known);
+                all.iter().for_each(|&(at, returned)| each.learn(op(at), returned, until));
+                let open = all.iter().position(|&(at, _)| at > until);
+                let (one_by_one, later) = all.split_at(open.map_or(all.len(), |open| open + 1));
+                one_by_one.iter().for_each(|&(at, returned)| at_once.learn(op(at), returned, until));
+                later.last().into_iter().for_each(|last| at_once.learn_later(later.len() as u64, last.1));
+                assert_eq!(at_once, each, "{known:?} until {until}, from {from}");
+            }
+        }
     }
 
     #[test]

@@ -28,7 +28,6 @@
 
 use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
 use super::thread::{ThreadSlot, NUMBER_AT};
-use crate::api::Submissions;
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
 use crate::trace::{Lane, Recorder, Submission};
@@ -141,59 +140,61 @@ impl ThreadSlot {
     }
 
     fn fold_records(&self, words: &[AtomicU64], numbers: Range<u64>) {
-        let launches = numbers.filter_map(|number| Submission::of(&read(words, number)?));
-        let mut run: Option<Run> = None;
-        for launch in launches {
-            // Most launches are on the stream of the one before, whose entry need not be written for each of them.
-            match &mut run {
-                Some(run) if run.stream == launch.stream => run.learn(&launch),
-                _ => {
-                    run.take().into_iter().for_each(Run::end);
-                    run = Run::of(self.recorder, &launch);
-                }
-            }
+        let mut rest = records(words, numbers).unwrap_or_default();
+        while let Some((first, behind)) = rest.split_first() {
+            // Most launches are on the stream of the one before, whose entry need not be read and written for each of them.
+            let on_one_stream = match Submission::stream_of(first) {
+                Some(stream) => rest.iter().take_while(|record| Submission::stream_of(record) == Some(stream)).count(),
+                None => 0,
+            };
+            let (run, other) = rest.split_at_checked(on_one_stream).unwrap_or_default();
+            rest = if fold_run(self.recorder, run) { other } else { behind };
         }
-        run.into_iter().for_each(Run::end);
     }
 }
 
-/// Launches on one stream, one after the other.
-struct Run {
-    stream: u32,
-    entry: Words,
-    born: Nanos,
-    until: Nanos,
-    known: Submissions,
-    learnt: Submissions,
-}
-
-impl Run {
-    fn of(recorder: &Recorder<'static>, first: &Submission) -> Option<Self> {
-        let (entry, idle_until) = entry_of(recorder, first)?;
-        let (known, complete_until) = submissions(entry);
-        let born = entry[place::BORN].load(Ordering::Relaxed);
-        let until = complete_until.max(idle_until);
-        let mut run = Self { stream: first.stream, entry, born, until, known, learnt: known };
-        run.learn(first);
-        Some(run)
-    }
-
-    fn learn(&mut self, launch: &Submission) {
-        if launch.operation.at >= self.born {
-            put_recent(self.entry, self.learnt.count, launch.operation);
-            self.learnt.learn(launch.operation, launch.returned, self.until);
+/// Folds launches on one stream, in their thread's order. Returns `false`, and folds none, where there are none, or where the first one was
+/// made before the stream came.
+fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) -> bool {
+    let Some(first) = run.first().and_then(|record| Submission::of(&loaded(record))) else { return false };
+    let Some((entry, idle_until)) = entry_of(recorder, &first) else { return false };
+    let (known, complete_until) = submissions(entry);
+    let until = complete_until.max(idle_until);
+    let mut learnt = known;
+    let mut launches = run.iter();
+    for record in launches.by_ref() {
+        let Some(launch) = Submission::of(&loaded(record)) else { continue };
+        learnt.learn(launch.operation, launch.returned, until);
+        if launch.operation.at > until {
+            break;
         }
     }
-
-    fn end(self) {
-        put_submissions(self.entry, &self.known, &self.learnt);
+    // The launches behind one that nothing has proven complete are later than that, and so are not complete either.
+    if let Some(last) = launches.as_slice().last() {
+        learnt.learn_later(launches.len() as u64, last[record::RETURNED].load(Ordering::Relaxed));
     }
+    // Of more than an entry has room for, the newest alone stay there.
+    let number = known.count.wrapping_add(run.len() as u64);
+    for (record, before) in run.iter().rev().zip(1..=place::RECENT_COUNT as u64) {
+        let Some(launch) = Submission::of(&loaded(record)) else { continue };
+        put_recent(entry, number.wrapping_sub(before), launch.operation);
+    }
+    put_submissions(entry, &known, &learnt);
+    true
+}
+
+/// The records of this segment that have these numbers.
+fn records(segment: &[AtomicU64], numbers: Range<u64>) -> Option<&[[AtomicU64; record::WORDS]]> {
+    let (all, _) = segment.get(segment::RECORDS..)?.as_chunks();
+    all.get(usize::try_from(numbers.start).ok()?..usize::try_from(numbers.end).ok()?)
 }
 
 /// The words of a record of this segment.
-#[inline]
 fn read(segment: &[AtomicU64], number: u64) -> Option<[u64; record::WORDS]> {
-    let at = segment::RECORDS + usize::try_from(number).ok()? * record::WORDS;
-    let words: &[AtomicU64; record::WORDS] = segment.get(at..)?.first_chunk()?;
-    Some(words.each_ref().map(|word| word.load(Ordering::Relaxed)))
+    records(segment, number..number.checked_add(1)?)?.first().map(loaded)
+}
+
+#[inline(always)]
+fn loaded(record: &[AtomicU64; record::WORDS]) -> [u64; record::WORDS] {
+    record.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
