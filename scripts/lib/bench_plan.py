@@ -19,6 +19,8 @@ TORCH_OPERATIONS = 2000
 SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (8, 30), (2, 5)
 # On a card two processes of one mode differ by more than what is measured: where the memory lies, and which of the card's queues they get.
 DRIVER_ROUNDS = (30, 10)
+# What goes through the nearest caches before each launch of one loop, as a real driver's own code and data do: more than any processor's have.
+EVICTED_KIB, EVICTED_LAUNCHES = 64, 2000
 # At first the recorder writes to untouched memory. So many launches pass through all of the recording once: more than the records of 64
 # bytes that the default size holds.
 SETTLE_LAUNCHES = 300000
@@ -69,9 +71,11 @@ def counted(number, word):
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def launch_loop(threads, functions, streams, launches):
-    """streams: how many in all, or 0 for one of each thread's own."""
+def launch_loop(threads, functions, streams, launches, evicted=0):
+    """streams: how many in all, or 0 for one of each thread's own; evicted: kibibytes that go through the caches before each launch."""
     command = [BENCH / "launch_worker", "--threads", threads, "--functions", functions, "--streams", streams, "--core", core()]
+    if evicted:
+        command += ["--evict", evicted]
     where = "a stream each" if streams == 0 else counted(streams, "stream")
     title = f"{counted(threads, 'thread')}, {counted(functions, 'function')}, {where}"
     return Loop(f"{threads}-{functions}-{streams}", title, "launch", command, launches, threads)
@@ -84,7 +88,9 @@ def simulated_loops(processors, quick):
             for streams in (1, 200) if threads == 1 else (1, 0, 200):
                 loops.append(launch_loop(threads, functions, streams, max(1000, SIMULATED_LAUNCHES // threads)))
     loops.append(fresh(launch_loop(1, 1, 1, FRESH_LAUNCHES)))
-    return [loops[0], loops[-1]] if quick else loops
+    evicted = launch_loop(1, 1, 1, EVICTED_LAUNCHES, EVICTED_KIB)
+    loops.append(evicted._replace(key="evicted", title=evicted.title + ", the nearest caches filled before each launch"))
+    return [loops[0], loops[-2]] if quick else loops
 
 
 def fresh(loop):

@@ -1,14 +1,15 @@
 // A worker (worker.hpp) whose launches are cuLaunchKernel, on the simulated driver or a real one.
 //
-// Usage: launch_worker [--threads T] [--functions F] [--streams S] [--core C]
+// Usage: launch_worker [--threads T] [--functions F] [--streams S] [--core C] [--evict K]
 //   F distinct functions, launched in one shuffled order over and over; S streams in all, in turn, or with 0 one for each thread;
-//   C the processor that the first thread is pinned to.
+//   C the processor that the first thread is pinned to; K kibibytes of data and of code go through the caches before each launch.
 // Many functions come of loading one module many times: every load gives functions of its own.
 #include <cuda.h>
 
 #include <numeric>
 #include <random>
 
+#include "eviction.hpp"
 #include "image.hpp"
 #include "session.hpp"
 #include "worker.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 class Launches {
  public:
-  Launches(int threads, int functions, int streams) : session_(lg::open_session()), threads_(threads) {
+  Launches(int threads, int functions, int streams, int evicted) : session_(lg::open_session()), threads_(threads), evict_(evicted) {
     functions > 1 ? load_many(functions) : load_one();
     streams_.resize(static_cast<size_t>(streams > 0 ? streams : threads));
     own_streams_ = streams <= 0;
@@ -43,6 +44,7 @@ class Launches {
     void* parameters[] = {&state.memory, nullptr};
     const size_t functions = functions_.size(), streams = own_streams_ ? 0 : streams_.size();
     for (int i = 0; i < n; ++i) {
+      evict_();
       CK(cuLaunchKernel(functions_[state.function], 1, 1, 1, 1, 1, 1, 0, streams_[state.stream], parameters, nullptr));
       if (++state.function == functions) state.function = 0;
       if (streams > 1 && ++state.stream == streams) state.stream = 0;
@@ -86,6 +88,7 @@ class Launches {
 
   lg::Session session_;
   const int threads_;
+  const bench::Eviction evict_;
   bool own_streams_ = false;
   std::vector<char> code_;
   std::vector<CUfunction> functions_;
@@ -98,6 +101,7 @@ class Launches {
 int main(int argc, char** argv) {
   const int threads = bench::option(argc, argv, "--threads", 1);
   EXPECT(threads > 0);
-  Launches launches(threads, bench::option(argc, argv, "--functions", 1), bench::option(argc, argv, "--streams", 1));
+  Launches launches(threads, bench::option(argc, argv, "--functions", 1), bench::option(argc, argv, "--streams", 1),
+                    bench::option(argc, argv, "--evict", 0));
   return bench::Worker<Launches>(launches, threads, bench::option(argc, argv, "--core", -1)).serve();
 }
