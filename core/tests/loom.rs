@@ -448,7 +448,7 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
         raw: Default::default(),
     };
     let Some(launch) = slot.begin_fast(
-        || Some(slot.known_launches()),
+        || slot.known_launches(),
         facts,
         || Caller { stack: 1, ..Caller::default() },
         tracker.epoch(),

@@ -209,6 +209,19 @@ impl EntryPoint {
         }
     }
 
+    /// The entry point of an exported symbol, for constants: it does not compile where there is none.
+    pub const fn named(symbol: &str) -> Self {
+        let mut index = 0;
+        while index < ENTRY_POINTS.len() {
+            let own = ENTRY_POINTS[index].symbol();
+            if own.len() == symbol.len() && begins_with(own, symbol) {
+                return Self(index as u16);
+            }
+            index += 1;
+        }
+        panic!("each symbol that is named is in the table")
+    }
+
     /// The number that records carry.
     pub const fn id(self) -> u16 {
         self.info().id

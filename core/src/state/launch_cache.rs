@@ -87,7 +87,7 @@ impl ThreadSlot {
     #[inline(always)]
     pub fn begin_fast<'a>(
         &self,
-        known: impl Fn() -> Option<&'a [CachedLaunch]>,
+        known: impl Fn() -> &'a [CachedLaunch],
         facts: LaunchFacts,
         caller: impl Fn() -> Caller,
         epoch: u32,
@@ -98,7 +98,7 @@ impl ThreadSlot {
             return None;
         }
         compiler_fence(Ordering::SeqCst);
-        let begun = self.begin_entered(known().unwrap_or_default(), facts, caller, epoch, now);
+        let begun = self.begin_entered(known(), facts, caller, epoch, now);
         if begun.is_none() {
             self.leave();
         }

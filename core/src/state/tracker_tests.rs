@@ -201,13 +201,7 @@ fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch
         raw: RawPayload::default(),
     };
     let launch = slot
-        .begin_fast(
-            || Some(slot.known_launches()),
-            facts,
-            || Caller { stack: 1, ..Caller::default() },
-            tracker.epoch(),
-            now,
-        )
+        .begin_fast(|| slot.known_launches(), facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
         .unwrap();
     slot.submit_fast();
     launch

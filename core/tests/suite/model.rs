@@ -147,7 +147,7 @@ impl Program {
         let facts = LaunchFacts { entry_point: record.entry_point, function: 0xf0, stream, raw: record.raw };
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
-        let Some(launch) = slot.begin_fast(|| Some(slot.known_launches()), facts, Caller::default, epoch, || NOW.get())
+        let Some(launch) = slot.begin_fast(|| slot.known_launches(), facts, Caller::default, epoch, || NOW.get())
         else {
             return;
         };

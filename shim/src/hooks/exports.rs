@@ -15,7 +15,7 @@ use super::{
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::nccl as real_nccl;
 use crate::lookup::table::{Hook, HookTable};
-use lazyguard_core::api::{EntryPoint, ENTRY_POINTS, NCCL_ENTRY_POINTS};
+use lazyguard_core::api::{EntryPoint, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;
 
 /// A pointer of the program's; what it points to depends on the function.
@@ -30,29 +30,6 @@ const fn null() -> Handle {
     std::ptr::null_mut()
 }
 
-/// The entry point of an exported symbol, at compile time.
-const fn entry_point(symbol: &str) -> EntryPoint {
-    let wanted = symbol.as_bytes();
-    let mut index = 0;
-    while index < ENTRY_POINTS.len() {
-        let have = ENTRY_POINTS[index].symbol().as_bytes();
-        if have.len() == wanted.len() {
-            let mut at = 0;
-            while at < have.len() && have[at] == wanted[at] {
-                at += 1;
-            }
-            if at == have.len() {
-                match EntryPoint::from_index(index) {
-                    Some(entry_point) => return entry_point,
-                    None => panic!("an index below the length is an index"),
-                }
-            }
-        }
-        index += 1;
-    }
-    panic!("every hook is made of a row of the table")
-}
-
 macro_rules! define_hook {
     ($symbol:ident ($($arg:ident : $ty:ty),*) $family:ident $hook:ident ($($used:expr),*)) => {
         /// Stands for the driver's function of this name.
@@ -61,7 +38,7 @@ macro_rules! define_hook {
         /// As the driver's function: the program's arguments are passed on as they are.
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
-            const FORM: EntryPoint = entry_point(stringify!($symbol));
+            const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
             let here = 0;
             let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
             let Some(real) = driver::real(FORM, &HOOKS) else { return NOT_FOUND };
@@ -101,7 +78,7 @@ macro_rules! define_nccl_hook {
         /// As NCCL's function: the program's arguments are passed on as they are.
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
-            const FORM: EntryPoint = entry_point(stringify!($symbol));
+            const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
             let here = 0;
             let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
             let Some(found) = real_nccl::real(FORM, entry.caller().address, &HOOKS) else { return real_nccl::NOT_FOUND };

@@ -85,8 +85,10 @@ fn begin(
     let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts =
         LaunchFacts { entry_point: entry.entry_point, function: function as u64, stream: key(entry, stream), raw };
+    // SAFETY: called once the thread has entered its slot.
+    let known = || unsafe { tls::launches() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
-    let fast = slot.begin_fast(tls::launches, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
+    let fast = slot.begin_fast(known, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
@@ -436,9 +438,8 @@ mod tests {
             stream: STREAM.handle,
             raw: Default::default(),
         };
-        let begun = slot
-            .begin_fast(|| Some(slot.known_launches()), facts, || caller, guard.tracker.epoch(), clock::now)
-            .is_some();
+        let begun =
+            slot.begin_fast(|| slot.known_launches(), facts, || caller, guard.tracker.epoch(), clock::now).is_some();
         if begun {
             slot.cancel_fast();
         }

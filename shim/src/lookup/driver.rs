@@ -14,6 +14,7 @@
 use super::dynamic_linker::{self, open_loaded, Symbol};
 use super::objects;
 use super::table::{self, hook, hook_at, HookTable};
+use crate::runtime::hot::HOT;
 use crate::runtime::{door, pass_through};
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
@@ -21,8 +22,21 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What the hooks call; null for what is not of the driver.
+/// What the hooks call; null for what is not of the driver. Of those in [`HOT`] the place here stays empty: see [`real_of`].
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
+
+/// Where the function is that the hook of the entry point with this index calls.
+#[inline(always)]
+fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
+    const LAUNCH: usize = EntryPoint::named("cuLaunchKernel").index();
+    const LAUNCH_EX: usize = EntryPoint::named("cuLaunchKernelEx").index();
+    match index {
+        LAUNCH => &HOT.launches[0],
+        LAUNCH_EX => &HOT.launches[1],
+        _ => &REAL[index],
+    }
+}
+
 /// The driver's own functions, to know its pointers by.
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -31,7 +45,7 @@ static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// its table of hooks.
 #[inline]
 pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
-    let function = REAL[entry_point.index()].load(Ordering::Relaxed);
+    let function = real_of(entry_point.index()).load(Ordering::Relaxed);
     if !function.is_null() {
         return Some(function);
     }
@@ -41,7 +55,7 @@ pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c
 
 /// The same where the hooks are registered already.
 pub fn known(entry_point: EntryPoint) -> Option<*mut c_void> {
-    let function = REAL[entry_point.index()].load(Ordering::Relaxed);
+    let function = real_of(entry_point.index()).load(Ordering::Relaxed);
     if function.is_null() {
         return resolve(entry_point);
     }
@@ -64,7 +78,7 @@ fn resolve(entry_point: EntryPoint) -> Option<*mut c_void> {
 
 fn resolve_inside(entry_point: EntryPoint) -> Option<*mut c_void> {
     adopt_loaded();
-    let mut function = REAL[entry_point.index()].load(Ordering::Relaxed);
+    let mut function = real_of(entry_point.index()).load(Ordering::Relaxed);
     if function.is_null() && !adopted() {
         // No driver, but the program may be linked with something else that has the function. It is called as it is; the
         // guard is not armed by it.
@@ -123,7 +137,7 @@ fn adopt(handle: *mut c_void) -> bool {
     // Only a driver in the global scope can have an interposer ahead of it, but for one that answers look-ups as well.
     let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null() || dynamic_linker::another_is_next();
-    for index in 0..DRIVER_ENTRY_POINTS.len() {
+    for (index, place) in EXPORTED.iter().enumerate().take(DRIVER_ENTRY_POINTS.len()) {
         let Some(symbol) = EntryPoint::from_index(index).and_then(Symbol::of) else { continue };
         let exported = dynamic_linker::real(handle, symbol.name());
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
@@ -131,8 +145,8 @@ fn adopt(handle: *mut c_void) -> bool {
             continue;
         }
         let next = if in_scope { dynamic_linker::real(libc::RTLD_NEXT, symbol.name()) } else { null_mut() };
-        EXPORTED[index].store(exported, Ordering::Relaxed);
-        REAL[index].store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
+        place.store(exported, Ordering::Relaxed);
+        real_of(index).store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
     }
     OWN.look_up(handle);
     ADOPTED.store(handle, Ordering::Release);
@@ -141,10 +155,9 @@ fn adopt(handle: *mut c_void) -> bool {
 
 /// The entry point among `candidates` whose real function a pointer is: the driver's, or that of an interposer behind this library.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    let is = |table: &[AtomicPtr<c_void>], entry_point: EntryPoint| {
-        table[entry_point.index()].load(Ordering::Relaxed) == pointer
-    };
-    candidates.into_iter().find(|&entry_point| is(&EXPORTED, entry_point) || is(&REAL, entry_point))
+    let is = |place: &AtomicPtr<c_void>| place.load(Ordering::Relaxed) == pointer;
+    let is_of = |entry_point: &EntryPoint| is(&EXPORTED[entry_point.index()]) || is(real_of(entry_point.index()));
+    candidates.into_iter().find(is_of)
 }
 
 /// Whether the hook of this entry point calls a function that lies outside the driver, with which the next `dlsym` has answered. It does from
@@ -157,15 +170,16 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
         if !dynamic_linker::is_of_the_next(function) {
             return false;
         }
-        REAL[entry_point.index()].store(function, Ordering::Relaxed);
+        real_of(entry_point.index()).store(function, Ordering::Relaxed);
     }
     true
 }
 
 /// Remembers a function that the driver gave out but does not export.
 pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
-    for table in [&EXPORTED, &REAL] {
-        let _ = table[entry_point.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
+    let index = entry_point.index();
+    for place in [&EXPORTED[index], real_of(index)] {
+        let _ = place.compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -18,6 +18,7 @@ use super::requests::Requests;
 use super::run_folder::RunFolder;
 use crate::preload::loader::Loader;
 use crate::runtime::process::{self, Process};
+use crate::runtime::tls;
 use std::ops::Deref;
 
 /// See the module.
@@ -76,6 +77,7 @@ pub fn last_guard() -> Option<&'static Guard> {
 impl Guard {
     /// Arms this process: from here on, the guard sees calls.
     pub fn arm(&'static self) {
+        tls::prepare();
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };
     }

@@ -2,12 +2,14 @@
 //! nearest cache, and the launch would wait for each further line.
 //!
 //! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate is
-//! `preload::gate`'s, the epoch is the armed process's state's. The pointer has no type here, so that nothing is below this file.
+//! `preload::gate`'s, the epoch is the armed process's state's, the distance is [`super::tls`]'s, the driver's functions are
+//! `lookup::driver`'s. The pointers have no type here, so that nothing is below this file.
 //!
 //! Must not: hold anything that is not read at every launch.
 
+use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// In the gate's word: a submission has to make its own fence. Until it is known whether it has to, it has to.
 pub const FENCE: u64 = 1 << 32;
@@ -25,7 +27,13 @@ pub struct Hot {
     pub gate: AtomicU64,
     /// The epoch of the state of the armed process, or of the last one that was armed.
     pub epoch: AtomicU32,
+    /// How far a thread's own variable lies from its pointer; 0 until that is needed.
+    pub own: AtomicUsize,
+    /// The driver's `cuLaunchKernel` and `cuLaunchKernelEx`, or what stands before them.
+    pub launches: [AtomicPtr<c_void>; 2],
 }
+
+const _: () = assert!(size_of::<Hot>() == 64);
 
 /// See the module.
 pub static HOT: Hot = Hot {
@@ -34,4 +42,6 @@ pub static HOT: Hot = Hot {
     clock_scale: AtomicU64::new(0),
     gate: AtomicU64::new(FENCE),
     epoch: AtomicU32::new(0),
+    own: AtomicUsize::new(0),
+    launches: [const { AtomicPtr::new(null_mut()) }; 2],
 };

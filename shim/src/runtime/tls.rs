@@ -7,9 +7,14 @@
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
+#[cfg(target_arch = "x86_64")]
+use super::hot::HOT;
 use super::process::Process;
 use lazyguard_core::state::{CachedLaunch, ThreadSlot};
+use std::mem::offset_of;
 use std::ptr::null;
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::Ordering;
 
 /// The thread's way through the door (`door`): the frame by which it came in, and its cancellation before.
 #[derive(Clone, Copy)]
@@ -28,8 +33,8 @@ impl Door {
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
-/// The thread-local variable.
-#[repr(C)]
+/// The thread-local variable, on one line of a processor's cache.
+#[repr(C, align(64))]
 struct Own {
     mine: Mine,
     door: Door,
@@ -45,7 +50,7 @@ pub struct Mine {
     pub slot: *const ThreadSlot,
     /// The slot's number.
     pub number: u32,
-    /// The launches that the slot knows, and how many entries they are; read by [`launches`] alone.
+    /// The launches that the slot knows, and how many entries they are; read by [`launches()`] alone.
     launches: *const CachedLaunch,
     entries: usize,
 }
@@ -63,7 +68,7 @@ impl Mine {
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .tbss.lazyguard_mine, \"awT\", @nobits",
-    ".balign 8",
+    ".balign 64",
     ".globl lazyguard_mine",
     ".hidden lazyguard_mine",
     ".type lazyguard_mine, @object",
@@ -95,6 +100,58 @@ fn place() -> *mut Own {
     thread_local!(static OWN: std::cell::UnsafeCell<Own> =
         const { std::cell::UnsafeCell::new(Own { mine: Mine::NONE, door: Door::NONE }) });
     OWN.with(std::cell::UnsafeCell::get)
+}
+
+/// Lets [`slot_in`] know where the variable is. Called before a process is armed.
+pub fn prepare() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let distance: usize;
+        // SAFETY: reads the variable's distance from the thread's pointer, which is the same in each thread.
+        unsafe {
+            std::arch::asm!(
+                "mov {distance}, qword ptr [rip + lazyguard_mine@GOTTPOFF]",
+                distance = out(reg) distance,
+                options(pure, readonly, nostack),
+            );
+        }
+        HOT.own.store(distance, Ordering::Relaxed);
+    }
+}
+
+/// A word of the calling thread's variable, by its offset there. The distance comes from the line of memory that each launch reads anyway, and not
+/// from the table of the dynamic linker.
+///
+/// Before [`prepare`] the distance is 0, and this is a word of the C library's, which lies where the thread's pointer leads to.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn word<const OFFSET: usize>() -> usize {
+    let word: usize;
+    // SAFETY: reads a word of the thread's own variable, or of the C library's own beside the thread's pointer.
+    unsafe {
+        std::arch::asm!(
+            "mov {word}, qword ptr fs:[{distance} + {offset}]",
+            word = out(reg) word,
+            distance = in(reg) HOT.own.load(Ordering::Relaxed),
+            offset = const OFFSET,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    word
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn word<const OFFSET: usize>() -> usize {
+    // SAFETY: a word of the thread's own variable.
+    unsafe { place().cast::<u8>().add(OFFSET).cast::<usize>().read() }
+}
+
+/// The calling thread's slot, if it is one of this process; for an armed process.
+#[inline(always)]
+pub fn slot_in(process: *const Process) -> Option<*const ThreadSlot> {
+    let own = word::<{ offset_of!(Own, mine.process) }>();
+    (own == process.addr()).then(|| std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.slot) }>()))
 }
 
 /// The calling thread's way through the door.
@@ -138,16 +195,16 @@ pub fn set(mine: Mine) {
     }
 }
 
-/// The launches that the calling thread's slot knows; `None` where it has none. For a thread that has entered the slot: before, a signal handler
-/// may store others while they are read.
+/// The launches that the calling thread's slot knows.
+///
+/// # Safety
+/// The thread has entered a slot that [`slot_in`] gave: before, a signal handler may store others while they are read, and a thread without a slot has
+/// none.
 #[inline(always)]
-pub fn launches() -> Option<&'static [CachedLaunch]> {
-    let place = place();
-    // SAFETY: the thread's own variable. The pointer is null, or to at least so many entries, which are never freed: see `set_launches`.
-    unsafe {
-        let entries = (&raw const (*place).mine.entries).read();
-        std::ptr::slice_from_raw_parts((&raw const (*place).mine.launches).read(), entries).as_ref()
-    }
+pub unsafe fn launches() -> &'static [CachedLaunch] {
+    let launches = std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.launches) }>());
+    // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see `set_launches`.
+    unsafe { std::slice::from_raw_parts(launches, word::<{ offset_of!(Own, mine.entries) }>()) }
 }
 
 /// Stores them. The number is cleared first and written last: a signal handler that leaves this by a jump leaves none, or all.

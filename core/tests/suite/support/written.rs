@@ -71,8 +71,7 @@ fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> Fa
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
     let raw = RawPayload::default();
     let facts = LaunchFacts { entry_point, function: 0xf001, stream: 0x6000_0000, raw };
-    let launch =
-        slot.begin_fast(|| Some(slot.known_launches()), facts, Caller::default, epoch, || 96_000).expect("a place");
+    let launch = slot.begin_fast(|| slot.known_launches(), facts, Caller::default, epoch, || 96_000).expect("a place");
     slot.submit_fast();
     launch
 }
