@@ -46,10 +46,11 @@ class Browser:
         self.profile = tempfile.mkdtemp(prefix="lazyguard-browser-")
         to_browser, self.write = os.pipe()
         self.read, from_browser = os.pipe()
-        libraries = str(FOLDER / "usr" / "lib" / "x86_64-linux-gnu")
         environment = dict(os.environ, HOME=self.profile)
         if program.startswith(str(FOLDER)):
-            environment["LD_LIBRARY_PATH"] = libraries
+            # Some libraries find their own by a path of the installed package, as PulseAudio's do.
+            libraries = FOLDER / "usr" / "lib" / "x86_64-linux-gnu"
+            environment["LD_LIBRARY_PATH"] = ":".join(str(path) for path in (libraries, *sorted(libraries.iterdir())) if path.is_dir())
         # The pipe is at descriptors 3 and 4, which the shell puts there.
         command = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
         options = [
