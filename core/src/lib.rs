@@ -11,6 +11,7 @@
 //! * [`model`] folds records into what streams are busy with, and what has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
+//! * [`image`] says what an image of code is, and where it ends, by its first bytes.
 //! * [`hazard`] turns the occurrences noted in a run that passed into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`gpu_core`] reads core dumps of GPUs: where the threads of each kernel stand.
@@ -34,6 +35,7 @@ pub mod diagnose;
 pub mod gpu_core;
 pub mod gpu_dump;
 pub mod hazard;
+pub mod image;
 pub mod map;
 pub mod model;
 pub mod old_runs;

@@ -1,7 +1,7 @@
 // Reads the device code of a program: NAME.host.so for the simulated driver, NAME.fatbin for a real one.
 //
-// The device's name decides, because it is the one thing that is known before anything is loaded. Must not keep or interpret the image:
-// what is in it is the driver's business.
+// The device's name decides, because it is the one thing that is known before anything is loaded. Must not keep the image, or look further
+// into it than to its first bytes: what is in it is the driver's business.
 #pragma once
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -38,6 +38,37 @@ inline std::vector<char> image(const std::string& name, const char* device_name)
   std::fclose(file);
   return bytes;
 }
+
+// The same as a fat binary: the real images are one, the simulated driver's become one with a single entry.
+inline std::vector<char> as_fat_binary(const std::vector<char>& image) {
+  struct {
+    unsigned magic;
+    unsigned short version, head_bytes;
+    unsigned long long bytes;
+  } head;
+  struct {
+    unsigned short kind, version;
+    unsigned head_bytes;
+    unsigned long long bytes;
+  } code;
+  if (std::memcmp(image.data(), "\177ELF", 4) != 0) return image;
+  code = {2, 1, sizeof code, image.size()};
+  head = {0xba55ed50, 1, sizeof head, sizeof code + image.size()};
+  std::vector<char> bytes(sizeof head + head.bytes);
+  std::memcpy(bytes.data(), &head, sizeof head);
+  std::memcpy(bytes.data() + sizeof head, &code, sizeof code);
+  std::memcpy(bytes.data() + sizeof head + sizeof code, image.data(), image.size());
+  return bytes;
+}
+
+// What compilers leave in .nvFatBinSegment for each translation unit: a reference to its fat binary.
+struct FatbinWrapper {
+  int magic;
+  int version;
+  const void* data;
+  void* unused;
+};
+static_assert(sizeof(FatbinWrapper) == 24, "the size by which wrappers are counted");
 
 // For the programs that link the driver directly; the others pass the name they asked for themselves.
 inline std::vector<char> image(const std::string& name) {

@@ -11,8 +11,6 @@
 #include <cstring>
 #include <tuple>
 
-#include "image.hpp"
-
 namespace twin {
 
 namespace {
@@ -38,31 +36,11 @@ std::vector<Unit*>& units() {
   return all;
 }
 
-// What a fat binary begins with, and each code in it.
-struct FatbinHead {
-  unsigned magic;
-  unsigned short version, head_bytes;
-  unsigned long long bytes;
-};
-struct CodeHead {
-  unsigned short kind, version;
-  unsigned head_bytes;
-  unsigned long long bytes;
-};
-
 // Puts a fat binary, or machine code as one, where it is to be.
 void fill(Fatbin& fatbin, const std::vector<char>& image) {
-  char* to = fatbin.bytes;
-  const bool is_machine_code = std::memcmp(image.data(), "\177ELF", 4) == 0;
-  if (is_machine_code) {
-    const FatbinHead head = {0xba55ed50, 1, sizeof head, sizeof(CodeHead) + image.size()};
-    const CodeHead code = {2, 1, sizeof code, image.size()};
-    std::memcpy(to, &head, sizeof head);
-    std::memcpy(to + sizeof head, &code, sizeof code);
-    to += sizeof head + sizeof code;
-  }
-  EXPECT(image.size() <= static_cast<size_t>(fatbin.bytes + sizeof fatbin.bytes - to));
-  std::memcpy(to, image.data(), image.size());
+  const std::vector<char> bytes = lg::as_fat_binary(image);
+  EXPECT(bytes.size() <= sizeof fatbin.bytes);
+  std::memcpy(fatbin.bytes, bytes.data(), bytes.size());
 }
 
 // Set while this thread is known to have the primary context current.

@@ -19,16 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "image.hpp"
+
 namespace twin {
 
-// What nvcc leaves in .nvFatBinSegment for each translation unit: a reference to its fat binary.
-struct FatbinWrapper {
-  int magic;
-  int version;
-  const void* data;
-  void* unused;
-};
-static_assert(sizeof(FatbinWrapper) == 24, "the size by which wrappers are counted");
+using lg::FatbinWrapper;
 
 // Room for a fat binary. nvcc writes it into the object; here it is filled from a file as soon as the driver is known, which is before there
 // is a context.

@@ -115,20 +115,59 @@ static inline void driver_image_path(const struct driver *d, const char *name, c
   snprintf(path, size, "%s/../kernels/%s%s", folder, name, strncmp(device_name, "Simulated", 9) == 0 ? ".host.so" : ".fatbin");
 }
 
-static inline void *driver_image(const struct driver *d, const char *name) {
+static inline void *driver_image_of_size(const struct driver *d, const char *name, size_t *size) {
   char path[4608];
   driver_image_path(d, name, path, sizeof path);
   FILE *file = fopen(path, "rb");
   EXPECT(file != NULL);
   EXPECT(fseek(file, 0, SEEK_END) == 0);
-  const long size = ftell(file);
-  EXPECT(size > 0);
+  const long bytes = ftell(file);
+  EXPECT(bytes > 0);
+  *size = (size_t)bytes;
   rewind(file);
-  void *bytes = malloc((size_t)size);
-  EXPECT(bytes != NULL);
-  EXPECT(fread(bytes, 1, (size_t)size, file) == (size_t)size);
+  void *image = malloc(*size);
+  EXPECT(image != NULL);
+  EXPECT(fread(image, 1, *size, file) == *size);
   fclose(file);
-  return bytes;
+  return image;
+}
+
+static inline void *driver_image(const struct driver *d, const char *name) {
+  size_t size;
+  return driver_image_of_size(d, name, &size);
+}
+
+/* What a fat binary begins with, and each code in it; and a reference to one, as compilers leave it in .nvFatBinSegment. */
+struct fat_binary_head {
+  unsigned magic;
+  unsigned short version, head_bytes;
+  unsigned long long bytes;
+};
+struct code_head {
+  unsigned short kind, version;
+  unsigned head_bytes;
+  unsigned long long bytes;
+};
+struct fat_binary_reference {
+  int magic, version;
+  const void *data;
+  void *unused;
+};
+
+/* The same as a fat binary: the real images are one, the simulated driver's become one with a single entry. */
+static inline unsigned char *driver_fat_binary(const struct driver *d, const char *name, size_t *size) {
+  void *image = driver_image_of_size(d, name, size);
+  if (memcmp(image, "\177ELF", 4) != 0) return image;
+  const struct code_head code = {2, 1, sizeof code, *size};
+  const struct fat_binary_head head = {0xba55ed50, 1, sizeof head, sizeof code + *size};
+  unsigned char *fat_binary = malloc(sizeof head + head.bytes);
+  EXPECT(fat_binary != NULL);
+  memcpy(fat_binary, &head, sizeof head);
+  memcpy(fat_binary + sizeof head, &code, sizeof code);
+  memcpy(fat_binary + sizeof head + sizeof code, image, *size);
+  free(image);
+  *size = sizeof head + head.bytes;
+  return fat_binary;
 }
 
 /* A context with the library of kernels/job.cu in it, and a word to add to. */

@@ -2,46 +2,17 @@
  * the driver, which it may not open while it is opened itself, at the address in PLUGIN_JOB. */
 #include "driver.h"
 
-struct fat_binary_head {
-  unsigned magic;
-  unsigned short version, head_bytes;
-  unsigned long long bytes;
-};
-struct code_head {
-  unsigned short kind, version;
-  unsigned head_bytes;
-  unsigned long long bytes;
-};
-
 static _Alignas(8) char fat_binary[256 << 10];
-__attribute__((section(".nvFatBinSegment"), used, aligned(8))) static struct {
-  int magic, version;
-  const void *data;
-  void *unused;
-} reference = {0x466243b1, 1, fat_binary, NULL};
+__attribute__((section(".nvFatBinSegment"), used, aligned(8))) static struct fat_binary_reference reference = {0x466243b1, 1, fat_binary, NULL};
 static const struct job *j;
 
 /* The code is read from a file, where a compiler would have put it. */
 static void fill(void) {
-  const char *image = driver_image(&j->d, "job");
-  if (memcmp(image, "\177ELF", 4) != 0) {
-    const struct fat_binary_head *head = (const struct fat_binary_head *)image;
-    EXPECT(head->head_bytes + head->bytes <= sizeof fat_binary);
-    memcpy(fat_binary, image, head->head_bytes + head->bytes);
-    return;
-  }
-  unsigned long long sections;
-  unsigned short each, count;
-  memcpy(&sections, image + 0x28, sizeof sections);
-  memcpy(&each, image + 0x3a, sizeof each);
-  memcpy(&count, image + 0x3c, sizeof count);
-  const unsigned long long bytes = sections + (unsigned long long)each * count;
-  const struct code_head code = {2, 1, sizeof code, bytes};
-  const struct fat_binary_head head = {0xba55ed50, 1, sizeof head, sizeof code + bytes};
-  EXPECT(sizeof head + head.bytes <= sizeof fat_binary);
-  memcpy(fat_binary, &head, sizeof head);
-  memcpy(fat_binary + sizeof head, &code, sizeof code);
-  memcpy(fat_binary + sizeof head + sizeof code, image, bytes);
+  size_t size;
+  unsigned char *code = driver_fat_binary(&j->d, "job", &size);
+  EXPECT(size <= sizeof fat_binary);
+  memcpy(fat_binary, code, size);
+  free(code);
 }
 
 static CUlibrary loaded(void) {

@@ -5,7 +5,8 @@
 #[path = "../../tests/suite/support/check.rs"]
 mod check;
 
-use lazyguard_core::profile::{size_of, Profile};
+use lazyguard_core::image::{kind_of, length_of, Start};
+use lazyguard_core::profile::Profile;
 use lazyguard_core::trace::layout::{MAGIC, VERSION};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -21,7 +22,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 /// A part is read as it is written again, and what the first bytes of an image say makes no reader fail. Random bytes never have the right
 /// last line, so they are tried as what stands before it, too.
 fn check_profile(bytes: &[u8]) {
-    let _ = size_of(bytes);
+    let _ = length_of(bytes);
+    for start in [Start::Elf, Start::FatBinary] {
+        kind_of(start, bytes);
+    }
     let whole = Profile::part_of(&String::from_utf8_lossy(bytes));
     for part in [bytes, whole.as_bytes()] {
         if let Ok(profile) = Profile::parse(part) {

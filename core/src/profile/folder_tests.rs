@@ -1,4 +1,4 @@
-//! What is taken from the files of a profile's folder: which are parts, what each part adds, and which heads are of an image.
+//! What is taken from the files of a profile's folder: which are parts, and what each part adds.
 
 use super::*;
 
@@ -49,24 +49,6 @@ fn a_kernel_of_any_name_is_read_as_it_was_written() {
         let written = part(b"one", name);
         assert_eq!(Profile::parse(written.text().as_bytes()), Ok(written), "{name:?}");
     }
-}
-
-#[test]
-fn a_header_with_nothing_behind_it_is_no_image() {
-    let elf = |end: u64| {
-        let mut head = [0_u8; HEAD_BYTES];
-        head[..5].copy_from_slice(b"\x7fELF\x02");
-        head[0x20..0x28].copy_from_slice(&end.to_le_bytes());
-        size_of(&head)
-    };
-    assert_eq!((elf(64), elf(65)), (None, Some(Head::Whole(65))));
-    let fat = |behind: u8| {
-        let mut head = [0_u8; HEAD_BYTES];
-        head[..4].copy_from_slice(&0xBA55_ED50_u32.to_le_bytes());
-        (head[6], head[8]) = (16, behind);
-        size_of(&head)
-    };
-    assert_eq!((fat(0), fat(1)), (None, Some(Head::Whole(17))));
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod folder_tests;
 mod image;
 mod text;
 
-pub use image::{fat_binary_of, size_of, Head, ImageId, Samples, HEAD_BYTES, REFERENCE_BYTES};
+pub use image::{ImageId, Samples};
 pub use text::Damage;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,81 +5,71 @@
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
-use lazyguard_core::profile::{size_of, Head, LoadOptions, Place, HEAD_BYTES, MOST_IMAGE_BYTES};
-use lazyguard_core::trace::layout::image;
+use lazyguard_core::image::{kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
+use lazyguard_core::profile::{LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
 use std::ffi::{c_char, CStr, OsStr};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A fat binary begins with this number; a reference to one, as compilers put into programs, with that.
-const FAT_BINARY: u32 = 0xBA55_ED50;
-const REFERENCE: u32 = 0x4662_43B1;
-const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
+/// An image in the program's memory, during the call that gives it to the driver.
+#[derive(Clone, Copy)]
+struct Given {
+    at: *const u8,
+    start: Start,
+    /// Whether all of the code is in it. A reference of the second version has more code beside the fat binary.
+    is_complete: bool,
+}
 
-/// Offsets in a fat binary's header: the size of the header, and the size of the entries.
-const HEAD_SIZE: usize = 6;
-const BODY_SIZE: usize = 8;
-/// Offsets in an entry: its kind, the size of its header, and the size of its body.
-const ENTRY_KIND: usize = 0;
-const ENTRY_HEAD_SIZE: usize = 4;
-const ENTRY_BODY_SIZE: usize = 8;
-/// An entry with machine code.
-const MACHINE_CODE: u16 = 2;
-/// Entries that are looked at.
-const MOST_ENTRIES: usize = 64;
-
-/// Images up to this size are searched for `printf`.
-const MOST_BYTES: usize = 128 << 10;
-/// The names of the function by which kernels print, as a table of symbols holds them.
-const PRINT: [&[u8]; 2] = [b"\0vprintf\0", b"\0printf\0"];
-
-/// Whether these bytes hold the name of a `printf` function.
-///
-/// # Safety
-/// `size` bytes are readable from `code` on.
-unsafe fn prints(code: *const u8, size: usize) -> u64 {
-    if size > MOST_BYTES {
-        return 0;
+impl Given {
+    /// What the program gives to the driver as an image; of a reference, the fat binary that it is to.
+    fn of(code: Handle) -> Option<Self> {
+        let at = code.cast_const().cast::<u8>();
+        let start = start_at(at)?;
+        if start != Start::Reference {
+            return Some(Self { at, start, is_complete: true });
+        }
+        // SAFETY: what begins as a reference is one as a whole.
+        let reference = Reference::of(unsafe { &at.cast::<[u8; REFERENCE_BYTES]>().read_unaligned() })?;
+        let at = reference.fat_binary as *const u8;
+        let start = start_at(at).filter(|start| *start == Start::FatBinary)?;
+        Some(Self { at, start, is_complete: reference.is_complete })
     }
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { std::slice::from_raw_parts(code, size) };
-    let mut begins = bytes.windows(2).enumerate().filter(|(_, two)| two[0] == 0 && matches!(two[1], b'v' | b'p'));
-    if begins.any(|(at, _)| PRINT.iter().any(|name| bytes[at..].starts_with(name))) {
-        image::PRINTS
-    } else {
-        0
+
+    /// Where it ends, as its first bytes say.
+    fn length(&self) -> Option<Length> {
+        // SAFETY: what begins so is as long as that.
+        length_of(unsafe { std::slice::from_raw_parts(self.at, self.start.head_bytes()) })
+    }
+
+    /// Its bytes, by its length. They are read during the program's call alone.
+    fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
+        let length = isize::try_from(length).ok()?.unsigned_abs();
+        // SAFETY: so many bytes belong to the image, as it says itself, and the driver reads them.
+        Some(unsafe { std::slice::from_raw_parts(self.at, length) })
     }
 }
 
-/// The size of an ELF file: the end of its section table.
-///
-/// # Safety
-/// `code` is the beginning of an ELF file.
-unsafe fn elf_size(code: *const u8) -> usize {
-    const SECTIONS_AT: usize = 0x28;
-    const SECTION_BYTES: usize = 0x3a;
-    const SECTION_COUNT: usize = 0x3c;
-    // SAFETY: inside the head of an ELF file of 64 bits.
-    unsafe {
-        let at = code.add(SECTIONS_AT).cast::<u64>().read_unaligned() as usize;
-        let bytes = usize::from(code.add(SECTION_BYTES).cast::<u16>().read_unaligned());
-        let count = usize::from(code.add(SECTION_COUNT).cast::<u16>().read_unaligned());
-        // The table is at the end of what compilers write.
-        at.saturating_add(bytes.saturating_mul(count))
-    }
+/// What stands at an address that the driver is about to read from.
+fn start_at(code: *const u8) -> Option<Start> {
+    // SAFETY: the driver has to read each of these bytes as well, to tell that this is something else.
+    (!code.is_null()).then(|| Start::of(|n| unsafe { code.add(n).read() }))?
 }
 
-/// The content of an image and the options of its load, where the profile keeps such: machine code and text, and options that the driver only
-/// reads. A fat binary may hold compressed code, of which nothing can be said.
+/// The content of an image and the options of its load, where the profile keeps such: code that is complete by itself, and options that the driver
+/// only reads. The content of a reference is that of the fat binary.
+///
+/// Whether kernels of it print or allocate memory makes no difference, and of compressed code could not be told: the driver refuses to change the
+/// size of the buffer (`CU_LIMIT_PRINTF_FIFO_SIZE`) or of the heap (`CU_LIMIT_MALLOC_HEAP_SIZE`) only once such a kernel was launched, as cuda.h says
+/// and a card has shown of the buffer, and the guard launches nothing.
 pub(super) fn given<'a>(
     code: Handle,
     count: u32,
     options: Handle,
     values: Handle,
 ) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
-    if code.is_null() || count > 0 && (options.is_null() || values.is_null()) {
+    if count > 0 && (options.is_null() || values.is_null()) {
         return None;
     }
     let given = (0..count as usize).map(|at| {
@@ -87,17 +77,14 @@ pub(super) fn given<'a>(
         unsafe { (options.cast::<i32>().add(at).read_unaligned(), values.cast::<u64>().add(at).read_unaligned()) }
     });
     let options = LoadOptions::new(given)?;
-    let code = code.cast::<u8>();
-    // SAFETY: the program gives this to the driver as an image, of which the first byte is read. An ELF file has its head.
-    let head = unsafe { std::slice::from_raw_parts(code, if code.read() == 0x7f { HEAD_BYTES } else { 1 }) };
-    let bytes = match size_of(head)? {
-        Head::Whole(bytes) => bytes,
+    let given = Given::of(code).filter(|given| given.is_complete)?;
+    let length = match given.length()? {
+        Length::Bytes(bytes) => bytes,
         // SAFETY: text, which ends with a zero for the driver.
-        Head::Text => unsafe { libc::strlen(code.cast()) as u64 },
+        Length::ToZero => unsafe { libc::strlen(given.at.cast()) as u64 },
     };
-    let length = usize::try_from(bytes).ok().filter(|_| bytes <= MOST_IMAGE_BYTES)?;
-    // SAFETY: so many bytes belong to the image, as it says itself, and the driver reads them. It is read during the program's call alone.
-    Some((unsafe { std::slice::from_raw_parts(code, length) }.into(), options))
+    let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
+    Some((content.into(), options))
 }
 
 /// The same of a file whose path the program gives to the driver, which reads it once more.
@@ -109,13 +96,12 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
     let path = unsafe { CStr::from_ptr(path.cast::<c_char>()) };
     let mut file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
     let mut content = Vec::new();
-    file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut content).ok()?;
-    let head = content.get(..HEAD_BYTES).filter(|head| head[0] == 0x7f).unwrap_or(content.get(..1)?);
-    let head = size_of(head)?;
+    file.by_ref().take(Start::Elf.head_bytes() as u64).read_to_end(&mut content).ok()?;
+    let length = length_of(&content)?;
     file.take(MOST_IMAGE_BYTES).read_to_end(&mut content).ok()?;
-    let length = match head {
-        Head::Whole(bytes) => usize::try_from(bytes).ok()?,
-        Head::Text => memchr::memchr(0, &content).unwrap_or(content.len()),
+    let length = match length {
+        Length::Bytes(bytes) => usize::try_from(bytes).ok()?,
+        Length::ToZero => memchr::memchr(0, &content).unwrap_or(content.len()),
     };
     if length > content.len() || length as u64 > MOST_IMAGE_BYTES {
         return None;
@@ -132,136 +118,218 @@ pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -
 
 /// Whether a library is loaded as CUDA's runtimes do it: by a reference to a fat binary, with no other option than that the image is preserved.
 pub(super) fn is_a_runtimes(code: Handle, count: u32, options: Handle, values: Handle) -> bool {
-    if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {
+    if count > 1 || count == 1 && (options.is_null() || values.is_null()) {
         return false;
     }
-    // SAFETY: the program gives this to the driver as an image. It is read up to the first byte that is none of a reference's.
-    let byte = |n: usize| unsafe { code.cast::<u8>().add(n).read() };
-    let is_reference = REFERENCE.to_le_bytes().into_iter().enumerate().all(|(n, expected)| byte(n) == expected);
+    let is_reference = start_at(code.cast_const().cast()) == Some(Start::Reference);
     // SAFETY: the program gives the driver so many options.
     is_reference && (count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED)
 }
 
 /// The kind, as records have it; 0 for none that is known.
 pub(super) fn kind(code: Handle) -> u64 {
-    if code.is_null() {
-        return 0;
-    }
-    let code = code.cast::<u8>();
-    // SAFETY: the program gives this to the driver as an image, of which the first byte is read.
-    match unsafe { code.read() } {
-        // Text in which directives follow blanks and comments.
-        b'.' | b'/' | b'\n' | b'\r' | b'\t' | b' ' => image::PTX,
-        first if [ELF, FAT_BINARY, REFERENCE].iter().any(|magic| magic.to_le_bytes()[0] == first) => {
-            // SAFETY: what begins so is longer than a number.
-            match unsafe { code.cast::<u32>().read_unaligned() } {
-                ELF => {
-                    // SAFETY: what begins as an ELF file has its head, which says where it ends.
-                    let prints = unsafe {
-                        let wide = code.add(4).read() == 2;
-                        if wide {
-                            prints(code, elf_size(code))
-                        } else {
-                            0
-                        }
-                    };
-                    image::MACHINE_CODE | prints
-                }
-                FAT_BINARY => fat_binary(code),
-                REFERENCE => {
-                    // SAFETY: a reference is two numbers and the address of a fat binary.
-                    let target = unsafe { code.add(8).cast::<*const u8>().read_unaligned() };
-                    // SAFETY: as the driver reads it.
-                    let is_one = !target.is_null() && unsafe { target.cast::<u32>().read_unaligned() } == FAT_BINARY;
-                    if is_one {
-                        fat_binary(target)
-                    } else {
-                        0
-                    }
-                }
-                _ => 0,
-            }
-        }
-        _ => 0,
-    }
-}
-
-/// Whether a fat binary has machine code in it, or only text to be compiled.
-fn fat_binary(code: *const u8) -> u64 {
-    // SAFETY: a fat binary begins with its own sizes.
-    let (mut at, size) = unsafe {
-        let head = usize::from(code.add(HEAD_SIZE).cast::<u16>().read_unaligned());
-        (head, code.add(BODY_SIZE).cast::<u64>().read_unaligned() as usize)
+    let Some(given) = Given::of(code) else { return 0 };
+    let content = match given.length() {
+        Some(Length::Bytes(length)) => given.bytes(length),
+        // Text is told by its first byte, and not looked through.
+        Some(Length::ToZero) | None => None,
     };
-    let end = at.saturating_add(size);
-    // SAFETY: inside the sizes that the fat binary gives.
-    let prints = unsafe { prints(code, end) };
-    for _ in 0..MOST_ENTRIES {
-        if at.saturating_add(ENTRY_BODY_SIZE + 8) > end {
-            return image::FAT_BINARY_OF_PTX | prints;
-        }
-        // SAFETY: inside the sizes that the fat binary gives.
-        let (kind, head, body) = unsafe {
-            let entry = code.add(at);
-            (
-                entry.add(ENTRY_KIND).cast::<u16>().read_unaligned(),
-                entry.add(ENTRY_HEAD_SIZE).cast::<u32>().read_unaligned() as usize,
-                entry.add(ENTRY_BODY_SIZE).cast::<u64>().read_unaligned() as usize,
-            )
-        };
-        if kind == MACHINE_CODE || head == 0 {
-            return image::FAT_BINARY | prints;
-        }
-        at = at.saturating_add(head).saturating_add(body);
-    }
-    image::FAT_BINARY | prints
+    kind_of(given.start, content.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazyguard_core::trace::layout::image;
     use std::ptr::null_mut;
 
-    fn kind_of(bytes: &[u8]) -> u64 {
-        kind(bytes.as_ptr().cast_mut().cast())
+    const FAT_BINARY: u32 = 0xBA55_ED50;
+    const REFERENCE: u32 = 0x4662_43B1;
+
+    fn handle(bytes: &[u8]) -> Handle {
+        bytes.as_ptr().cast_mut().cast()
     }
 
-    fn fat(kinds: &[u16]) -> Vec<u8> {
-        let entry = |kind: u16| {
-            let mut bytes = vec![0u8; 64 + 16];
-            bytes[..2].copy_from_slice(&kind.to_le_bytes());
-            bytes[4..8].copy_from_slice(&64u32.to_le_bytes());
-            bytes[8..16].copy_from_slice(&16u64.to_le_bytes());
-            bytes
-        };
-        let body: Vec<u8> = kinds.iter().flat_map(|kind| entry(*kind)).collect();
+    fn kind_at(bytes: &[u8]) -> u64 {
+        kind(handle(bytes))
+    }
+
+    /// A fat binary of this length with one entry, which holds these flags.
+    fn fat(kind: u16, flags: u64, length: usize) -> Vec<u8> {
         let mut bytes = FAT_BINARY.to_le_bytes().to_vec();
         bytes.extend([1, 0, 16, 0]);
-        bytes.extend((body.len() as u64).to_le_bytes());
-        bytes.extend(body);
+        bytes.extend((length as u64 - 16).to_le_bytes());
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend([1, 1]);
+        bytes.extend(64_u32.to_le_bytes());
+        bytes.extend((length as u64).saturating_sub(16 + 64).to_le_bytes());
+        bytes.resize(16 + 40, 0);
+        bytes.extend(flags.to_le_bytes());
+        bytes.resize(length, 7);
         bytes
     }
 
-    #[test]
-    fn a_small_image_tells_whether_it_prints() {
-        let mut binary = fat(&[2]);
-        let end = binary.len();
-        binary[end - 9..].copy_from_slice(b"\0vprintf\0");
-        assert_eq!(kind_of(&binary), image::FAT_BINARY | image::PRINTS);
-        binary[end - 1] = b'x';
-        assert_eq!(kind_of(&binary), image::FAT_BINARY);
+    fn reference(version: u32, to: *const u8) -> [u8; REFERENCE_BYTES] {
+        let mut bytes = [0; REFERENCE_BYTES];
+        bytes[..4].copy_from_slice(&REFERENCE.to_le_bytes());
+        bytes[4..8].copy_from_slice(&version.to_le_bytes());
+        bytes[8..16].copy_from_slice(&(to as u64).to_le_bytes());
+        bytes
+    }
+
+    /// The content that is given at an address, without options.
+    fn content(code: Handle) -> Option<Vec<u8>> {
+        given(code, 0, null_mut(), null_mut()).map(|(content, _)| content.into_owned())
+    }
+
+    /// Bytes behind which nothing can be read.
+    struct AtTheEnd {
+        pages: Handle,
+        bytes: usize,
+    }
+
+    const PAGES: usize = 128 << 10;
+
+    impl AtTheEnd {
+        fn of(bytes: &[u8]) -> Self {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: pages of its own, of which the second half is closed again, and the first half holds the bytes.
+            let pages = unsafe {
+                let pages = libc::mmap(null_mut(), PAGES, access, flags, -1, 0);
+                assert_ne!(pages, libc::MAP_FAILED);
+                assert_eq!(libc::mprotect(pages.add(PAGES / 2), PAGES / 2, libc::PROT_NONE), 0);
+                pages.cast::<u8>().add(PAGES / 2 - bytes.len()).copy_from(bytes.as_ptr(), bytes.len());
+                pages
+            };
+            Self { pages, bytes: bytes.len() }
+        }
+
+        fn at(&self) -> Handle {
+            // SAFETY: inside the pages.
+            unsafe { self.pages.cast::<u8>().add(PAGES / 2 - self.bytes).cast() }
+        }
+    }
+
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            // SAFETY: mapped above, and used by nobody any more.
+            unsafe { libc::munmap(self.pages, PAGES) };
+        }
     }
 
     #[test]
     fn an_image_is_told_by_its_first_bytes() {
         assert_eq!(kind(null_mut()), 0);
-        assert_eq!(kind_of(b"\0"), 0);
-        assert_eq!(kind_of(b".version 8.0\0"), image::PTX);
-        assert_eq!(kind_of(b"//\n.version 8.0\0"), image::PTX);
+        assert_eq!(kind_at(b"\0"), 0);
+        assert_eq!(kind_at(b".version 8.0\0"), image::PTX);
+        assert_eq!(kind_at(b"//\n.version 8.0\0"), image::PTX);
         let mut elf = [0u8; 64];
         elf[..5].copy_from_slice(b"\x7fELF\x02");
-        assert_eq!(kind_of(&elf), image::MACHINE_CODE);
-        assert_eq!(kind_of(b"\x7fELK\x02"), 0);
+        assert_eq!(kind_at(&elf), image::MACHINE_CODE);
+        assert_eq!(kind_at(b"\x7fELK\x02"), 0);
+    }
+
+    #[test]
+    fn what_a_reference_is_to_says_what_it_is() {
+        let mut binary = fat(1, 0x11, 200);
+        for version in [1, 2] {
+            assert_eq!(kind_at(&reference(version, binary.as_ptr())), image::FAT_BINARY_OF_PTX, "version {version}");
+        }
+        binary[16] = 2;
+        binary[120..129].copy_from_slice(b"\0vprintf\0");
+        for fat_binary in [&binary, &reference(1, binary.as_ptr())[..]] {
+            assert_eq!(kind_at(fat_binary), image::FAT_BINARY | image::PRINTS);
+        }
+        let to_a_reference = reference(1, binary.as_ptr());
+        let no_fat_binary = [null_mut(), handle(b"\x7fELF"), handle(&to_a_reference)];
+        for to in no_fat_binary {
+            let reference = reference(1, to.cast());
+            assert_eq!((kind_at(&reference), content(handle(&reference))), (0, None));
+        }
+    }
+
+    #[test]
+    fn a_fat_binary_is_given_as_a_whole_compressed_or_not_and_for_its_reference() {
+        let with_more = |binary: &[u8]| [binary, b"behind it"].concat();
+        for flags in [0x11, 0x2011, 0x8011] {
+            let binary = fat(2, flags, 300);
+            assert_eq!(content(handle(&with_more(&binary))), Some(binary.clone()), "{flags:x}");
+            assert_eq!(content(handle(&reference(1, binary.as_ptr()))), Some(binary.clone()), "{flags:x}");
+            for version in [0, 2, 3] {
+                let other = reference(version, binary.as_ptr());
+                assert_eq!(content(handle(&other)), None, "of version {version}, which is not complete");
+            }
+        }
+        assert_eq!(content(null_mut()), None);
+        assert_eq!(content(handle(b".version 8.0\0more")).as_deref(), Some(&b".version 8.0"[..]));
+    }
+
+    #[test]
+    fn an_image_without_a_length_or_with_one_that_is_too_large_is_the_drivers() {
+        let mut binary = fat(2, 0x11, 300);
+        for (length, what) in
+            [(0, "nothing behind its header"), (MOST_IMAGE_BYTES - 15, "too large"), (u64::MAX, "none")]
+        {
+            binary[8..16].copy_from_slice(&length.to_le_bytes());
+            assert_eq!(content(handle(&binary)), None, "{what}");
+            assert_eq!(content(handle(&reference(1, binary.as_ptr()))), None, "{what}");
+        }
+        binary[8..16].copy_from_slice(&(u64::MAX - 100).to_le_bytes());
+        binary[16..24].copy_from_slice(&[2, 0, 0, 0, 64, 0, 0, 0]);
+        assert_eq!(kind_at(&binary), image::FAT_BINARY_OF_PTX, "of no such length");
+    }
+
+    #[test]
+    fn nothing_behind_an_image_is_read() {
+        for image in [&fat(2, 0x11, 17)[..], &fat(2, 0x11, 80), &fat(1, 0x8011, 81)] {
+            let there = AtTheEnd::of(image);
+            assert_eq!(content(there.at()).as_deref(), Some(image));
+            let reference = AtTheEnd::of(&reference(1, there.at().cast_const().cast()));
+            assert_eq!(content(reference.at()).as_deref(), Some(image));
+            assert_ne!((kind(there.at()), kind(reference.at())), (0, 0));
+        }
+        for nothing in [&b"\0"[..], b"\x50\xec", b"\xb1\x43\x62\x47", b"\x7fEL\0"] {
+            let there = AtTheEnd::of(nothing);
+            assert_eq!((content(there.at()), kind(there.at())), (None, 0), "{nothing:?}");
+            assert!(!is_a_runtimes(there.at(), 0, null_mut(), null_mut()));
+        }
+        let text = AtTheEnd::of(b".\0");
+        assert_eq!((content(text.at()).as_deref(), kind(text.at())), (Some(&b"."[..]), image::PTX));
+    }
+
+    #[test]
+    fn options_are_given_with_the_image_and_those_that_the_driver_writes_to_are_not() {
+        let binary = fat(2, 0x11, 100);
+        let with = |options: &[i32], values: &[u64]| {
+            let at = |options: *const u8| options.cast_mut().cast();
+            given(handle(&binary), options.len() as u32, at(options.as_ptr().cast()), at(values.as_ptr().cast()))
+        };
+        let (_, options) = with(&[9, 0], &[90, 32]).expect("plain options");
+        assert_eq!(options.all(), [(0, 32), (9, 90)]);
+        assert!(with(&[3, 4], &[0, 0]).is_none(), "a log");
+        assert!(given(handle(&binary), 1, null_mut(), null_mut()).is_none());
+    }
+
+    #[test]
+    fn a_file_holds_what_the_memory_holds_but_no_reference() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let path = std::env::temp_dir().join(format!("lazyguard-image-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        let read = |content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            in_file(name.as_ptr().cast_mut().cast()).map(|(content, _)| content.into_owned())
+        };
+        let binary = fat(2, 0x8011, 300);
+        assert_eq!(read(&binary).as_ref(), Some(&binary));
+        assert_eq!(read(&[&binary[..], b"behind it"].concat()), Some(binary.clone()));
+        assert_eq!(read(&binary[..299]), None, "cut off");
+        assert_eq!(read(&fat(2, 0x11, 17)), Some(fat(2, 0x11, 17)));
+        assert_eq!(read(&reference(1, binary.as_ptr())), None);
+        assert_eq!(read(b".version 8.0\0more").as_deref(), Some(&b".version 8.0"[..]));
+        assert_eq!((read(b""), read(b"\x7fELF\x02")), (None, None));
+        std::fs::remove_file(&path).unwrap();
+        assert!(in_file(name.as_ptr().cast_mut().cast()).is_none() && in_file(null_mut()).is_none());
     }
 
     #[test]
@@ -283,17 +351,5 @@ mod tests {
         assert!(with(&mut option, &mut value));
         option += 1;
         assert!(!with(&mut option, &mut value));
-    }
-
-    #[test]
-    fn a_fat_binary_is_told_by_what_is_in_it() {
-        assert_eq!(kind_of(&fat(&[1, 2])), image::FAT_BINARY);
-        assert_eq!(kind_of(&fat(&[1, 1])), image::FAT_BINARY_OF_PTX);
-        assert_eq!(kind_of(&fat(&[])), image::FAT_BINARY_OF_PTX);
-        let binary = fat(&[1]);
-        let mut reference = REFERENCE.to_le_bytes().to_vec();
-        reference.extend(1u32.to_le_bytes());
-        reference.extend((binary.as_ptr() as u64).to_le_bytes());
-        assert_eq!(kind_of(&reference), image::FAT_BINARY_OF_PTX);
     }
 }

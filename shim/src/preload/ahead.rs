@@ -52,8 +52,8 @@ struct Ready {
 pub struct There {
     /// Its handle.
     pub module: u64,
-    /// The functions of it that the program uses; none once the module is the program's.
-    pub functions: Vec<u64>,
+    /// The functions of it that the program uses, none once the module is the program's; `None` where no run has come so far that it used one.
+    pub functions: Option<Vec<u64>>,
     /// Whether it was loaded just now.
     pub is_new: bool,
 }
@@ -90,7 +90,7 @@ impl Ahead {
         let known = lock(&self.ready).iter().find(here).copied();
         let module = match known {
             Some(Ready { given: true, module, .. }) => {
-                return Some(There { module, functions: Vec::new(), is_new: false });
+                return Some(There { module, functions: Some(Vec::new()), is_new: false });
             }
             Some(ready) => ready.module,
             None => {
@@ -100,12 +100,13 @@ impl Ahead {
                 module
             }
         };
-        let functions = wanted.kernels.iter().filter_map(|name| {
+        let used = wanted.kernels.iter().filter_map(|name| {
             let mut function = null_mut();
             let found = driver::module_function(&mut function, module as Handle, name.as_ptr()) == Some(SUCCESS);
             found.then_some(function as u64)
         });
-        Some(There { module, functions: functions.collect(), is_new: known.is_none() })
+        let functions = (!wanted.kernels.is_empty()).then(|| used.collect());
+        Some(There { module, functions, is_new: known.is_none() })
     }
 
     /// A module of the same content and options that is there in this context, which is the caller's from now on.
@@ -195,8 +196,18 @@ mod tests {
         // There is no driver here.
         assert!(ahead.load(3, 0, 0).is_none(), "no module");
         assert!(ahead.load(1, 2, 0).is_none(), "no such image");
-        assert_eq!(ahead.load(1, 0, 1).map(|there| there.functions), Some(Vec::new()));
+        assert_eq!(ahead.load(1, 0, 1).map(|there| there.functions), Some(Some(Vec::new())));
         assert_eq!(ahead.counts(), (0, 0));
+    }
+
+    #[test]
+    fn where_no_kernel_of_an_image_is_known_none_is_named_until_the_module_is_the_programs() {
+        let mut ahead = ahead();
+        ahead.images[0].kernels.clear();
+        let functions = |ahead: &Ahead, nth| ahead.load(1, 0, nth).expect("it is there").functions;
+        assert_eq!((functions(&ahead, 0), functions(&ahead, 1)), (None, None));
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
+        assert_eq!((functions(&ahead, 0), functions(&ahead, 1)), (Some(Vec::new()), None));
     }
 
     #[test]

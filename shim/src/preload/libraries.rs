@@ -16,11 +16,10 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
+use lazyguard_core::image::{fat_binary_of, length_of, Length, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
-use lazyguard_core::profile::{
-    fat_binary_of, size_of, Head, ImageId, Place, Samples, HEAD_BYTES, MOST_LIBRARY_BYTES, REFERENCE_BYTES,
-};
+use lazyguard_core::profile::{ImageId, Place, Samples, MOST_LIBRARY_BYTES};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ffi::CString;
@@ -279,7 +278,8 @@ fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
 /// The fat binary that the reference at this address is to.
 fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]> {
     let begin = fat_binary_of(object.bytes(reference, REFERENCE_BYTES)?.try_into().ok()?)?;
-    let Head::Whole(length) = size_of(object.bytes(begin, HEAD_BYTES)?)? else { return None };
+    let head = object.bytes(begin, Start::FatBinary.head_bytes())?;
+    let Length::Bytes(length) = length_of(head)? else { return None };
     object.bytes(begin, usize::try_from(length).ok()?)
 }
 

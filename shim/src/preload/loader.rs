@@ -522,7 +522,10 @@ impl Loader {
                 let there = self.ahead.load(context, image, nth).ok_or(Skip::DriverRefused)?;
                 outcome.modules += u64::from(there.is_new);
                 process.tracker.set_present_preloaded(there.module, context);
-                (there.module, FunctionKind::Function, Some(there.functions))
+                // A run that hangs in the load of a module has not used it yet. So all of it is loaded, as of a module that the program loads.
+                let loads_all = loads_libraries(process.settings.preload);
+                let all = || functions_of(there.module).filter(|_| loads_all).unwrap_or_default();
+                (there.module, FunctionKind::Function, Some(there.functions.unwrap_or_else(all)))
             }
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;

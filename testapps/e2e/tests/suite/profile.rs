@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Programs that hang in the load of a module of their own.
-const LOAD_A_MODULE: [&str; 5] = [
+const LOAD_A_MODULE: [&str; 7] = [
+    "fat_binary_data_load",
+    "fat_binary_load",
     "module_load",
     "module_load_behind_collective",
     "ptx_load",
@@ -54,40 +56,70 @@ fn a_program_that_hangs_in_a_load_of_its_own_completes_in_its_second_run() {
     }
 }
 
-/// Without the nudge, as where a runtime holds hundreds of fat binaries: the second library comes with a kernel that is launched too late.
+/// The first run hangs in the load, and no kernel of the module is known: of all kernels of what is loaded, `resolve` loads none.
+#[test]
+fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_the_policy_forbids_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let run = |policy| {
+        profiled(&work, corpus_program("fat_binary_load"), &profile)
+            .set("LAZYGUARD_PRELOAD", policy)
+            .hang_after("300ms")
+    };
+    for policy in ["auto", "resolve"] {
+        let mut hangs = run(policy).start();
+        hangs.until_a_hang_is_reported();
+        drop(hangs);
+    }
+    for policy in ["auto", "resolve"] {
+        let next = run(policy).finish();
+        assert_eq!((next.code, ahead(&next)), (Some(0), (2, 2)), "{policy}: {next}");
+    }
+}
+
+/// Without the nudge, as where a runtime holds hundreds of fat binaries: the second one comes with a kernel that is launched too late. Runtimes
+/// before 12.0 make modules of them.
 #[test]
 fn a_program_whose_runtime_loads_a_library_too_late_completes_in_its_second_run() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for (name, hangs) in [("persistent_two_libraries", true), ("lazy_pair", false)] {
-        let profile = work.path().join(name);
-        let run = || profiled(&work, app(name), &profile).set("LAZYGUARD_NUDGE", "0");
-        let mut first = run().hang_after("300ms").start();
-        if hangs {
-            first.until_a_hang_is_reported();
-            drop(first);
-        } else {
-            // Its only library is there, with all kernels, before anything is in flight.
-            first.finish_within(lazyguard_e2e::PATIENCE);
-        }
-        let expected = Run::new(&work, app(name)).set("CUDA_MODULE_LOADING", "EAGER").finish();
-        for _ in 0..2 {
-            let next = run().finish();
-            next.expect_same_as(&expected);
-            let preload = &next.out().summary()["preload"];
-            let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {next}"));
-            assert!(number("libraries_ahead") >= 1, "{name}: {next}");
-            assert_eq!(number("libraries_ahead"), number("libraries_handed_over"), "{name}: {next}");
+    for (runtime, of_them, others) in [("13000", "libraries", "modules"), ("11080", "modules", "libraries")] {
+        for (name, hangs) in [("persistent_two_libraries", true), ("lazy_pair", false)] {
+            let profile = work.path().join(format!("{name}-{runtime}"));
+            let program = || Run::new(&work, app(name)).set("LG_RUNTIME", runtime);
+            let run = || profiled(&work, app(name), &profile).set("LG_RUNTIME", runtime).set("LAZYGUARD_NUDGE", "0");
+            let mut first = run().hang_after("300ms").start();
+            if hangs {
+                first.until_a_hang_is_reported();
+                drop(first);
+            } else {
+                // Its only library is there, with all kernels, before anything is in flight.
+                first.finish_within(lazyguard_e2e::PATIENCE);
+            }
+            let expected = program().set("CUDA_MODULE_LOADING", "EAGER").finish();
+            for _ in 0..2 {
+                let next = run().finish();
+                next.expect_same_as(&expected);
+                let preload = &next.out().summary()["preload"];
+                let number = |what: &str, end: &str| {
+                    let name = format!("{what}_{end}");
+                    preload[&name].as_u64().unwrap_or_else(|| panic!("{name}: {next}"))
+                };
+                let there = if hangs { 2 } else { 1 };
+                assert_eq!(number(of_them, "ahead"), there, "{name} on {runtime}: {next}");
+                assert_eq!(number(of_them, "handed_over"), there, "{name} on {runtime}: {next}");
+                assert_eq!(number(others, "ahead"), 0, "{name} on {runtime}: {next}");
+            }
         }
     }
-    let profile = work.path().join("persistent_two_libraries").to_string_lossy().into_owned();
-    let shown = lazyguard(&work, &["profile", "show", &profile]);
-    for line in [
-        "\n2 libraries that CUDA runtimes load\n",
-        " KiB at the program+0x",
-        "\n  persistent_kernel\n",
-        "\n  one_time_kernel\n",
+    for (runtime, lines) in [
+        ("13000", ["\n2 libraries that CUDA runtimes load\n", " KiB at the program+0x"]),
+        ("11080", ["2 images that the program loads itself", "\n0 libraries that CUDA runtimes load\n"]),
     ] {
-        assert!(shown.stdout.contains(line), "{line}: {shown}");
+        let profile = work.path().join(format!("persistent_two_libraries-{runtime}"));
+        let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
+        for line in lines.into_iter().chain(["\n  persistent_kernel\n", "\n  one_time_kernel\n"]) {
+            assert!(shown.stdout.contains(line), "{line}: {shown}");
+        }
     }
 }
 
@@ -136,6 +168,26 @@ fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
     assert_eq!(runs, [0, 6, 6]);
     let off = profiled(&work, hostile_program("modules_twice"), &profile).set("LAZYGUARD_PRELOAD", "off").finish();
     assert_eq!(ahead(&off), (0, 0), "nothing is loaded with LAZYGUARD_PRELOAD=off");
+}
+
+/// A fat binary is one image, by whatever reference or call the program loads it. The limits of the context are set as without the guard although
+/// a module whose kernel prints is there before.
+#[test]
+fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("fat_binaries")).finish();
+    assert!(bare.code == Some(0) && bare.stdout.starts_with("limits: 0 and 0\n"), "{bare}");
+    for expected in [(0, 0), (7, 7), (7, 7)] {
+        let run = profiled(&work, hostile_program("fat_binaries"), &profile).finish();
+        run.expect_same_as(&bare);
+        // Of three images: five, one with another byte, and one that prints; not the one with a log.
+        assert_eq!(ahead(&run), expected, "{run}");
+    }
+    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
+    for line in ["3 images that the program loads itself", "  loaded 5 times in a context", "\n  prints\n"] {
+        assert!(shown.stdout.contains(line), "{line}: {shown}");
+    }
 }
 
 #[test]
