@@ -167,7 +167,8 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         write_line!(out, "{id}: last used on day {} since 1970{state}", image.day)?;
         for (options, most) in &image.loads {
             let with = if options.all().is_empty() { String::new() } else { format!(" with options {options}") };
-            write_line!(out, "  loaded {} in a context{with}", counted(u64::from(*most), "time"))?;
+            let how = if options.is_library() { "as a library" } else { "in a context" };
+            write_line!(out, "  loaded {} {how}{with}", counted(u64::from(*most), "time"))?;
         }
         for kernel in &image.kernels {
             write_line!(out, "  {}", demangle(kernel))?;

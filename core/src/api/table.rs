@@ -177,7 +177,7 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, code, num_jit_options, library_options, library_option_values, num_library_options);
+                => library::load(library, code, num_jit_options, jit_options, jit_options_values, library_options, library_option_values, num_library_options);
             {
                 31 cuLibraryLoadData cuLibraryLoadData 12000 legacy;
             }

@@ -55,9 +55,12 @@ pub const MOST_DAYS: u32 = 90;
 /// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
 pub const MOST_AHEAD: u32 = 8;
 
-/// The options of a load (`CUjit_option`) with their values, in the order of the options.
+/// How an image is loaded: the options (`CUjit_option`) with their values, in the order of the options, and whether as a module or as a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LoadOptions(Vec<(i32, u64)>);
+pub struct LoadOptions {
+    is_library: bool,
+    options: Vec<(i32, u64)>,
+}
 
 impl LoadOptions {
     /// `None` where one of them makes the driver write to the program's memory, where its meaning is not known, or where one is given twice:
@@ -66,19 +69,40 @@ impl LoadOptions {
         let mut all: Vec<_> = options.into_iter().collect();
         all.sort_unstable();
         let differ = all.windows(2).all(|two| two[0].0 != two[1].0);
-        (differ && all.iter().all(|(option, _)| is_plain(*option))).then_some(Self(all))
+        let are_plain = differ && all.iter().all(|(option, _)| is_plain(*option));
+        are_plain.then_some(Self { is_library: false, options: all })
     }
 
     /// Each with its value.
     pub fn all(&self) -> &[(i32, u64)] {
-        &self.0
+        &self.options
+    }
+
+    /// The same options, of a load as a library, which is in no context.
+    pub fn of_library(self) -> Self {
+        Self { is_library: true, ..self }
+    }
+
+    /// Whether a library is loaded, and not a module.
+    pub fn is_library(&self) -> bool {
+        self.is_library
+    }
+
+    /// The context that what is loaded in this one belongs to: a library belongs to none, and stays when a context goes.
+    pub fn home(&self, context: u32) -> u32 {
+        const NONE: u32 = u32::MAX;
+        if self.is_library {
+            NONE
+        } else {
+            context
+        }
     }
 }
 
-/// As in a part.
+/// The options, as in a part.
 impl fmt::Display for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = self.0.iter().map(|(option, value)| format!("{option}={value}")).collect();
+        let all: Vec<_> = self.options.iter().map(|(option, value)| format!("{option}={value}")).collect();
         f.write_str(if all.is_empty() { "-".to_owned() } else { all.join(",") }.as_str())
     }
 }
@@ -112,7 +136,7 @@ fn is_plain(option: i32) -> bool {
 pub struct Image {
     /// The last day on which it was used, counted from 1970.
     pub day: u32,
-    /// With which options it was loaded, and how often at most in one context of one run.
+    /// With which options it was loaded, and how often at most in one context of one run; as a library, in one run.
     pub loads: BTreeMap<LoadOptions, u32>,
     /// The kernels of it that were used.
     pub kernels: BTreeSet<String>,
@@ -405,6 +429,17 @@ mod tests {
         for option in [0, 7, 8, 9, 10, 11, 13, 14] {
             assert_eq!(LoadOptions::new([(option, 1)]).unwrap().all(), [(option, 1)]);
         }
+    }
+
+    #[test]
+    fn a_load_as_a_library_is_another_than_that_of_a_module_and_belongs_to_no_context() {
+        let module = LoadOptions::new([(0, 32)]).unwrap();
+        let library = module.clone().of_library();
+        assert!(library.is_library() && !module.is_library() && library != module);
+        assert_eq!((library.all(), library.to_string()), (module.all(), "0=32".to_owned()));
+        assert_eq!([0, 1, 7].map(|context| module.home(context)), [0, 1, 7]);
+        let [home, other] = [1, 7].map(|context| library.home(context));
+        assert!(home == other && ![0, 1, 7].contains(&home), "0 stands for a context that is not known");
     }
 
     #[test]

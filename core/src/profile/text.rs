@@ -11,9 +11,10 @@
 //! ```
 //!
 //! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on which it was used last. What
-//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `library` has the identity of a fat binary's
-//! samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself; its kernels
-//! follow. `end` has the number of lines between it and the first one, and their XXH3: a part that was cut off is not believed.
+//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`; `load-library` has the same of loads as a library.
+//! `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-`
+//! for the program itself; its kernels follow. `end` has the number of lines between it and the first one, and their XXH3: a part that was cut
+//! off is not believed.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 
@@ -48,6 +49,10 @@ impl fmt::Display for Damage {
 /// The program itself, in place of the object's name.
 const PROGRAM: &str = "-";
 
+/// How an image was loaded: as a module, and as a library.
+const LOAD: &str = "load";
+const LOAD_LIBRARY: &str = "load-library";
+
 /// What the lines are about.
 enum Subject {
     Image(ImageId),
@@ -66,7 +71,8 @@ impl Profile {
         for (id, Image { day, loads, kernels }) in &self.images {
             let _ = writeln!(lines, "image\t{id}\t{day}");
             for (options, most) in loads {
-                let _ = writeln!(lines, "load\t{most}\t{options}");
+                let word = if options.is_library() { LOAD_LIBRARY } else { LOAD };
+                let _ = writeln!(lines, "{word}\t{most}\t{options}");
             }
             add_kernels(&mut lines, kernels);
         }
@@ -117,9 +123,11 @@ impl Profile {
                 library.day = library.day.max(day.parse().ok()?);
                 *current = Some(Subject::Library(place));
             }
-            ["load", most, options] => {
+            [word @ (LOAD | LOAD_LIBRARY), most, options] => {
                 let Some(Subject::Image(id)) = current else { return None };
-                self.images.get_mut(id)?.loads.insert(options_of(options)?, most.parse().ok()?);
+                let options = options_of(options)?;
+                let options = if word == LOAD { options } else { options.of_library() };
+                self.images.get_mut(id)?.loads.insert(options, most.parse().ok()?);
             }
             ["kernel", name] => {
                 let kernels = match current.as_ref()? {
@@ -183,6 +191,8 @@ mod tests {
         let [one, two] = [ImageId::of(b"one"), ImageId::of(b"two")];
         profile.loaded(one, LoadOptions::new([(0, 32), (9, u64::MAX)]).unwrap(), 2, 20_770);
         profile.loaded(one, LoadOptions::default(), 1, 3);
+        profile.loaded(one, LoadOptions::default().of_library(), 3, 3);
+        profile.loaded(one, LoadOptions::new([(0, 32)]).unwrap().of_library(), 4, 3);
         profile.loaded(two, LoadOptions::default(), 7, 20_771);
         for kernel in ["spin(int*)", "a name\twith \"every\"\nthing \\ in it \u{7f}\u{202e}", "größe", ""] {
             profile.used(one, kernel);
@@ -224,6 +234,7 @@ mod tests {
             "nonsense\n",
             "kernel\tk\n",
             "load\t1\t-\n",
+            "load-library\t1\t-\n",
             "\n",
             &library.replace("18", "x"),
             &library.replace("\t-", ""),

@@ -55,10 +55,10 @@ pub struct PreloadSummary {
     /// How many of them the program has got when it loaded them.
     #[serde(default)]
     pub modules_handed_over: u64,
-    /// Libraries that were loaded before a CUDA runtime loaded them, by the profile.
+    /// Libraries that were loaded before a CUDA runtime or the program loaded them, by the profile.
     #[serde(default)]
     pub libraries_ahead: u64,
-    /// How many of them a runtime has got when it loaded them.
+    /// How many of them a runtime or the program has got when it loaded them.
     #[serde(default)]
     pub libraries_handed_over: u64,
     /// Libraries of large CUDA runtime instances whose modules were brought into a context without their kernels.

@@ -13,6 +13,14 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+/// Options that a program gives to the driver, with a value for each.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    pub count: u32,
+    pub options: Handle,
+    pub values: Handle,
+}
+
 /// An image in the program's memory, during the call that gives it to the driver.
 #[derive(Clone, Copy)]
 struct Given {
@@ -65,9 +73,7 @@ fn start_at(code: *const u8) -> Option<Start> {
 /// and a card has shown of the buffer, and the guard launches nothing.
 pub(super) fn given<'a>(
     code: Handle,
-    count: u32,
-    options: Handle,
-    values: Handle,
+    Options { count, options, values }: Options,
 ) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
     if count > 0 && (options.is_null() || values.is_null()) {
         return None;
@@ -85,6 +91,18 @@ pub(super) fn given<'a>(
     };
     let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
     Some((content.into(), options))
+}
+
+/// The same of a library that a program loads itself. Of the options of libraries, that the image is preserved is a promise to the driver, which
+/// it does not need for a library of the guard's.
+pub(super) fn given_for_library<'a>(
+    code: Handle,
+    jit: Options,
+    library: Options,
+) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+    let promises_no_more = only_preserves(library);
+    let (content, options) = promises_no_more.then(|| given(code, jit))??;
+    Some((content, options.of_library()))
 }
 
 /// The same of a file whose path the program gives to the driver, which reads it once more.
@@ -111,19 +129,26 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
 }
 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
-/// `None` for what is not in an object: the driver is asked as the program asks it.
-pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -> Option<Place> {
-    is_a_runtimes(code, count, options, values).then(|| libraries::place_of(code as u64))?
+/// `None` for what is not in an object.
+pub(super) fn place(code: Handle, library: Options) -> Option<Place> {
+    is_a_runtimes(code, library).then(|| libraries::place_of(code as u64))?
 }
 
 /// Whether a library is loaded as CUDA's runtimes do it: by a reference to a fat binary, with no other option than that the image is preserved.
-pub(super) fn is_a_runtimes(code: Handle, count: u32, options: Handle, values: Handle) -> bool {
-    if count > 1 || count == 1 && (options.is_null() || values.is_null()) {
-        return false;
+pub(super) fn is_a_runtimes(code: Handle, library: Options) -> bool {
+    only_preserves(library) && start_at(code.cast_const().cast()) == Some(Start::Reference)
+}
+
+/// Whether the options of a library have no other one than that the image is preserved.
+fn only_preserves(Options { count, options, values }: Options) -> bool {
+    match count {
+        0 => true,
+        // SAFETY: the program gives the driver one option.
+        1 if !options.is_null() && !values.is_null() => unsafe {
+            options.cast::<i32>().read_unaligned() == driver::BINARY_IS_PRESERVED
+        },
+        _ => false,
     }
-    let is_reference = start_at(code.cast_const().cast()) == Some(Start::Reference);
-    // SAFETY: the program gives the driver so many options.
-    is_reference && (count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED)
 }
 
 /// The kind, as records have it; 0 for none that is known.
@@ -145,6 +170,13 @@ mod tests {
 
     const FAT_BINARY: u32 = 0xBA55_ED50;
     const REFERENCE: u32 = 0x4662_43B1;
+
+    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
+
+    fn these(options: &[i32], values: &[u64]) -> Options {
+        let (at, values) = (options.as_ptr().cast_mut().cast(), values.as_ptr().cast_mut().cast());
+        Options { count: options.len() as u32, options: at, values }
+    }
 
     fn handle(bytes: &[u8]) -> Handle {
         bytes.as_ptr().cast_mut().cast()
@@ -179,7 +211,7 @@ mod tests {
 
     /// The content that is given at an address, without options.
     fn content(code: Handle) -> Option<Vec<u8>> {
-        given(code, 0, null_mut(), null_mut()).map(|(content, _)| content.into_owned())
+        given(code, NONE).map(|(content, _)| content.into_owned())
     }
 
     /// Bytes behind which nothing can be read.
@@ -292,7 +324,7 @@ mod tests {
         for nothing in [&b"\0"[..], b"\x50\xec", b"\xb1\x43\x62\x47", b"\x7fEL\0"] {
             let there = AtTheEnd::of(nothing);
             assert_eq!((content(there.at()), kind(there.at())), (None, 0), "{nothing:?}");
-            assert!(!is_a_runtimes(there.at(), 0, null_mut(), null_mut()));
+            assert!(!is_a_runtimes(there.at(), NONE));
         }
         let text = AtTheEnd::of(b".\0");
         assert_eq!((content(text.at()).as_deref(), kind(text.at())), (Some(&b"."[..]), image::PTX));
@@ -301,14 +333,11 @@ mod tests {
     #[test]
     fn options_are_given_with_the_image_and_those_that_the_driver_writes_to_are_not() {
         let binary = fat(2, 0x11, 100);
-        let with = |options: &[i32], values: &[u64]| {
-            let at = |options: *const u8| options.cast_mut().cast();
-            given(handle(&binary), options.len() as u32, at(options.as_ptr().cast()), at(values.as_ptr().cast()))
-        };
+        let with = |options: &[i32], values: &[u64]| given(handle(&binary), these(options, values));
         let (_, options) = with(&[9, 0], &[90, 32]).expect("plain options");
         assert_eq!(options.all(), [(0, 32), (9, 90)]);
         assert!(with(&[3, 4], &[0, 0]).is_none(), "a log");
-        assert!(given(handle(&binary), 1, null_mut(), null_mut()).is_none());
+        assert!(given(handle(&binary), Options { count: 1, ..NONE }).is_none());
     }
 
     #[test]
@@ -333,23 +362,28 @@ mod tests {
     }
 
     #[test]
+    fn a_program_loads_a_library_of_any_image_with_no_option_but_one() {
+        let binary = fat(2, 0x11, 100);
+        let of = |jit, library| given_for_library(handle(&binary), jit, library);
+        let preserved = [driver::BINARY_IS_PRESERVED, 0];
+        for library in [NONE, these(&preserved[..1], &[1])] {
+            let (content, options) = of(these(&[0], &[32]), library).expect("plain options");
+            assert_eq!((&*content, options), (&binary[..], LoadOptions::new([(0, 32)]).unwrap().of_library()));
+        }
+        assert!(of(NONE, these(&preserved, &[1, 1])).is_none() && of(NONE, these(&preserved[1..], &[1])).is_none());
+        assert!(of(these(&[3, 4], &[0, 0]), NONE).is_none(), "a log");
+        assert!(of(NONE, Options { count: 1, ..NONE }).is_none());
+    }
+
+    #[test]
     fn a_runtime_gives_a_reference_and_no_option_but_one() {
-        let runtimes =
-            |image: &[u8], count| is_a_runtimes(image.as_ptr().cast_mut().cast(), count, null_mut(), null_mut());
+        let runtimes = |image: &[u8], options| is_a_runtimes(handle(image), options);
         let reference = REFERENCE.to_le_bytes();
-        assert_eq!([0, 1, 2].map(|count| runtimes(&reference, count)), [true, false, false]);
-        assert!(!runtimes(&FAT_BINARY.to_le_bytes(), 0) && !runtimes(b"//", 0));
-        let (mut option, mut value) = (driver::BINARY_IS_PRESERVED, 1u64);
-        let with = |option: &mut i32, value: &mut u64| {
-            is_a_runtimes(
-                reference.as_ptr().cast_mut().cast(),
-                1,
-                std::ptr::from_mut(option).cast(),
-                std::ptr::from_mut(value).cast(),
-            )
-        };
-        assert!(with(&mut option, &mut value));
-        option += 1;
-        assert!(!with(&mut option, &mut value));
+        let counts = [0, 1, 2].map(|count| runtimes(&reference, Options { count, ..NONE }));
+        assert_eq!(counts, [true, false, false]);
+        assert!(!runtimes(&FAT_BINARY.to_le_bytes(), NONE) && !runtimes(b"//", NONE));
+        let preserved = driver::BINARY_IS_PRESERVED;
+        assert!(runtimes(&reference, these(&[preserved], &[1])));
+        assert!(!runtimes(&reference, these(&[preserved + 1], &[1])));
     }
 }

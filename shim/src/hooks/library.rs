@@ -3,7 +3,7 @@
 //! Must not: let the driver unload a library before its kernels are taken out of the state.
 
 use super::call::{observe, published, Call, Entry};
-use super::image;
+use super::image::{self, Options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
@@ -15,7 +15,8 @@ use std::ptr::null_mut;
 
 /// A library is loaded from a file.
 pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    load(entry, library, null_mut(), 0, null_mut(), null_mut(), 0, real)
+    let none = null_mut();
+    load(entry, library, none, 0, none, none, none, none, 0, real)
 }
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
@@ -25,26 +26,36 @@ pub(super) fn load(
     library: Handle,
     code: Handle,
     jit_count: u32,
+    jit_options: Handle,
+    jit_values: Handle,
     options: Handle,
     values: Handle,
     count: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let (handed_over, of_place) = (Cell::new(0), Cell::new(None));
+    let jit = Options { count: jit_count, options: jit_options, values: jit_values };
+    let options = Options { count, options, values };
+    let (handed_over, of_place, of_image) = (Cell::new(0), Cell::new(None), Cell::new(None));
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::image(Image::of(image::kind(code)));
             call.loads_code();
-            if let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null() && jit_count == 0) {
-                if let Some(place) = image::place(code, count, options, values) {
-                    let expected = call.guard.loader.libraries.number_of(&place);
-                    let ahead = expected.and_then(|number| call.guard.loader.libraries.take(number, code as u64));
-                    handed_over.set(ahead.unwrap_or(0));
-                    of_place.set(Some((profile.loads_library(place), expected)));
-                }
-            }
+            let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null()) else { return };
+            let loader = &call.guard.loader;
+            let place = (jit_count == 0).then(|| image::place(code, options)).flatten();
+            let ahead = if let Some(place) = place {
+                let expected = loader.libraries.number_of(&place);
+                of_place.set(Some((profile.loads_library(place), expected)));
+                expected.and_then(|number| loader.libraries.take(number, code as u64))
+            } else if let Some((content, options)) = image::given_for_library(code, jit, options) {
+                of_image.set(Some(profile.loads(call.about.context, &content, &options)));
+                loader.ahead.take(call.about.context, &content, &options)
+            } else {
+                None
+            };
+            handed_over.set(ahead.unwrap_or(0));
         },
         || given_ahead(library, handed_over.get(), real),
         |call, result| {
@@ -66,7 +77,10 @@ pub(super) fn load(
                     call.guard.loader.is_the_runtimes(call.guard, number, library);
                 }
             }
-            let is_of_large = image::is_a_runtimes(code, count, options, values)
+            if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
+                profile.is_library_of(library, id);
+            }
+            let is_of_large = image::is_a_runtimes(code, options)
                 && call.guard.loader.large.registers(call.caller.address as u64, library);
             call.guard.loader.library_loaded(call.guard, library, is_expected, is_of_large);
             call.load_pending(call.about.context);

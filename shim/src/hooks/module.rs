@@ -5,7 +5,7 @@
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
 use super::call::{observe, published, Entry};
-use super::image;
+use super::image::{self, Options};
 use super::library::{given_ahead, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
@@ -32,7 +32,7 @@ pub(super) fn load_data(
     values: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    load(entry, module, image, || image::given(image, count, options, values), real)
+    load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
 /// The driver waits until everything in flight in the context has ended. `given` is asked where there is a profile.

@@ -1,4 +1,4 @@
-//! Modules that are loaded ahead of the program's own load, and handed over to it.
+//! Modules and libraries that are loaded ahead of the program's own load, and handed over to it.
 //!
 //! What a program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time, nobody can find in a library; and to load
 //! it the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes. The loader loads each
@@ -8,13 +8,17 @@
 //! A module is given to one load only. It is as a fresh one, since nothing has used it: its variables have their first values. It is the
 //! program's own from then on, which unloads it as any other.
 //!
+//! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
+//! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
+//!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::profile::LoadOptions;
+use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -25,7 +29,7 @@ pub struct Image {
     pub terminated: Box<[u8]>,
     /// The options that the program loads it with.
     pub options: LoadOptions,
-    /// How many modules of it a context gets.
+    /// How many modules of it a context gets; of libraries, how many there are.
     pub most: u32,
     /// The kernels that the program uses.
     pub kernels: Vec<CString>,
@@ -37,25 +41,39 @@ impl Image {
     }
 }
 
-/// A module that is there, by the context's number, the image, and which of the image's it is.
+/// A module or library that is there, by the context's number, the image, and which of the image's it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ready {
     context: u32,
     image: u32,
     nth: u32,
-    module: u64,
+    handle: u64,
     /// It is the program's now.
     given: bool,
 }
 
-/// A module that is in a context.
+/// A module that is in a context, or a library.
+#[derive(Debug, PartialEq, Eq)]
 pub struct There {
     /// Its handle.
-    pub module: u64,
-    /// The functions of it that the program uses, none once the module is the program's; `None` where no run has come so far that it used one.
+    pub owner: u64,
+    /// What its functions are: a library has kernels.
+    pub kind: FunctionKind,
+    /// The functions of it that the program uses; `None` where no run has come so far that it used one.
     pub functions: Option<Vec<u64>>,
     /// Whether it was loaded just now.
     pub is_new: bool,
+}
+
+/// What became of a load.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The module or library is there.
+    There(There),
+    /// It is the program's, which may have unloaded it.
+    Given,
+    /// The driver does not load it.
+    Refused,
 }
 
 /// See the module.
@@ -63,8 +81,20 @@ pub struct There {
 pub struct Ahead {
     images: Vec<Image>,
     ready: Mutex<Vec<Ready>>,
+    modules: Counted,
+    libraries: Counted,
+}
+
+#[derive(Default)]
+struct Counted {
     loaded: AtomicU64,
     given: AtomicU64,
+}
+
+impl Counted {
+    fn both(&self) -> (u64, u64) {
+        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+    }
 }
 
 impl Ahead {
@@ -79,46 +109,56 @@ impl Ahead {
     }
 
     /// Modules that were loaded ahead, and how many of them the program has got.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+    pub fn modules(&self) -> (u64, u64) {
+        self.modules.both()
     }
 
-    /// Loads a module into the current context, which has this number, unless it is there; `None` if the driver refuses.
-    pub fn load(&self, context: u32, image: u32, nth: u32) -> Option<There> {
-        let wanted = self.images.get(image as usize)?;
+    /// The same of libraries.
+    pub fn libraries(&self) -> (u64, u64) {
+        self.libraries.both()
+    }
+
+    fn counted(&self, image: &Image) -> &Counted {
+        if image.options.is_library() {
+            &self.libraries
+        } else {
+            &self.modules
+        }
+    }
+
+    /// Loads a module into the current context, which has this number, or a library, unless it is there.
+    pub fn load(&self, context: u32, image: u32, nth: u32) -> Outcome {
+        let Some(wanted) = self.images.get(image as usize) else { return Outcome::Refused };
+        let context = wanted.options.home(context);
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
         let known = lock(&self.ready).iter().find(here).copied();
-        let module = match known {
-            Some(Ready { given: true, module, .. }) => {
-                return Some(There { module, functions: Some(Vec::new()), is_new: false });
-            }
-            Some(ready) => ready.module,
+        let owner = match known {
+            Some(Ready { given: true, .. }) => return Outcome::Given,
+            Some(ready) => ready.handle,
             None => {
-                let module = load_module(wanted)?;
-                self.loaded.fetch_add(1, Ordering::Relaxed);
-                lock(&self.ready).push(Ready { context, image, nth, module, given: false });
-                module
+                let Some(handle) = load_image(wanted) else { return Outcome::Refused };
+                self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
+                lock(&self.ready).push(Ready { context, image, nth, handle, given: false });
+                handle
             }
         };
-        let used = wanted.kernels.iter().filter_map(|name| {
-            let mut function = null_mut();
-            let found = driver::module_function(&mut function, module as Handle, name.as_ptr()) == Some(SUCCESS);
-            found.then_some(function as u64)
-        });
+        let kind = if wanted.options.is_library() { FunctionKind::Kernel } else { FunctionKind::Function };
+        let used = wanted.kernels.iter().filter_map(|name| look_up(kind, owner, name));
         let functions = (!wanted.kernels.is_empty()).then(|| used.collect());
-        Some(There { module, functions, is_new: known.is_none() })
+        Outcome::There(There { owner, kind, functions, is_new: known.is_none() })
     }
 
-    /// A module of the same content and options that is there in this context, which is the caller's from now on.
+    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
+        let context = options.home(context);
         let mut ready = lock(&self.ready);
         let free = |ready: &&mut Ready| !ready.given && ready.context == context && ready.image as usize == number;
         let taken = ready.iter_mut().find(free)?;
         taken.given = true;
-        self.given.fetch_add(1, Ordering::Relaxed);
-        Some(taken.module)
+        self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
+        Some(taken.handle)
     }
 
     /// A context is gone, and its modules with it.
@@ -127,18 +167,30 @@ impl Ahead {
     }
 }
 
-fn load_module(image: &Image) -> Option<u64> {
-    let mut module = null_mut();
+/// A function of a module, or a kernel of a library.
+fn look_up(kind: FunctionKind, owner: u64, name: &CStr) -> Option<u64> {
+    let mut function = null_mut();
+    let (owner, name) = (owner as Handle, name.as_ptr());
+    let found = match kind {
+        FunctionKind::Kernel => driver::library_kernel(&mut function, owner, name),
+        FunctionKind::Function => driver::module_function(&mut function, owner, name),
+    };
+    (found == Some(SUCCESS)).then_some(function as u64)
+}
+
+fn load_image(image: &Image) -> Option<u64> {
+    let mut handle = null_mut();
     let (mut options, mut values): (Vec<i32>, Vec<u64>) = image.options.all().iter().copied().unzip();
     let bytes = image.terminated.as_ptr().cast();
-    let loaded = driver::module_load_data(
-        &mut module,
-        bytes,
-        options.len() as u32,
-        options.as_mut_ptr().cast(),
-        values.as_mut_ptr().cast(),
-    );
-    (loaded == Some(SUCCESS)).then_some(module as u64)
+    let (count, options, values) = (options.len() as u32, options.as_mut_ptr(), values.as_mut_ptr().cast());
+    let loaded = match image.options.is_library() {
+        true => {
+            let (none, nowhere) = (null_mut(), null_mut());
+            driver::library_load_data(&mut handle, bytes, options, values, count, none, nowhere, 0)
+        }
+        false => driver::module_load_data(&mut handle, bytes, count, options.cast(), values),
+    };
+    (loaded == Some(SUCCESS)).then_some(handle as u64)
 }
 
 #[cfg(test)]
@@ -155,9 +207,13 @@ mod tests {
         let ahead = Ahead::new(vec![image(b"one", &[]), image(b"two", &[(0, 32)])]);
         // As `load` leaves them.
         let modules = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd)];
-        let ready = modules.map(|(context, image, nth, module)| Ready { context, image, nth, module, given: false });
+        let ready = modules.map(|(context, image, nth, handle)| Ready { context, image, nth, handle, given: false });
         lock(&ahead.ready).extend(ready);
         ahead
+    }
+
+    fn there(owner: u64, functions: Option<Vec<u64>>) -> Outcome {
+        Outcome::There(There { owner, kind: FunctionKind::Function, functions, is_new: false })
     }
 
     #[test]
@@ -178,36 +234,56 @@ mod tests {
         assert_eq!(ahead.take(1, b"two", &registers), None);
         assert_eq!([0; 3].map(|_| ahead.take(1, b"one", &plain)), [Some(0xa), Some(0xb), None]);
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
-        assert_eq!(ahead.counts(), (0, 4));
+        assert_eq!(ahead.modules(), (0, 4));
     }
 
     #[test]
     fn a_module_that_is_there_is_not_loaded_again() {
         let ahead = ahead();
-        let there = |nth| ahead.load(1, 0, nth).map(|there| (there.module, there.is_new));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        assert_eq!([0, 1].map(there), [Some((0xa, false)), Some((0xb, false))]);
-        assert_eq!(ahead.counts(), (0, 1));
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, there(0xb, Some(Vec::new()))]);
+        assert_eq!(ahead.modules(), (0, 1));
     }
 
     #[test]
     fn what_the_driver_does_not_load_or_have_is_not_there() {
         let ahead = ahead();
         // There is no driver here.
-        assert!(ahead.load(3, 0, 0).is_none(), "no module");
-        assert!(ahead.load(1, 2, 0).is_none(), "no such image");
-        assert_eq!(ahead.load(1, 0, 1).map(|there| there.functions), Some(Some(Vec::new())));
-        assert_eq!(ahead.counts(), (0, 0));
+        assert_eq!(ahead.load(3, 0, 0), Outcome::Refused, "no module");
+        assert_eq!(ahead.load(1, 2, 0), Outcome::Refused, "no such image");
+        assert_eq!(ahead.load(1, 0, 1), there(0xb, Some(Vec::new())));
+        assert_eq!(ahead.modules(), (0, 0));
     }
 
     #[test]
     fn where_no_kernel_of_an_image_is_known_none_is_named_until_the_module_is_the_programs() {
         let mut ahead = ahead();
         ahead.images[0].kernels.clear();
-        let functions = |ahead: &Ahead, nth| ahead.load(1, 0, nth).expect("it is there").functions;
-        assert_eq!((functions(&ahead, 0), functions(&ahead, 1)), (None, None));
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [there(0xa, None), there(0xb, None)]);
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        assert_eq!((functions(&ahead, 0), functions(&ahead, 1)), (Some(Vec::new()), None));
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, there(0xb, None)]);
+    }
+
+    #[test]
+    fn a_library_is_in_no_context_and_given_once_to_the_load_of_a_library() {
+        let options = LoadOptions::default().of_library();
+        let ahead = Ahead::new(vec![image(b"one", &[]), Image { options: options.clone(), ..image(b"one", &[]) }]);
+        let home = options.home(1);
+        for (context, number, nth, handle) in [(1, 0, 0, 0xa), (home, 1, 0, 0xb), (home, 1, 1, 0xc)] {
+            lock(&ahead.ready).push(Ready { context, image: number, nth, handle, given: false });
+        }
+        let library = |handle| {
+            let kind = FunctionKind::Kernel;
+            Outcome::There(There { owner: handle, kind, functions: Some(Vec::new()), is_new: false })
+        };
+        // Its kernels come into each context.
+        assert_eq!([1, 2].map(|context| ahead.load(context, 1, 0)), [library(0xb), library(0xb)]);
+        [0, 2].into_iter().for_each(|context| ahead.context_gone(context));
+        assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [Some(0xb), Some(0xc), None]);
+        assert_eq!(ahead.load(2, 1, 0), Outcome::Given, "a library that may be gone");
+        assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
+        assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));
     }
 
     #[test]

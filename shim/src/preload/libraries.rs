@@ -299,7 +299,7 @@ impl Copied {
     /// Of the one that is at this place, and is the one that the profile means.
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
-        let length = bytes.div_ceil(std::mem::size_of::<u64>());
+        let length = bytes.div_ceil(size_of::<u64>());
         let mut words = Vec::new();
         // The driver has nothing to load without a copy.
         words.try_reserve_exact(length).map_err(|_| Skip::DriverRefused)?;

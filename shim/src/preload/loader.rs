@@ -8,7 +8,7 @@
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
-use super::ahead::Ahead;
+use super::ahead::{self, Ahead};
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
@@ -519,13 +519,22 @@ impl Loader {
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
             Item::Ahead(image, nth) => {
-                let there = self.ahead.load(context, image, nth).ok_or(Skip::DriverRefused)?;
+                let there = match self.ahead.load(context, image, nth) {
+                    ahead::Outcome::There(there) => there,
+                    ahead::Outcome::Given => {
+                        return Ok(Content { kind: FunctionKind::Function, owner: 0, handles: Vec::new() })
+                    }
+                    ahead::Outcome::Refused => return Err(Skip::DriverRefused),
+                };
                 outcome.modules += u64::from(there.is_new);
-                process.tracker.set_present_preloaded(there.module, context);
+                // A library comes into the context with its first kernel.
+                if there.kind == FunctionKind::Function {
+                    process.tracker.set_present_preloaded(there.owner, context);
+                }
                 // A run that hangs in the load of a module has not used it yet. So all of it is loaded, as of a module that the program loads.
                 let loads_all = loads_libraries(process.settings.preload);
-                let all = || functions_of(there.module).filter(|_| loads_all).unwrap_or_default();
-                (there.module, FunctionKind::Function, Some(there.functions.unwrap_or_else(all)))
+                let all = || functions_of(there.owner).filter(|_| loads_all).unwrap_or_default();
+                (there.owner, there.kind, Some(there.functions.unwrap_or_else(all)))
             }
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;
@@ -573,8 +582,9 @@ impl Loader {
             Ok(queue) => queue.summary(policy),
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
         };
-        let (modules_ahead, modules_handed_over) = self.ahead.counts();
-        let (libraries_ahead, libraries_handed_over) = self.libraries.counts();
+        let (modules_ahead, modules_handed_over) = self.ahead.modules();
+        let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
+        let (libraries_ahead, libraries_handed_over) = (of_runtimes.0 + of_images.0, of_runtimes.1 + of_images.1);
         let summary = self.large.account(summary);
         PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }

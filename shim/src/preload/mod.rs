@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | [`loader`] | loads what is pending at a good moment |
-//! | [`ahead`] | modules that the program loads itself, loaded before it does, and handed over to it |
+//! | [`ahead`] | modules and libraries that the program loads itself, loaded before it does, and handed over to it |
 //! | [`libraries`] | libraries that a CUDA runtime loads, likewise |
 //! | [`releases`] | releases that are put off until their context is idle |
 //! | [`queue`] | what waits to be loaded or released, what was spent, what was left out |
@@ -12,10 +12,11 @@
 //! | [`large`] | CUDA runtime instances that are too large for all their kernels to be loaded |
 //! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
 //!
-//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. One kind of program
-//! can hang that did not: unloading a library that was never used returns at once while a kernel runs, because the library is in no
+//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. Two kinds of programs
+//! can hang that did not. The first: unloading a library that was never used returns at once while a kernel runs, because the library is in no
 //! context. Preloaded, it is in one, and the unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER`.
-//! `LAZYGUARD_PRELOAD=off` or `resolve` is for such programs.
+//! `LAZYGUARD_PRELOAD=off` or `resolve` is for such programs. The other kind: where a kernel of a module in the context prints, the first
+//! launch of the context waits for everything in flight, and a module that is loaded ahead may be there before that launch.
 //!
 //! Must not: know the recording, the watchdog or the hooks.
 

@@ -59,7 +59,10 @@ type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
 enum Origin {
+    /// Of a module.
     Image(ImageId),
+    /// Of a library.
+    LibraryImage(ImageId),
     /// By its number in the list of places.
     Place(u32),
 }
@@ -153,11 +156,11 @@ impl Notes {
 
     // --- on threads of the program ---
 
-    /// The program is about to load an image into a context.
+    /// The program is about to load an image into a context, or as a library.
     pub fn loads(&self, context: u32, content: &[u8], options: &LoadOptions) -> ImageId {
         let id = ImageId::of(content);
         let mut noted = lock(&self.noted);
-        let time = noted.times.entry((context, id, options.clone())).or_default();
+        let time = noted.times.entry((options.home(context), id, options.clone())).or_default();
         *time = (*time + 1).min(MOST_AHEAD);
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
@@ -176,6 +179,11 @@ impl Notes {
     /// The program has a module of this image.
     pub fn is_of(&self, module: u64, id: ImageId) {
         lock(&self.noted).owners.insert(module, Origin::Image(id));
+    }
+
+    /// The program has a library of this image.
+    pub fn is_library_of(&self, library: u64, id: ImageId) {
+        lock(&self.noted).owners.insert(library, Origin::LibraryImage(id));
     }
 
     /// A context is gone; another one may get its number.
@@ -287,8 +295,15 @@ impl Notes {
 
 impl Noted {
     fn is_used(&mut self, library: u64, kernel: Option<&str>, day: u32) {
-        let Some(Origin::Place(number)) = self.owners.get(&library) else { return };
-        let Some(place) = self.places.get(*number as usize) else { return };
+        let number = match (self.owners.get(&library), kernel) {
+            (Some(Origin::Place(number)), _) => *number,
+            (Some(Origin::LibraryImage(id)), Some(kernel)) => {
+                self.is_new |= self.own.used(*id, kernel);
+                return;
+            }
+            _ => return,
+        };
+        let Some(place) = self.places.get(number as usize) else { return };
         self.is_new |= self.own.library_loaded(place, day);
         self.is_new |= kernel.is_some_and(|kernel| self.own.library_used(place, kernel));
     }
@@ -318,7 +333,8 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
     kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect()
 }
 
-/// One for each way in which the program loads it, as far as there is memory.
+/// One for each way in which the program loads it, as far as there is memory. To load a library holds nothing up, and one that no run has used may
+/// be unloaded under a kernel, which would wait were the library in the context. So a library is loaded ahead of its use alone.
 fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
     let kernels = names(&image.kernels);
     let of_load = |(options, most): (&LoadOptions, &u32)| {
@@ -327,7 +343,8 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
         let most = (*most).min(MOST_AHEAD);
         Some(ahead::Image { terminated: terminated.into(), options: options.clone(), most, kernels: kernels.clone() })
     };
-    image.loads.iter().filter_map(of_load).collect()
+    let is_used = |(options, _): &(&LoadOptions, _)| !options.is_library() || !kernels.is_empty();
+    image.loads.iter().filter(is_used).filter_map(of_load).collect()
 }
 
 /// Whether a folder can be used; makes it, if it is not there.
@@ -466,6 +483,32 @@ mod tests {
         let found: Vec<_> = wanted.iter().map(|one| (one.place.offset, one.kernels.clone())).collect();
         let k = vec![c"k".to_owned()];
         assert_eq!(found, [(0, k.clone()), (48, k.clone()), (1000, Vec::new()), (24, k)]);
+    }
+
+    #[test]
+    fn of_an_image_that_is_loaded_as_a_library_the_kernels_count_that_are_used() {
+        let folder = Folder::new("library-image");
+        let options = LoadOptions::default().of_library();
+        let run = |day, kernel: Option<&str>| {
+            let notes = folder.open(day * DAY);
+            let id = notes.loads(1, b"code", &options);
+            notes.context_gone(1);
+            notes.loads(0, b"code", &options);
+            notes.is_library_of(0xa, id);
+            notes.looks_up(0xa, "what is looked up alone");
+            notes.brings(0xa);
+            kernel.iter().for_each(|kernel| notes.uses(0xa, kernel));
+            notes.gone(0xa);
+            notes.uses(0xa, "of another library");
+            notes.write_news();
+            folder.open(day * DAY).ahead()
+        };
+        assert_eq!(run(1, None).len(), 0, "no run has used it");
+        let ahead = run(2, Some("k"));
+        assert_eq!(ahead.len(), 1);
+        assert_eq!((&ahead[0].options, ahead[0].most), (&options, 2), "in the run, whatever the context");
+        assert_eq!(ahead[0].kernels, [c"k".to_owned()]);
+        assert!(folder.open(3 * DAY).libraries_ahead().is_empty());
     }
 
     #[test]

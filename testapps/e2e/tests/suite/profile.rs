@@ -56,6 +56,47 @@ fn a_program_that_hangs_in_a_load_of_its_own_completes_in_its_second_run() {
     }
 }
 
+/// Libraries that were loaded ahead, and how many of them the program has got.
+fn libraries_ahead(outcome: &Outcome) -> (u64, u64) {
+    let preload = &outcome.out().summary()["preload"];
+    let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {outcome}"));
+    (number("libraries_ahead"), number("libraries_handed_over"))
+}
+
+/// To load the library holds nothing up; to use its kernel does.
+#[test]
+fn a_program_that_hangs_in_the_use_of_a_library_of_its_own_completes_in_its_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let eager = Run::new(&work, corpus_program("own_library_load")).set("CUDA_MODULE_LOADING", "EAGER");
+    assert_eq!(eager.start().finish_within(Duration::from_secs(1)).code, None, "it hangs with EAGER too");
+    let mut first = profiled(&work, corpus_program("own_library_load"), &profile).hang_after("300ms").start();
+    first.until_a_hang_is_reported();
+    drop(first);
+    for _ in 0..2 {
+        let next = profiled(&work, corpus_program("own_library_load"), &profile).finish();
+        assert_eq!((next.code, next.stderr.as_str()), (Some(0), ""), "{next}");
+        assert_eq!(next.stdout, "the kernel of the library has counted to 1\n", "{next}");
+        assert_eq!(libraries_ahead(&next), (1, 1), "{next}");
+    }
+    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
+    assert!(shown.stdout.contains("  loaded 1 time as a library\n  other_step\n"), "{shown}");
+}
+
+#[test]
+fn each_load_gets_a_library_of_its_own_and_the_program_notices_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("own_libraries")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    // Three without options, and one with: not the one with a log, nor those that are never used.
+    for expected in [(0, 0), (4, 4), (4, 4)] {
+        let run = profiled(&work, hostile_program("own_libraries"), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((libraries_ahead(&run), ahead(&run)), (expected, (0, 0)), "{run}");
+    }
+}
+
 /// The first run hangs in the load, and no kernel of the module is known: of all kernels of what is loaded, `resolve` loads none.
 #[test]
 fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_the_policy_forbids_it() {
@@ -181,11 +222,11 @@ fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_no
     for expected in [(0, 0), (7, 7), (7, 7)] {
         let run = profiled(&work, hostile_program("fat_binaries"), &profile).finish();
         run.expect_same_as(&bare);
-        // Of three images: five, one with another byte, and one that prints; not the one with a log.
+        // Beside the library of the job, of three images: five, one with another byte, and one that prints; not the one with a log.
         assert_eq!(ahead(&run), expected, "{run}");
     }
     let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
-    for line in ["3 images that the program loads itself", "  loaded 5 times in a context", "\n  prints\n"] {
+    for line in ["4 images that the program loads itself", "  loaded 5 times in a context", "\n  prints\n"] {
         assert!(shown.stdout.contains(line), "{line}: {shown}");
     }
 }
@@ -248,17 +289,17 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     hangs.until_a_hang_is_reported();
     drop(hangs);
     let shown = lazyguard(&work, &["profile", "show", &text(&one)]);
-    for line in ["1 image that the program loads itself", "  loaded 1 time in a context with options 0=32", "\n  k2\n"]
+    for line in ["2 images that the program loads itself", "  loaded 1 time in a context with options 0=32", "\n  k2\n"]
     {
         assert!(shown.stdout.contains(line), "{line}: {shown}");
     }
     let merged = lazyguard(&work, &["profile", "merge", &text(&all), &text(&one), &text(&other)]);
     assert_eq!(merged.code, Some(0), "{merged}");
-    assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("3 images"), "{merged}");
+    assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("4 images"), "{merged}");
     let next = profiled(&work, corpus_program("module_load"), &all).finish();
     assert!(next.code == Some(0) && ahead(&next).1 >= 1, "{next}");
     let pruned = lazyguard(&work, &["profile", "prune", "--most", "0", &text(&all)]);
-    assert!(pruned.stdout.starts_with("removed 3 images"), "{pruned}");
+    assert!(pruned.stdout.starts_with("removed 4 images"), "{pruned}");
     assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("0 images"));
     let part = fs::read_dir(&one).unwrap().flatten().find(|entry| entry.path().is_file()).unwrap().path();
     let content = fs::read(&part).unwrap();
@@ -321,7 +362,7 @@ fn without_a_folder_each_program_has_a_profile_of_its_own_in_the_users_cache() {
         listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         ["module_load", "modules_twice", "outer.sh"]
     );
-    assert!(listed.iter().skip(1).all(|(_, holds)| holds.starts_with("1 part, 0 libraries, 1 image, ")), "{listed:?}");
+    assert!(listed.iter().skip(1).all(|(_, holds)| holds.starts_with("1 part, 0 libraries, 2 images, ")), "{listed:?}");
 }
 
 #[test]
