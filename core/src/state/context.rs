@@ -11,6 +11,7 @@ pub struct Context {
     primary: AtomicBool,
     captures: AtomicU32,
     local_bytes: AtomicU64,
+    launched: AtomicBool,
 }
 
 type Words = &'static [AtomicU64; place::WORDS];
@@ -18,7 +19,13 @@ type Words = &'static [AtomicU64; place::WORDS];
 impl Context {
     /// A context's entry over these words.
     pub(super) fn over(words: Words) -> Self {
-        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0), local_bytes: AtomicU64::new(0) }
+        Self {
+            words,
+            primary: AtomicBool::new(false),
+            captures: AtomicU32::new(0),
+            local_bytes: AtomicU64::new(0),
+            launched: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn begin(&self, handle: u64, now: Nanos) {
@@ -29,6 +36,7 @@ impl Context {
         self.primary.store(false, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
         self.local_bytes.store(0, Ordering::Relaxed);
+        self.launched.store(false, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.words[place::ALIVE].store(Self::status(true, -1), Ordering::Release);
     }
@@ -92,6 +100,16 @@ impl Context {
     /// how many the context was known to have set aside before.
     pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
         self.local_bytes.fetch_max(bytes, Ordering::Relaxed)
+    }
+
+    /// A kernel is launched in it.
+    pub fn set_launched(&self) {
+        self.launched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a kernel was launched in it, or is about to be.
+    pub fn has_launched(&self) -> bool {
+        self.launched.load(Ordering::Relaxed)
     }
 
     /// Whether a stream of it is being captured, as far as was seen.

@@ -11,6 +11,9 @@
 //! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
 //! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
 //!
+//! An image that prints has its turn once the context has launched a kernel: where a module of the context prints, the driver holds the context's first
+//! launch back until everything in flight has ended, and the program may wait for that launch.
+//!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.
 
@@ -18,10 +21,14 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
+use memchr::memmem;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+
+/// In the names of the functions by which kernels print, `printf` and `vprintf`.
+const PRINT: &[u8] = b"printf";
 
 /// An image that is to be loaded ahead.
 pub struct Image {
@@ -80,6 +87,8 @@ pub enum Outcome {
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
+    /// Of each image, whether it has the name of a function in it by which kernels print. Compressed code shows none.
+    prints: Vec<bool>,
     ready: Mutex<Vec<Ready>>,
     modules: Counted,
     libraries: Counted,
@@ -100,7 +109,13 @@ impl Counted {
 impl Ahead {
     /// Of these images.
     pub fn new(images: Vec<Image>) -> Self {
-        Self { images, ..Self::default() }
+        let prints = images.iter().map(|image| memmem::find(image.content(), PRINT).is_some()).collect();
+        Self { images, prints, ..Self::default() }
+    }
+
+    /// Whether this image prints, as far as its content shows.
+    pub fn prints(&self, image: u32) -> bool {
+        self.prints.get(image as usize).copied().unwrap_or(false)
     }
 
     /// Each module that a context gets: the image, and which of the image's it is.
@@ -235,6 +250,13 @@ mod tests {
         assert_eq!([0; 3].map(|_| ahead.take(1, b"one", &plain)), [Some(0xa), Some(0xb), None]);
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
         assert_eq!(ahead.modules(), (0, 4));
+    }
+
+    #[test]
+    fn an_image_prints_that_names_a_function_for_it() {
+        let contents: [&[u8]; 4] = [b"\0vprintf\0", b".extern .func (.param .b32 r) vprintf", b"\0print\0", b""];
+        let ahead = Ahead::new(contents.map(|content| image(content, &[])).into());
+        assert_eq!([0, 1, 2, 3, 4].map(|number| ahead.prints(number)), [true, true, false, false, false]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use lazyguard_core::preload::{
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
-use lazyguard_core::state::{FunctionKind, ThreadSlot};
+use lazyguard_core::state::{Context, FunctionKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
@@ -348,7 +348,7 @@ impl Loader {
 
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
-        let pending = || self.queue().pending_for(context, process.now());
+        let pending = || self.due(process, context);
         let waits = || !pending().is_empty() || self.queue().has_releases(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
@@ -402,6 +402,15 @@ impl Loader {
         };
         slot.push(&record, Lane::RareEvents);
         outcome.interrupted && outcome.loaded + outcome.modules > 0
+    }
+
+    /// What waits for a context, and whose turn has come.
+    fn due(&self, process: &Process, context: u32) -> Vec<Item> {
+        let mut items = self.queue().pending_for(context, process.now());
+        if !process.tracker.context_entry(context).is_some_and(Context::has_launched) {
+            items.retain(|item| !matches!(item, Item::Ahead(image, _) if self.ahead.prints(*image)));
+        }
+        items
     }
 
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {

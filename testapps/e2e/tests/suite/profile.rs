@@ -231,6 +231,20 @@ fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_no
     }
 }
 
+/// Such a module, in the context before its first launch, would hold that launch back.
+#[test]
+fn a_module_that_prints_is_loaded_ahead_after_the_first_launch_of_the_context() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("prints_later")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for expected in [(0, 0), (2, 2), (2, 2)] {
+        let run = profiled(&work, hostile_program("prints_later"), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!(ahead(&run), expected, "{run}");
+    }
+}
+
 #[test]
 fn a_primary_context_that_is_reset_while_it_is_retained_takes_its_modules_along() {
     let work = Work::new(lazyguard_e2e::this_test!());
