@@ -427,6 +427,7 @@ mod tests {
         assert_eq!(ENTRY_POINTS.len(), ROWS.len());
         for (entry_point, row) in ENTRY_POINTS.iter().zip(ROWS) {
             assert_eq!((entry_point.symbol(), entry_point.base()), (row.symbol, row.base));
+            assert_eq!(EntryPoint::named(row.symbol).id(), row.id);
         }
     }
 
