@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Print the modules that the program loads itself, the libraries that CUDA runtimes load, and their kernels.
+    /// Print the modules that the program loads itself, the libraries that CUDA runtimes load, their kernels, and the local memory that kernels need.
     Show {
         /// The folder of the profile; without it, the profiles in the user's cache are listed.
         folder: Option<PathBuf>,
@@ -183,6 +183,10 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         for kernel in &library.kernels {
             write_line!(out, "  {}", demangle(kernel))?;
         }
+    }
+    if folder.known.local_bytes > 0 {
+        let most = size(folder.known.local_bytes);
+        write_line!(out, "{most} of local memory a thread that a kernel needed at most")?;
     }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)

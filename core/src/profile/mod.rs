@@ -20,6 +20,7 @@ mod text;
 pub use image::{ImageId, Samples};
 pub use text::Damage;
 
+use crate::hazard::rules::LOCAL_BYTES_AT_START;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -54,6 +55,10 @@ pub const MOST_DAYS: u32 = 90;
 
 /// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
 pub const MOST_AHEAD: u32 = 8;
+
+/// The most local memory that a thread can have on any device, in bytes: 512 KB, by the table of technical specifications in the CUDA C++
+/// Programming Guide. No kernel needs more, so a larger number in a file is nobody's need, and says nothing.
+pub const MOST_LOCAL_BYTES: u64 = 512 << 10;
 
 /// How an image is loaded: the options (`CUjit_option`) with their values, in the order of the options, and whether as a module or as a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,11 +202,15 @@ pub struct Profile {
     pub images: BTreeMap<ImageId, Image>,
     /// The libraries that its CUDA runtimes load.
     pub libraries: BTreeMap<Place, Library>,
+    /// The most local memory a thread that a kernel needed which was launched, in bytes; 0 where no kernel needed more than every context has.
+    /// It is one number for all devices and contexts: what a kernel needs is much the same on each of them.
+    pub local_bytes: u64,
 }
 
 impl Profile {
     /// Takes in what another one knows.
     pub fn merge(&mut self, other: &Self) {
+        self.needs_local_memory(other.local_bytes);
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);
         }
@@ -225,7 +234,8 @@ impl Profile {
         let adds_image = |(id, image): (_, &Image)| known.images.get(id).is_none_or(|known| image.adds_to(known));
         let adds_library =
             |(place, library): (_, &Library)| known.libraries.get(place).is_none_or(|known| library.adds_to(known));
-        self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library)
+        let adds_bytes = self.local_bytes > known.local_bytes;
+        adds_bytes || self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library)
     }
 
     /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
@@ -256,6 +266,16 @@ impl Profile {
     pub fn library_used(&mut self, place: &Place, kernel: &str) -> bool {
         let library = self.libraries.get_mut(place).filter(|library| !library.kernels.contains(kernel));
         library.is_some_and(|library| library.kernels.insert(kernel.to_owned()))
+    }
+
+    /// A kernel that is launched needs so many bytes of local memory a thread. Returns whether that is new. What every context has from the
+    /// start is worth no note, and what no device has is not believed.
+    pub fn needs_local_memory(&mut self, bytes: u64) -> bool {
+        let is_new = bytes > self.local_bytes.max(LOCAL_BYTES_AT_START) && bytes <= MOST_LOCAL_BYTES;
+        if is_new {
+            self.local_bytes = bytes;
+        }
+        is_new
     }
 
     /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
@@ -335,6 +355,7 @@ mod tests {
             profile.library_loaded(&place, 20_000 + (seed + n) % 4);
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
         }
+        profile.needs_local_memory(2048 + u64::from(seed * 5 % 4));
         profile
     }
 
@@ -384,6 +405,49 @@ mod tests {
         for other in [place("lib.so", 48), place("lib2.so", 24), Place { image: id(b"other"), ..one.clone() }] {
             assert!(adds(&|p| p.library_loaded(&other, 1)), "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_most_local_memory_counts_if_it_is_more_than_every_context_has_and_no_more_than_a_thread_can_have() {
+        let mut known = Profile::default();
+        for (bytes, is_new, most) in [
+            (0, false, 0),
+            (LOCAL_BYTES_AT_START, false, 0),
+            (LOCAL_BYTES_AT_START + 1, true, 1025),
+            (LOCAL_BYTES_AT_START + 1, false, 1025),
+            (32_768, true, 32_768),
+            (4096, false, 32_768),
+            (MOST_LOCAL_BYTES + 1, false, 32_768),
+            (u64::MAX, false, 32_768),
+            (MOST_LOCAL_BYTES, true, MOST_LOCAL_BYTES),
+        ] {
+            assert_eq!((known.needs_local_memory(bytes), known.local_bytes), (is_new, most), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn of_two_profiles_the_larger_need_is_known() {
+        let with = |bytes| Profile { local_bytes: bytes, ..Profile::default() };
+        for (one, other, both) in [(0, 0, 0), (0, 4096, 4096), (4096, 0, 4096), (4096, 8192, 8192), (8192, 4096, 8192)]
+        {
+            let mut merged = with(one);
+            merged.merge(&with(other));
+            assert_eq!(merged, with(both), "{one} {other}");
+            assert_eq!(with(one).adds_to(&with(other)), one > other, "{one} {other}");
+        }
+        let mut merged = with(4096);
+        merged.merge(&with(MOST_LOCAL_BYTES + 1));
+        assert_eq!(merged, with(4096), "what no thread can have");
+    }
+
+    #[test]
+    fn the_need_of_local_memory_outlives_what_is_pruned_and_what_has_no_room() {
+        let mut profile = sample(1);
+        let bytes = profile.local_bytes;
+        assert!(bytes > LOCAL_BYTES_AT_START);
+        assert_eq!(Profile::parse(profile.text_within(0).as_bytes()).unwrap().local_bytes, bytes);
+        profile.prune(0);
+        assert_eq!(profile.local_bytes, bytes);
     }
 
     #[test]
