@@ -89,12 +89,13 @@ pub enum Class {
 
 impl Class {
     /// Whether a call of this class has to stay out while functions are being preloaded: it could put
-    /// work into the context that does not end by itself, begin a capture that the idle question would invalidate, or
-    /// take away what is being loaded.
+    /// work into the context that does not end by itself, begin a capture that the idle question would invalidate,
+    /// take away what is being loaded, or set the limit that is being raised.
     pub const fn waits_at_gate(self) -> bool {
         matches!(
             self,
-            Self::Launch
+            Self::ContextWait
+                | Self::Launch
                 | Self::HostFunction
                 | Self::GraphLaunch
                 | Self::WaitValue

@@ -139,8 +139,9 @@ impl Words<'_> {
                 self.other()
             ),
             Code::LG107 => format!(
-                "{call} of {} at {at} needed more local memory than the context has set aside, while {in_flight}",
-                self.kernel()
+                "{call} of {} at {at} needed more local memory than the context {} set aside, while {in_flight}",
+                self.kernel(),
+                if hazard.prevented { "would have" } else { "has" }
             ),
             Code::LG108 if self.flags.says(Flags::TIMED) => format!(
                 "{call}{} compiled code for {} at {at}, in a process that had launched kernels before",
@@ -159,9 +160,10 @@ impl Words<'_> {
             ),
             _ => format!("{call} at {at}, while {in_flight}"),
         };
-        match hazard.prevented {
-            true => format!("{what}; the guard had loaded it by then"),
-            false => what,
+        match (hazard.prevented, hazard.code) {
+            (true, Code::LG107) => format!("{what}; the guard had set it aside by then, by the profile"),
+            (true, _) => format!("{what}; the guard had loaded it by then"),
+            (false, _) => what,
         }
     }
 

@@ -36,6 +36,14 @@ pub enum Skip {
     DriverRefused,
     /// The process runs under `CUDA_MODULE_LOADING=EAGER`: the driver has loaded it already.
     AlreadyEager,
+    /// The driver refused to set local memory aside.
+    LocalMemoryRefused,
+    /// The context was in use before local memory could be set aside, so that its launches may have set aside more.
+    LocalMemoryInUse,
+    /// The program has set the stack limit itself: what would have been set aside was not, or is no more.
+    StackLimitSet,
+    /// The driver had no memory left for an allocation of the program's: what was set aside has been given back.
+    LocalMemoryGivenBack,
 }
 
 impl Skip {
@@ -51,6 +59,12 @@ impl Skip {
             Self::NotTheSame => "the object has other code there than in the run that the profile is of",
             Self::DriverRefused => "the driver refused to load it",
             Self::AlreadyEager => "the driver loads eagerly already (CUDA_MODULE_LOADING=EAGER)",
+            Self::LocalMemoryRefused => "the driver refused to set local memory aside",
+            Self::LocalMemoryInUse => "the context was in use before local memory could be set aside",
+            Self::StackLimitSet => "local memory is as the program has set its stack limit (cuCtxSetLimit)",
+            Self::LocalMemoryGivenBack => {
+                "local memory was given back, because the program's allocations found no memory"
+            }
         }
     }
 }
@@ -84,6 +98,20 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
         return Err(Skip::BudgetMemory);
     }
     Ok(())
+}
+
+/// The local memory a thread that is to be set aside in an idle context, in bytes, if any is: the profile knows of a kernel that `needs` so much,
+/// and the context's stack limit is `limit`. `set_aside` is what launches are known to have set aside, and `in_use` whether anything was
+/// submitted there. A limit that is set takes away what launches have set aside beyond it, and of some launches the guard does not know what they
+/// need: so a context in use is left alone.
+pub fn local_memory(needs: u64, limit: u64, set_aside: u64, in_use: bool) -> Result<Option<u64>, Skip> {
+    if needs <= limit || needs <= set_aside {
+        return Ok(None);
+    }
+    match in_use {
+        true => Err(Skip::LocalMemoryInUse),
+        false => Ok(Some(needs)),
+    }
 }
 
 /// What may be spent at any time without being out of pace, in nanoseconds.
@@ -287,6 +315,23 @@ mod tests {
     }
 
     #[test]
+    fn local_memory_is_set_aside_where_there_is_less_and_the_context_is_fresh() {
+        for (needs, limit, set_aside, in_use, expect) in [
+            (0, 1024, 0, false, Ok(None)),
+            (1024, 1024, 0, false, Ok(None)),
+            (1025, 1024, 0, false, Ok(Some(1025))),
+            (1025, 1024, 0, true, Err(Skip::LocalMemoryInUse)),
+            (4096, 1024, 4095, false, Ok(Some(4096))),
+            (4096, 1024, 4096, false, Ok(None)),
+            (4096, 1024, 4096, true, Ok(None)), // nothing is missing
+            (4096, 8192, 0, true, Ok(None)),
+        ] {
+            let found = local_memory(needs, limit, set_aside, in_use);
+            assert_eq!(found, expect, "{needs} of {limit} and {set_aside}, in use {in_use}");
+        }
+    }
+
+    #[test]
     fn each_policy_loads_what_its_name_says() {
         for (policy, libraries, resolved) in [
             (Policy::Off, false, false),
@@ -313,7 +358,17 @@ mod tests {
                 "{budget:?}"
             );
         }
-        let others = [Skip::InFlight, Skip::Gone, Skip::CannotEnumerate, Skip::DriverRefused, Skip::AlreadyEager];
+        let others = [
+            Skip::InFlight,
+            Skip::Gone,
+            Skip::CannotEnumerate,
+            Skip::DriverRefused,
+            Skip::AlreadyEager,
+            Skip::LocalMemoryRefused,
+            Skip::LocalMemoryInUse,
+            Skip::StackLimitSet,
+            Skip::LocalMemoryGivenBack,
+        ];
         let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
         assert_eq!(texts.len(), spent.len() + others.len());
     }

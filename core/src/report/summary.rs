@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct SkipCount {
     /// The reason.
     pub reason: Skip,
-    /// How many kernels; for libraries that could not be looked into, how many libraries.
+    /// How many kernels; for libraries that could not be looked into, how many libraries; of local memory, in how many contexts.
     pub count: u64,
 }
 
@@ -61,6 +61,15 @@ pub struct PreloadSummary {
     /// How many of them a runtime or the program has got when it loaded them.
     #[serde(default)]
     pub libraries_handed_over: u64,
+    /// The most local memory a thread that was set aside in a context before a kernel needed it, by the profile, in bytes; 0 for none.
+    #[serde(default)]
+    pub local_bytes_ahead: u64,
+    /// In how many contexts local memory was set aside so.
+    #[serde(default)]
+    pub local_memory_contexts: u64,
+    /// Device memory that this took, in bytes, as far as was measured; `bytes` is without it.
+    #[serde(default)]
+    pub local_memory_bytes: u64,
     /// Libraries of large CUDA runtime instances whose modules were brought into a context without their kernels.
     #[serde(default)]
     pub library_modules: u64,
@@ -107,6 +116,11 @@ impl PreloadSummary {
             lines.push(format!(
                 "  {ahead} loaded ahead of the program by its profile, {handed_over} of which it has got since"
             ));
+        }
+        if self.local_memory_contexts > 0 {
+            let most = counted(self.local_bytes_ahead, "byte");
+            let contexts = counted(self.local_memory_contexts, "context");
+            lines.push(format!("  {most} of local memory a thread set aside in {contexts} by the profile"));
         }
         if self.library_modules > 0 {
             lines.push(format!(

@@ -1,5 +1,6 @@
 //! Contexts, and the functions and kernels that are launched in them.
 
+use super::local_memory::LocalMemory;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::context as place;
 use crate::Nanos;
@@ -10,7 +11,7 @@ pub struct Context {
     words: Words,
     primary: AtomicBool,
     captures: AtomicU32,
-    local_bytes: AtomicU64,
+    local_memory: LocalMemory,
     launched: AtomicBool,
 }
 
@@ -23,7 +24,7 @@ impl Context {
             words,
             primary: AtomicBool::new(false),
             captures: AtomicU32::new(0),
-            local_bytes: AtomicU64::new(0),
+            local_memory: LocalMemory::default(),
             launched: AtomicBool::new(false),
         }
     }
@@ -35,7 +36,7 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].store(0, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
-        self.local_bytes.store(0, Ordering::Relaxed);
+        self.local_memory.begin();
         self.launched.store(false, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.words[place::ALIVE].store(Self::status(true, -1), Ordering::Release);
@@ -96,10 +97,9 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
 
-    /// The program launches a kernel that needs so many bytes of local memory a thread, or asks for a stack of that size. Returns
-    /// how many the context was known to have set aside before.
-    pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
-        self.local_bytes.fetch_max(bytes, Ordering::Relaxed)
+    /// How much local memory a thread has there, and the stack limit.
+    pub fn local_memory(&self) -> &LocalMemory {
+        &self.local_memory
     }
 
     /// A kernel is launched in it.
