@@ -151,10 +151,7 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
         real,
         |call, result| {
             call.launched(result);
-            if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
-                // The function's attributes can be queried only now that it is loaded.
-                call.sets_local_memory_aside(function);
-            }
+            cold_launched(call, function, result);
             let default_stream = call.is_default(stream);
             if result == SUCCESS && call.about.submits && call.guard.tracker.fast_launches(default_stream) {
                 let known = Known {
@@ -168,6 +165,14 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
             }
         },
     )
+}
+
+/// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
+#[inline(always)]
+fn cold_launched(call: &Call, function: Handle, result: i32) {
+    if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
+        call.sets_local_memory_aside(function);
+    }
 }
 
 /// How big a launch is.
@@ -214,6 +219,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
         real,
         |call, result| {
             call.launched(result);
+            cold_launched(call, function, result);
             if result == SUCCESS {
                 let blocks = size.grid.iter().map(|&n| u64::from(n)).product();
                 let threads = size.block.iter().fold(1u32, |all, &n| all.saturating_mul(n));

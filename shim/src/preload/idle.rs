@@ -57,6 +57,11 @@ impl Drop for Uncaptured {
     }
 }
 
+/// Whether something may be captured, in any context.
+pub fn may_capture(process: &Process) -> bool {
+    process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
+}
+
 /// The events that the question is asked with, one a context.
 #[derive(Default)]
 pub struct Questions(Mutex<HashMap<u64, usize>>);
@@ -67,7 +72,7 @@ impl Questions {
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
-        if process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen() {
+        if may_capture(process) {
             return None;
         }
         let handle = entry.handle();

@@ -13,6 +13,7 @@ use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
 use super::libraries::Libraries;
+use super::local_memory::{free_memory, LocalAhead};
 use super::queue::{Item, Queue};
 use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -64,6 +65,8 @@ pub struct Loader {
     pub ahead: Ahead,
     /// Libraries that a runtime is expected to load.
     pub libraries: Libraries,
+    /// Local memory that a kernel is expected to need.
+    pub local_memory: LocalAhead,
     /// CUDA runtime instances that are too large for all their kernels to be loaded.
     pub large: Large,
     queue: Mutex<Queue>,
@@ -94,9 +97,9 @@ struct Outcome {
 }
 
 impl Loader {
-    /// One that loads these modules and libraries ahead.
-    pub fn new(ahead: Ahead, libraries: Libraries) -> Self {
-        Self { ahead, libraries, ..Self::default() }
+    /// One that loads these modules and libraries ahead, and sets this local memory aside.
+    pub fn new(ahead: Ahead, libraries: Libraries, local_memory: LocalAhead) -> Self {
+        Self { ahead, libraries, local_memory, ..Self::default() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -132,6 +135,11 @@ impl Loader {
 
     fn skip(&self, reason: Skip, count: u64) {
         self.queue().skip(reason, count);
+    }
+
+    /// The program has set the stack limit of a context, which the guard had raised: what that had set aside is gone.
+    pub fn local_memory_lost(&self) {
+        self.skip(Skip::StackLimitSet, 1);
     }
 
     /// The program has released something, which waits until the context is idle. `false` if that waits already.
@@ -263,6 +271,9 @@ impl Loader {
 
     /// A context was created: every library that is there concerns it, and every module that is expected.
     pub fn context_came(&self, context: u32) {
+        if self.local_memory.is_wanted() {
+            self.add(context, Item::LocalMemory);
+        }
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
         let libraries = self.queue().libraries.clone();
@@ -413,6 +424,29 @@ impl Loader {
         items
     }
 
+    /// The driver has no memory left for an allocation of the program's in its current context: what was set aside there is given back, if nothing
+    /// is in flight. Returns whether it was.
+    pub fn give_local_memory_back(&self, process: &Process, slot: &ThreadSlot) -> bool {
+        let Some(entry) = self.local_memory.current(process) else { return false };
+        let Some(context) = process.tracker.known_context(entry.handle()) else { return false };
+        if self.busy.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let _turn = Turn(&self.busy);
+        let entered = process.now();
+        let Some(_closed) = Closed::close(context) else { return false };
+        let _uncaptured = Uncaptured::new();
+        let given_back = nothing_under_way(process, slot, context)
+            && entry.alive()
+            && !idle::may_capture(process)
+            && self.idle(process, context, slot.thread(), entered, false)
+            && self.local_memory.give_back(entry);
+        if given_back {
+            self.skip(Skip::LocalMemoryGivenBack, 1);
+        }
+        given_back
+    }
+
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {
         match self.questions.whole_context_idle(process, context, entered, at_start) {
             Some(idle) => idle,
@@ -450,8 +484,8 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
-                // The module or library is loaded before its functions can be asked for.
+            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_) | Item::LocalMemory) {
+                // The module or library is loaded before its functions can be asked for; local memory has none.
                 let late = self.queue().late;
                 if turn_is_over(&late) {
                     outcome.interrupted = true;
@@ -500,7 +534,10 @@ impl Loader {
                 }
             }
             spent.nanos = nanos_before + took();
-            spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
+            if !matches!(item, Item::LocalMemory) {
+                // Local memory takes what the launch takes otherwise, and leaves the budget to what is loaded.
+                spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
+            }
             self.queue().set_spent(context, spent);
             if !at_start {
                 late.nanos = late_before.nanos + took();
@@ -515,7 +552,7 @@ impl Loader {
         outcome
     }
 
-    /// What an item stands for. A module or library that is expected is loaded for it.
+    /// What an item stands for. A module or library that is expected is loaded for it, and local memory set aside.
     fn content(&self, process: &Process, context: u32, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
         let (owner, kind, handles) = match item {
             Item::Library(library) | Item::Rest(library) => (library, FunctionKind::Kernel, kernels_of(library)),
@@ -552,6 +589,10 @@ impl Loader {
                     bring(process, context, there.library);
                 }
                 (there.library, FunctionKind::Kernel, Some(there.kernels))
+            }
+            Item::LocalMemory => {
+                self.local_memory.set_aside(process, context)?;
+                (0, FunctionKind::Kernel, Some(Vec::new()))
             }
         };
         handles.map(|handles| Content { kind, owner, handles }).ok_or(Skip::CannotEnumerate)
@@ -594,7 +635,7 @@ impl Loader {
         let (modules_ahead, modules_handed_over) = self.ahead.modules();
         let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
         let (libraries_ahead, libraries_handed_over) = (of_runtimes.0 + of_images.0, of_runtimes.1 + of_images.1);
-        let summary = self.large.account(summary);
+        let summary = self.local_memory.account(self.large.account(summary));
         PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }
 }
@@ -690,11 +731,6 @@ fn functions_of(module: u64) -> Option<Vec<u64>> {
         return None;
     }
     Some(functions.into_iter().map(|f| f as u64).collect())
-}
-
-fn free_memory() -> Option<usize> {
-    let (mut free, mut total) = (0, 0);
-    (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(free)
 }
 
 /// Brings a library's module into the current context. Returns whether it is there.

@@ -30,6 +30,8 @@ pub enum Item {
     Ahead(u32, u32),
     /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
     AheadLibrary(u32),
+    /// Local memory that a kernel is expected to need.
+    LocalMemory,
 }
 
 impl Item {
@@ -42,7 +44,7 @@ impl Item {
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
-            Self::Ahead(..) | Self::AheadLibrary(_) => 0,
+            Self::Ahead(..) | Self::AheadLibrary(_) | Self::LocalMemory => 0,
         }
     }
 }
@@ -251,6 +253,7 @@ mod tests {
             (Item::Function(0xb, 0xa), 0xa),
             (Item::Ahead(0xb, 0xa), 0),
             (Item::AheadLibrary(0xa), 0),
+            (Item::LocalMemory, 0),
         ] {
             assert_eq!(item.owner(), owner, "{item:?}");
         }

@@ -43,4 +43,4 @@ pub mod run_folder;
 mod summary;
 pub mod upkeep;
 
-pub use self::guard::{guard, Guard};
+pub use self::guard::{guard, last_guard, Guard};

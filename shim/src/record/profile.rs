@@ -150,6 +150,11 @@ impl Notes {
         wanted.collect()
     }
 
+    /// The most local memory a thread that a kernel of earlier runs needed, in bytes; 0 where no kernel needed more than every context has.
+    pub fn local_bytes(&self) -> u64 {
+        self.known.local_bytes
+    }
+
     fn image(&self, id: ImageId) -> PathBuf {
         self.folder.join(IMAGES).join(id.to_string())
     }
@@ -223,6 +228,12 @@ impl Notes {
     /// A library is about to come into a context.
     pub fn brings(&self, library: u64) {
         lock(&self.noted).is_used(library, None, self.day);
+    }
+
+    /// The program launches a kernel that needs so many bytes of local memory a thread.
+    pub fn needs_local_memory(&self, bytes: u64) {
+        let noted = &mut *lock(&self.noted);
+        noted.is_new |= noted.own.needs_local_memory(bytes);
     }
 
     /// A module or library is about to be unloaded.
@@ -509,6 +520,23 @@ mod tests {
         assert_eq!((&ahead[0].options, ahead[0].most), (&options, 2), "in the run, whatever the context");
         assert_eq!(ahead[0].kernels, [c"k".to_owned()]);
         assert!(folder.open(3 * DAY).libraries_ahead().is_empty());
+    }
+
+    #[test]
+    fn the_next_run_knows_the_most_local_memory_that_a_kernel_needed() {
+        let folder = Folder::new("local");
+        let notes = folder.open(DAY);
+        [2048, 4096, 3000].into_iter().for_each(|bytes| notes.needs_local_memory(bytes));
+        notes.write_news();
+        assert_eq!((notes.local_bytes(), folder.open(DAY + 1).local_bytes()), (0, 4096));
+        // It learns nothing, and writes nothing.
+        let next = folder.open(DAY + 2);
+        next.needs_local_memory(4096);
+        next.write_news();
+        assert_eq!(parts_in(&folder.0).len(), 1);
+        next.needs_local_memory(4097);
+        next.write_news();
+        assert_eq!((parts_in(&folder.0).len(), folder.open(DAY).local_bytes()), (2, 4097));
     }
 
     #[test]

@@ -118,6 +118,133 @@ fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_t
     }
 }
 
+/// Bytes of local memory a thread that were set aside ahead, in how many contexts, and what kept the guard from it, with the counts.
+fn local_memory(outcome: &Outcome) -> (u64, u64, Vec<(String, u64)>) {
+    let preload = &outcome.out().summary()["preload"];
+    let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {outcome}"));
+    let skipped = preload["skipped"].as_array().unwrap().iter();
+    let skipped = skipped.map(|skip| (skip["reason"].as_str().unwrap().to_owned(), skip["count"].as_u64().unwrap()));
+    (number("local_bytes_ahead"), number("local_memory_contexts"), skipped.collect())
+}
+
+/// What a launch of `many_locals` needs, in bytes a thread.
+const MANY: u64 = 32_768;
+
+#[test]
+fn a_program_that_hangs_because_local_memory_grows_completes_in_its_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let name = "local_memory_grows";
+    let profile = work.path().join("profile");
+    let eager = Run::new(&work, corpus_program(name)).set("CUDA_MODULE_LOADING", "EAGER");
+    assert_eq!(eager.start().finish_within(Duration::from_secs(1)).code, None, "it hangs with EAGER too");
+    let mut first = profiled(&work, corpus_program(name), &profile).hang_after("300ms").start();
+    let hang = first.until_a_hang_is_reported().hang();
+    assert_eq!(hang["verdicts"][0]["code"], "LG204", "{hang}");
+    // Not even its guard's exit handlers run.
+    drop(first);
+    for _ in 0..2 {
+        let next = profiled(&work, corpus_program(name), &profile).finish();
+        assert_eq!(
+            (next.code, next.stdout.as_str(), next.stderr.as_str()),
+            (Some(0), "the call returned\n", ""),
+            "{next}"
+        );
+        assert_eq!(local_memory(&next), (MANY, 1, vec![]), "{next}");
+    }
+    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
+    assert!(shown.stdout.contains("\n32.0 KiB of local memory a thread that a kernel needed at most\n"), "{shown}");
+    let text = lazyguard(
+        &work,
+        &["report", &profiled(&work, corpus_program(name), &profile).finish().out().path().to_string_lossy()],
+    );
+    assert!(
+        text.stdout.contains("32768 bytes of local memory a thread set aside in 1 context by the profile"),
+        "{text}"
+    );
+    let off = profiled(&work, corpus_program(name), &profile).set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
+    let mut off = off.start();
+    let hang = off.until_a_hang_is_reported().hang();
+    assert_eq!(hang["verdicts"][0]["code"], "LG204", "nothing is set aside with LAZYGUARD_PRELOAD=off: {hang}");
+}
+
+#[test]
+fn the_hazard_of_local_memory_that_grows_is_prevented_in_the_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let run = || {
+        let run = profiled(&work, corpus_program("local_memory_grows_beside_work"), &profile).finish();
+        assert_eq!(run.code, Some(0), "{run}");
+        let summary = run.out().summary();
+        (summary["hazards"].to_string(), summary["prevented"].to_string())
+    };
+    let (none, once) = ("[]".to_owned(), r#"[["LG107",1]]"#.to_owned());
+    assert_eq!([(); 3].map(|()| run()), [(once.clone(), none.clone()), (none.clone(), once.clone()), (none, once)]);
+}
+
+#[test]
+fn a_program_notices_nothing_of_a_stack_limit_that_a_profile_has_raised() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = |does: &str| Run::new(&work, hostile_program("stack_limit")).args([does]).finish();
+    let run = |does: &str| {
+        let run = profiled(&work, hostile_program("stack_limit"), &profile).args([does]).finish();
+        run.expect_same_as(&bare(does));
+        local_memory(&run)
+    };
+    let set = |count| vec![("stack_limit_set".to_owned(), count)];
+    assert_eq!(run("asks"), (0, 0, vec![]), "nothing is known yet");
+    for _ in 0..2 {
+        // The primary context before and after it is reset, and two others, in one of which the program has set the limit.
+        assert_eq!(run("asks"), (MANY, 4, set(1)));
+        assert_eq!(run("sets"), (MANY, 1, set(1)));
+        assert_eq!(run("first"), (MANY, 1, set(1)));
+        assert_eq!(run("fills"), (MANY, 1, vec![]));
+    }
+}
+
+#[test]
+fn local_memory_that_the_driver_refuses_or_the_budget_forbids_costs_a_count() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || corpus_program("local_memory_grew_before_work");
+    let bare = Run::new(&work, program()).finish();
+    profiled(&work, program(), &profile).finish().expect_same_as(&bare);
+    for (name, value, reason) in [
+        ("LGSIM_FAIL", "cuCtxSetLimit=2", "local_memory_refused"),
+        ("LGSIM_FAIL", "cuCtxSetLimit=1", "local_memory_refused"),
+        ("LGSIM_FAIL", "cuCtxGetLimit=201", "local_memory_refused"),
+        ("LAZYGUARD_PRELOAD_TIME", "0s", "budget_time"),
+    ] {
+        let run = profiled(&work, program(), &profile).set(name, value).finish();
+        run.expect_same_as(&bare);
+        let (bytes, contexts, skipped) = local_memory(&run);
+        assert_eq!((bytes, contexts), (0, 0), "{name}={value}: {run}");
+        assert!(skipped.iter().any(|(why, count)| why == reason && *count > 0), "{name}={value}: {run}");
+        let summary = run.out().summary();
+        assert_eq!(summary["hazards"].to_string(), "[]", "{name}={value}: it grew before there was work: {run}");
+    }
+}
+
+#[test]
+fn local_memory_is_given_back_where_an_allocation_finds_none() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || hostile_program("stack_limit");
+    profiled(&work, program(), &profile).args(["fills"]).finish();
+    let without_memory = |run: Run<'_>| run.args(["fills"]).set("LGSIM_FAIL", "cuMemAlloc_v2=2").finish();
+    let bare = without_memory(Run::new(&work, program()));
+    assert!(bare.code == Some(0) && bare.stdout.contains("cuMemAlloc: 2"), "{bare}");
+    let log = work.path().join("calls");
+    let run = without_memory(profiled(&work, program(), &profile).set("LGSIM_CALL_LOG", &log));
+    run.expect_same_as(&bare);
+    assert_eq!(local_memory(&run), (MANY, 1, vec![("local_memory_given_back".to_owned(), 1)]), "{run}");
+    let log = fs::read_to_string(&log).unwrap();
+    let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let count = |symbol: &str| called.iter().filter(|called| **called == symbol).count();
+    // Raised, and set back; the first allocation is tried again then, and the second one, for which nothing is left to give back, is not.
+    assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{log}");
+}
+
 /// Without the nudge, as where a runtime holds hundreds of fat binaries: the second one comes with a kernel that is launched too late. Runtimes
 /// before 12.0 make modules of them.
 #[test]

@@ -1,0 +1,143 @@
+/* The stack limit of contexts, and a kernel that needs much local memory. A guard that sets local memory aside ahead, by a profile, raises the
+ * limit that the driver has: whatever the program asks for, or sets, has to be as without it.
+ *
+ *   asks    asks for limits: in the primary context, from a thread, in a second context, and after a reset
+ *   sets    sets the limit: to what it is while a kernel spins, for which the driver waits for nothing, and then to other values
+ *   first   sets the limit in the first moment
+ *   fills   allocates, and prints what it is answered
+ *
+ * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
+#include "driver.h"
+
+static struct job j;
+static CUresult (*get_limit)(size_t *, CUlimit);
+static CUresult (*set_limit)(CUlimit, size_t);
+static CUresult (*load)(CUmodule *, const void *);
+static CUresult (*unload)(CUmodule);
+static CUresult (*function_of)(CUfunction *, CUmodule, const char *);
+static void *image;
+
+static void say(const char *when) {
+  size_t stack = 7, heap = 7;
+  CK(get_limit(&stack, CU_LIMIT_STACK_SIZE));
+  CK(get_limit(&heap, CU_LIMIT_MALLOC_HEAP_SIZE));
+  printf("%s: stack %zu, heap %zu\n", when, stack, heap);
+}
+
+/* Launches the kernel that needs much local memory, in the current context. */
+static void use_much(void) {
+  CUmodule module;
+  CUfunction many;
+  CUdeviceptr one;
+  int n = 3;
+  CK(load(&module, image));
+  CK(function_of(&many, module, "many_locals"));
+  job_mapped_word(&j, &one);
+  CK(job_launch(&j, many, NULL, &one, &n));
+  CK(j.d.ctx_synchronize());
+  CK(unload(module));
+}
+
+static void *in_a_thread(void *context) {
+  CK(j.d.set_current(context));
+  say("from a thread");
+  return NULL;
+}
+
+static void asks(void) {
+  CUcontext second;
+  CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
+  CUresult (*destroy)(CUcontext);
+  CUresult (*reset)(CUdevice);
+#define FUNCTION(to, name) EXPECT((to = (__typeof__(to))dlsym(j.d.handle, name)) != NULL)
+  FUNCTION(create, "cuCtxCreate_v4");
+  FUNCTION(destroy, "cuCtxDestroy_v2");
+  FUNCTION(reset, "cuDevicePrimaryCtxReset_v2");
+  say("at first");
+  printf("to nowhere: %d, of nothing: %d\n", get_limit(NULL, CU_LIMIT_STACK_SIZE), get_limit(&(size_t){0}, 99));
+  use_much();
+  say("after a launch");
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, in_a_thread, j.context) == 0);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  for (int round = 0; round < 2; round++) {
+    CK(create(&second, NULL, 0, j.device));
+    say("in a second context");
+    if (round == 0) CK(set_limit(CU_LIMIT_STACK_SIZE, 4096));
+    say("before it goes");
+    CK(destroy(second));
+    CK(j.d.set_current(j.context));
+  }
+  say("back in the first");
+  CK(reset(j.device));
+  CK(j.d.ctx_synchronize());
+  say("after a reset");
+}
+
+static void sets(void) {
+  size_t before = 0;
+  CUdeviceptr stop;
+  volatile int *const word = job_mapped_word(&j, &stop);
+  CK(get_limit(&before, CU_LIMIT_STACK_SIZE));
+  say("at first");
+  CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
+  CK(set_limit(CU_LIMIT_STACK_SIZE, before));
+  say("set to what it is, while a kernel spins");
+  *word = 1;
+  CK(j.d.ctx_synchronize());
+  CK(set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20));
+  say("another limit");
+  CK(set_limit(CU_LIMIT_STACK_SIZE, 2 * before));
+  say("twice that");
+  use_much();
+  say("after a launch");
+  CK(set_limit(CU_LIMIT_STACK_SIZE, before));
+  say("as at first");
+  CK(set_limit(CU_LIMIT_STACK_SIZE, 32768));
+  say("as much as the kernel needs");
+}
+
+static void first(void) {
+  CK(set_limit(CU_LIMIT_STACK_SIZE, 2048));
+  say("set");
+  use_much();
+  say("after a launch");
+}
+
+static void fills(void) {
+  CUdeviceptr memory = 0;
+  say("at first");
+  printf("cuMemAlloc: %d\n", j.d.mem_alloc(&memory, 1 << 20));
+  say("then");
+  use_much();
+  printf("cuMemAlloc: %d\n", j.d.mem_alloc(&memory, 1 << 20));
+  say("after a launch");
+}
+
+int main(int argc, char **argv) {
+  const struct driver d = driver_open();
+  const char *does = argc > 1 ? argv[1] : "asks";
+  j.d = d;
+  CK(d.init(0));
+  CK(d.device_get(&j.device, 0));
+  CK(d.primary_retain(&j.context, j.device));
+  CK(d.set_current(j.context));
+  FUNCTION(get_limit, "cuCtxGetLimit");
+  FUNCTION(set_limit, "cuCtxSetLimit");
+  FUNCTION(load, "cuModuleLoadData");
+  FUNCTION(unload, "cuModuleUnload");
+  FUNCTION(function_of, "cuModuleGetFunction");
+  image = driver_image(&d, "corpus");
+  if (!strcmp(does, "first")) first();
+  if (!strcmp(does, "fills")) fills();
+  if (!strcmp(does, "asks")) asks();
+  if (!strcmp(does, "sets")) {
+    CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
+    j.code = driver_image(&d, "job");
+    CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
+    j.spin = job_kernel(&j, "spin");
+    sets();
+  }
+  free(image);
+  return 0;
+}
