@@ -11,6 +11,7 @@ use crate::preload::local_memory::{hide, STACK_SIZE};
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::record::{guard, last_guard};
 use crate::runtime::{clock, door, thread};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -215,7 +216,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
         },
         || match real() {
             result if may_be_for_lack_of_releases(result) && releases_now() => real(),
-            OUT_OF_MEMORY if !entry.entry_point.info().base().contains("Host") && local_memory_comes_back() => real(),
+            OUT_OF_MEMORY if local_memory_comes_back(entry.entry_point) => real(),
             result => result,
         },
         |call, result| gave_out(call, memory, result),
@@ -225,11 +226,17 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
 
-/// The device has no memory left: what the guard has set aside in the context by the profile is given back. Returns whether there is more now.
+/// The device has no memory left for a call: what the guard has set aside in the context by the profile is given back. Returns whether there is
+/// more now.
 #[cold]
-fn local_memory_comes_back() -> bool {
+fn local_memory_comes_back(entry_point: EntryPoint) -> bool {
     let Some(guard) = guard().filter(|guard| guard.loader.local_memory.is_wanted()) else { return false };
-    let given_back = || guard.loader.give_local_memory_back(guard, thread::slot_if_any(guard)?).into();
+    let given_back = || {
+        // Memory of the host is not the device's.
+        let is_of_the_device = !entry_point.info().base().contains("Host");
+        let slot = thread::slot_if_any(guard).filter(|_| is_of_the_device)?;
+        Some(guard.loader.give_local_memory_back(guard, slot))
+    };
     door::inside(given_back).flatten() == Some(true)
 }
 
