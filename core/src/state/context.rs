@@ -102,12 +102,12 @@ impl Context {
         &self.local_memory
     }
 
-    /// A kernel is launched in it.
+    /// A kernel was launched in it.
     pub fn set_launched(&self) {
         self.launched.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a kernel was launched in it, or is about to be.
+    /// Whether a kernel was launched in it.
     pub fn has_launched(&self) -> bool {
         self.launched.load(Ordering::Relaxed)
     }

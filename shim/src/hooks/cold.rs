@@ -14,7 +14,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Flags};
-use lazyguard_core::state::{ColdKind, Context, FunctionKind};
+use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 use std::ptr::{null, null_mut};
 
@@ -74,12 +74,7 @@ impl Call {
     /// Whether the function has not been launched in its context before; from now on it has.
     pub fn is_first_launch(&self) -> bool {
         let About { submits, function, context, .. } = self.about;
-        let tracker = &self.guard.tracker;
-        let is_first = submits && tracker.function_entry(function).is_some_and(|entry| entry.set_launched_in(context));
-        if is_first {
-            tracker.context_entry(context).into_iter().for_each(Context::set_launched);
-        }
-        is_first
+        submits && self.guard.tracker.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
     }
 
     fn is_loaded(&self, function: Handle) -> bool {

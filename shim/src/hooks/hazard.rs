@@ -19,7 +19,7 @@ use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
 use lazyguard_core::model;
-use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, SetAside, Stream, StreamKind};
+use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, SetAside, Stream, StreamKind};
 
 /// The most waits examined at one call.
 const MOST_WAITS: usize = 8;
@@ -257,6 +257,10 @@ impl Call {
     /// A launch has returned.
     #[inline(always)]
     pub fn launched(&self, result: i32) {
+        if result == SUCCESS && self.about.submits {
+            // Only now: after one that the driver refuses, the context's first launch is still to come.
+            self.guard.tracker.context_entry(self.about.context).into_iter().for_each(Context::set_launched);
+        }
         if rules::held(self.entered, self.returned) && result == SUCCESS && self.about.cold.is_none() {
             self.held_by_launch();
         }

@@ -80,6 +80,9 @@ pub(super) fn load(
             if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
                 profile.is_library_of(library, id);
             }
+            if call.about.raw.loaded_image().prints() {
+                call.guard.loader.prints(library);
+            }
             let is_of_large = image::is_a_runtimes(code, options)
                 && call.guard.loader.large.registers(call.caller.address as u64, library);
             call.guard.loader.library_loaded(call.guard, library, is_expected, is_of_large);

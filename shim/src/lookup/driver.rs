@@ -250,6 +250,8 @@ own_calls! {
     ctx_push = c"cuCtxPushCurrent_v2" (context: Handle);
     /// Undoes [`ctx_push`].
     ctx_pop = c"cuCtxPopCurrent_v2" (context: *mut Handle);
+    /// A number that no other context of the process has, also none that comes under the same handle.
+    context_id = c"cuCtxGetId" (context: Handle, id: *mut u64);
     /// Whether a device's primary context is active.
     primary_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut c_uint, active: *mut c_int);
     /// The loading mode: 1 eager, 2 lazy.

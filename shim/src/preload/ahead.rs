@@ -52,6 +52,8 @@ impl Image {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ready {
     context: u32,
+    /// What the driver told the context by ([`identity`]).
+    identity: u64,
     image: u32,
     nth: u32,
     handle: u64,
@@ -145,15 +147,21 @@ impl Ahead {
     pub fn load(&self, context: u32, image: u32, nth: u32) -> Outcome {
         let Some(wanted) = self.images.get(image as usize) else { return Outcome::Refused };
         let context = wanted.options.home(context);
+        let identity = identity(&wanted.options);
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
-        let known = lock(&self.ready).iter().find(here).copied();
+        let known = {
+            let mut ready = lock(&self.ready);
+            // Of a context that is gone, and of which the guard has not learnt that.
+            ready.retain(|ready| ready.context != context || ready.identity == identity);
+            ready.iter().find(here).copied()
+        };
         let owner = match known {
             Some(Ready { given: true, .. }) => return Outcome::Given,
             Some(ready) => ready.handle,
             None => {
                 let Some(handle) = load_image(wanted) else { return Outcome::Refused };
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
-                lock(&self.ready).push(Ready { context, image, nth, handle, given: false });
+                lock(&self.ready).push(Ready { context, identity, image, nth, handle, given: false });
                 handle
             }
         };
@@ -167,9 +175,11 @@ impl Ahead {
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
-        let context = options.home(context);
+        let here = (options.home(context), identity(options));
         let mut ready = lock(&self.ready);
-        let free = |ready: &&mut Ready| !ready.given && ready.context == context && ready.image as usize == number;
+        let free = |ready: &&mut Ready| {
+            !ready.given && (ready.context, ready.identity) == here && ready.image as usize == number
+        };
         let taken = ready.iter_mut().find(free)?;
         taken.given = true;
         self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
@@ -179,6 +189,19 @@ impl Ahead {
     /// A context is gone, and its modules with it.
     pub fn context_gone(&self, context: u32) {
         lock(&self.ready).retain(|ready| ready.context != context);
+    }
+}
+
+/// What tells the current context from one that was under the same handle before; 0 for a library, and where the driver has no such number (before
+/// 12.0). Whether a release of a primary context was the last one, the guard asks once it has returned, and another thread may have retained the
+/// context anew by then: what was loaded in it is gone, and the guard has not seen it go.
+fn identity(options: &LoadOptions) -> u64 {
+    let mut identity = 0;
+    let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);
+    if told {
+        identity
+    } else {
+        0
     }
 }
 
@@ -222,7 +245,14 @@ mod tests {
         let ahead = Ahead::new(vec![image(b"one", &[]), image(b"two", &[(0, 32)])]);
         // As `load` leaves them.
         let modules = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd)];
-        let ready = modules.map(|(context, image, nth, handle)| Ready { context, image, nth, handle, given: false });
+        let ready = modules.map(|(context, image, nth, handle)| Ready {
+            context,
+            identity: 0,
+            image,
+            nth,
+            handle,
+            given: false,
+        });
         lock(&ahead.ready).extend(ready);
         ahead
     }
@@ -292,7 +322,7 @@ mod tests {
         let ahead = Ahead::new(vec![image(b"one", &[]), Image { options: options.clone(), ..image(b"one", &[]) }]);
         let home = options.home(1);
         for (context, number, nth, handle) in [(1, 0, 0, 0xa), (home, 1, 0, 0xb), (home, 1, 1, 0xc)] {
-            lock(&ahead.ready).push(Ready { context, image: number, nth, handle, given: false });
+            lock(&ahead.ready).push(Ready { context, identity: 0, image: number, nth, handle, given: false });
         }
         let library = |handle| {
             let kind = FunctionKind::Kernel;
@@ -313,6 +343,17 @@ mod tests {
         let (ahead, plain) = (ahead(), LoadOptions::default());
         ahead.context_gone(1);
         assert_eq!(ahead.take(1, b"one", &plain), None);
+        assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
+    }
+
+    #[test]
+    fn a_module_of_a_context_that_was_under_the_same_handle_is_neither_given_nor_looked_at() {
+        let (ahead, plain) = (ahead(), LoadOptions::default());
+        // There is no driver here: the current context has no identity.
+        lock(&ahead.ready).iter_mut().filter(|ready| ready.context == 1).for_each(|ready| ready.identity = 7);
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "it would be loaded anew");
+        assert!(lock(&ahead.ready).iter().all(|ready| ready.context == 2));
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
     }
 

@@ -19,6 +19,7 @@ use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::map::HashSet;
 use lazyguard_core::preload::{
     is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace,
     OfLarge, Skip, Spent,
@@ -70,6 +71,8 @@ pub struct Loader {
     /// CUDA runtime instances that are too large for all their kernels to be loaded.
     pub large: Large,
     queue: Mutex<Queue>,
+    /// Libraries whose images show that they print.
+    printing: Mutex<HashSet<u64>>,
     pending: AtomicUsize,
     /// The pace is not met before this moment.
     not_before: AtomicU64,
@@ -181,6 +184,11 @@ impl Loader {
         let waits =
             is_expected && is_late() && rest_waits(&process.settings, kernel_count(library).unwrap_or(0).into());
         self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
+    }
+
+    /// The image of a library shows that it prints: it comes into a context once that has launched a kernel (see [`super::ahead`]).
+    pub fn prints(&self, library: u64) {
+        lock(&self.printing).insert(library);
     }
 
     /// The program is about to use a kernel of a library: the first use of one of a large instance is what its load is elsewhere.
@@ -297,6 +305,7 @@ impl Loader {
     pub fn owner_goes(&self, owner: u64) {
         self.libraries.gone(owner);
         self.large.gone(owner);
+        lock(&self.printing).remove(&owner);
         self.change(|queue| queue.owner_goes(owner));
     }
 
@@ -419,7 +428,11 @@ impl Loader {
     fn due(&self, process: &Process, context: u32) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
         if !process.tracker.context_entry(context).is_some_and(Context::has_launched) {
-            items.retain(|item| !matches!(item, Item::Ahead(image, _) if self.ahead.prints(*image)));
+            let printing = lock(&self.printing);
+            items.retain(|item| match item {
+                Item::Ahead(image, _) => !self.ahead.prints(*image),
+                item => !printing.contains(&item.owner()),
+            });
         }
         items
     }

@@ -372,6 +372,18 @@ fn a_module_that_prints_is_loaded_ahead_after_the_first_launch_of_the_context() 
     }
 }
 
+/// A launch that the driver refuses is none.
+#[test]
+fn a_module_that_prints_is_not_loaded_ahead_after_a_launch_that_was_refused() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("prints_after_a_refusal")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for _ in 0..3 {
+        profiled(&work, hostile_program("prints_after_a_refusal"), &profile).finish().expect_same_as(&bare);
+    }
+}
+
 #[test]
 fn a_primary_context_that_is_reset_while_it_is_retained_takes_its_modules_along() {
     let work = Work::new(lazyguard_e2e::this_test!());
