@@ -4,6 +4,7 @@
 
 use super::call::{observe, Entry};
 use super::context::gave_out;
+use super::release::before_copy;
 use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
@@ -19,7 +20,10 @@ pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: im
             call.about.raw = RawPayload::memory(destination, bytes as u64);
             call.waits_for_others();
         },
-        real,
+        || {
+            before_copy(entry, None);
+            real()
+        },
         |call, result| {
             if result == SUCCESS {
                 call.proven();
@@ -42,7 +46,10 @@ pub(super) fn asynchronous(
             call.submits_to(stream);
             call.about.raw = RawPayload::memory(destination, bytes as u64);
         },
-        real,
+        || {
+            before_copy(entry, None);
+            real()
+        },
         |_, _| {},
     )
 }
@@ -75,7 +82,10 @@ fn copies_so_much(
             call.about.raw = RawPayload::memory(destination, recorded);
             call.copies(bytes, host);
         },
-        real,
+        || {
+            before_copy(entry, Some(host));
+            real()
+        },
         |call, result| call.copied(result, host),
     )
 }

@@ -2,8 +2,9 @@
 //!
 //! Must not: put off anything unless the user has asked for it.
 
-use super::call::Call;
+use super::call::{Call, Entry};
 use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver_queries;
 use crate::preload::idle;
 use crate::preload::releases::Release;
 use crate::record::guard;
@@ -42,4 +43,31 @@ pub(super) fn releases_now() -> bool {
         any = true;
     }
     any
+}
+
+/// Before a copy from or to these addresses, each of which may be the host's, or 0; `None` where they are not known. Where the end of a registration
+/// waits, the driver still takes what is there for page-locked: it would read it after the call has returned, or not see that other pages are there
+/// now. So the releases are made first.
+#[inline]
+pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
+    let guard = guard().filter(|guard| guard.settings.defer != Defer::Off && guard.loader.has_pending());
+    if guard.is_some() {
+        before_copy_beside_what_waits(entry, addresses);
+    }
+}
+
+#[cold]
+fn before_copy_beside_what_waits(entry: Entry, addresses: Option<[u64; 2]>) {
+    let Some(guard) = guard().filter(|_| entry.entry_point.info().base().starts_with("cuMemcpy")) else { return };
+    let must_end = || {
+        let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());
+        let may_be_of_one = |begin: u64| match addresses {
+            Some(addresses) => addresses.iter().any(|&at| at >= begin && driver_queries::is_page_locked(at)),
+            None => true,
+        };
+        !captures && guard.loader.registrations_that_wait().into_iter().any(may_be_of_one)
+    };
+    if door::inside(must_end) == Some(true) {
+        releases_now();
+    }
 }

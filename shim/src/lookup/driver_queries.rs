@@ -72,6 +72,12 @@ pub fn is_pageable(address: u64) -> bool {
     address != 0 && driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(INVALID_VALUE)
 }
 
+/// Whether the driver says that this is the host's memory, allocated or registered with it.
+pub fn is_page_locked(address: u64) -> bool {
+    let mut kind = 0u32;
+    driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(SUCCESS) && kind == HOST
+}
+
 /// Whether the driver says that this is memory of a pool, as memory is that was allocated in the order of a stream.
 pub fn is_of_a_pool(address: u64) -> bool {
     let mut pool = 0u64;

@@ -157,6 +157,11 @@ impl Loader {
         self.has_pending() && self.queue().waits(release)
     }
 
+    /// See [`Queue::registrations_that_wait`].
+    pub fn registrations_that_wait(&self) -> Vec<u64> {
+        self.queue().registrations_that_wait()
+    }
+
     /// Makes the oldest release that waits for the context, which is current; `false` where none waits.
     pub fn make_next_release(&self, context: u32) -> bool {
         let mut next = None;

@@ -121,6 +121,11 @@ impl Queue {
         self.releases.iter().any(|(_, other)| release.repeats(*other))
     }
 
+    /// Where memory begins whose registration has ended for the program, and waits.
+    pub fn registrations_that_wait(&self) -> Vec<u64> {
+        self.releases.iter().filter_map(|(_, release)| release.registration()).collect()
+    }
+
     /// The next release that waits for a context, which the caller makes.
     pub fn next_release(&mut self, context: u32) -> Option<Release> {
         let at = self.releases.iter().position(|(c, _)| *c == context)?;

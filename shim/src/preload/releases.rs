@@ -64,6 +64,11 @@ impl Release {
         }
     }
 
+    /// Where the memory begins whose registration it ends.
+    pub fn registration(self) -> Option<u64> {
+        (self.what == What::Registration).then_some(self.of)
+    }
+
     /// Whether it is of what another one releases already.
     pub fn repeats(self, other: Self) -> bool {
         let is_code = |release: Self| matches!(release.what, What::Module | What::Library);
@@ -123,6 +128,7 @@ mod tests {
             ["cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload"].map(|symbol| of(symbol, 5).unwrap());
         assert_eq!([free, unregister, unload].map(|other| unregister.repeats(other)), [true, true, false]);
         assert!(!free.repeats(of("cuMemFreeHost", 6).unwrap()));
+        assert_eq!([free, unregister, unload].map(Release::registration), [None, Some(5), None]);
         assert_eq!((of("cuArrayDestroy", 5), of("cuMemFreeAsync", 5)), (None, None));
         assert_eq!([0, 1, 2, 712].map(may_be_for_lack_of_releases), [false, false, true, true]);
     }

@@ -95,6 +95,51 @@ fn where_there_is_no_room_the_releases_are_made_first() {
     assert_eq!(releases(&outcome), (3, 3, 0), "{outcome}");
 }
 
+/// What is no longer registered is copied as pageable memory is: what it holds at the call, whatever the program does with it after that.
+#[test]
+fn memory_that_is_no_longer_registered_is_copied_as_it_is_at_the_call() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import mmap\n\
+        pages = mmap.mmap(-1, 65536)\n\
+        at = ctypes.addressof(ctypes.c_char.from_buffer(pages))\n\
+        device = (made('cuMemAlloc_v2', p(65536)) for _ in range(2))\n\
+        def copied(submit):\n\
+        \x20   assert d.cuMemHostRegister_v2(p(at), p(65536), 0) == 0\n\
+        \x20   ctypes.memset(at, 1, 65536)\n\
+        \x20   begin()\n\
+        \x20   threading.Timer(0.2, end).start()\n\
+        \x20   assert d.cuMemHostUnregister(p(at)) == 0\n\
+        \x20   to = next(device)\n\
+        \x20   assert submit(to) == 0\n\
+        \x20   ctypes.memset(at, 2, 65536)\n\
+        \x20   wait()\n\
+        \x20   back = ctypes.c_uint()\n\
+        \x20   assert d.cuMemcpyDtoH_v2(ctypes.byref(back), to, p(4)) == 0\n\
+        \x20   print(hex(back.value))\n\
+        copied(lambda to: d.cuMemcpyHtoDAsync_v2(to, p(at + 4096), p(8192), stream))\n\
+        copied(lambda to: d.cuMemcpyAsync(to, p(at), p(8192), stream))\n";
+    let [off, free] = ["off", "free"].map(|defer| told(&work, text, defer));
+    assert_eq!((off.stdout.as_str(), off.stdout.as_str()), ("0x1010101\n0x1010101\n", free.stdout.as_str()), "{free}");
+    assert_eq!((releases(&off), releases(&free)), ((0, 0, 0), (2, 2, 0)), "{free}");
+}
+
+/// Other copies do not wait for it.
+#[test]
+fn a_copy_of_other_memory_does_not_make_the_releases_that_wait() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "registered = ctypes.create_string_buffer(8192)\n\
+        one, two = made('cuMemAlloc_v2', size), made('cuMemAlloc_v2', size)\n\
+        assert d.cuMemHostRegister_v2(registered, p(8192), 0) == 0\n\
+        begin()\n\
+        assert d.cuMemHostUnregister(registered) == 0\n\
+        assert d.cuMemcpyAsync(one, two, size, made('cuStreamCreate', 1)) == 0\n\
+        print('goes on')\n\
+        end()\n\
+        wait()\n";
+    let outcome = told(&work, text, "free");
+    assert_eq!((outcome.stdout.as_str(), releases(&outcome)), ("goes on\n", (1, 1, 0)), "{outcome}");
+}
+
 #[test]
 fn in_an_idle_context_or_unless_it_is_asked_for_nothing_is_put_off() {
     let work = Work::new(lazyguard_e2e::this_test!());
