@@ -126,6 +126,45 @@ pub fn length_of(head: &[u8]) -> Option<Length> {
     (bytes > start.head_bytes() as u64).then_some(Length::Bytes(bytes))
 }
 
+/// Whether an ELF file has more than its content up to the end of its tables, which is what [`length_of`] tells: compilers write the tables last, and
+/// other tools need not. Also where that cannot be told.
+pub fn is_cut_off(content: &[u8]) -> bool {
+    content.starts_with(&ELF.to_le_bytes()) && !holds_its_parts(content).unwrap_or(false)
+}
+
+/// Whether the sections and segments of an ELF file of 64 bits end in this content.
+fn holds_its_parts(elf: &[u8]) -> Option<bool> {
+    /// Offsets in a section's header: its type, and where it is in the file. One of the type `NOBITS` has nothing there.
+    const TYPE: usize = 0x4;
+    const NOBITS: u64 = 8;
+    const SECTION: [usize; 2] = [0x18, 0x20];
+    /// In a program header: where the segment is.
+    const SEGMENT: [usize; 2] = [0x8, 0x20];
+    let is_inside = |header: &[u8], [at, bytes]: [usize; 2]| {
+        let end = number(header, at, 8)?.checked_add(number(header, bytes, 8)?)?;
+        Some(end <= elf.len() as u64)
+    };
+    let headers = |table, entry, count| {
+        let [table, entry, count] = [number(elf, table, 8)?, number(elf, entry, 2)?, number(elf, count, 2)?];
+        // More sections than the field has room for are counted elsewhere.
+        let is_counted = table == 0 || count > 0 && entry > 0;
+        let begin = usize::try_from(table).ok().filter(|_| is_counted)?;
+        let bytes = if table == 0 { 0 } else { entry as usize * count as usize };
+        Some(elf.get(begin..begin.checked_add(bytes)?)?.chunks_exact((entry as usize).max(1)))
+    };
+    for section in headers(0x28, 0x3a, 0x3c)? {
+        if number(section, TYPE, 4)? != NOBITS && !is_inside(section, SECTION)? {
+            return Some(false);
+        }
+    }
+    for segment in headers(0x20, 0x36, 0x38)? {
+        if !is_inside(segment, SEGMENT)? {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
 /// What an image is, in the bits that records have; 0 for a reference. `content` is as long as the image says, and empty where that is not known.
 pub fn kind_of(start: Start, content: &[u8]) -> u64 {
     let kind = match start {
@@ -285,6 +324,50 @@ mod tests {
             length_of(&head)
         };
         assert_eq!((fat(0), fat(1)), (None, Some(Length::Bytes(17))));
+    }
+
+    #[test]
+    fn an_elf_file_is_cut_off_where_its_tables_end_before_its_parts() {
+        // A segment's header, the headers of two sections, and what is in the first section; the second one is in memory alone.
+        let (segments, sections, end) = (ELF_BYTES, ELF_BYTES + 56, ELF_BYTES + 56 + 128);
+        let mut elf = vec![0_u8; end];
+        let put = |elf: &mut [u8], at: usize, value: u64, bytes: usize| {
+            elf[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        };
+        elf[..5].copy_from_slice(b"\x7fELF\x02");
+        let head = [(0x20, segments, 8), (0x28, sections, 8), (0x36, 56, 2), (0x38, 1, 2), (0x3a, 64, 2), (0x3c, 2, 2)];
+        for (at, value, bytes) in head {
+            put(&mut elf, at, value as u64, bytes);
+        }
+        let second = sections + 64;
+        put(&mut elf, second + 4, 8, 4);
+        put(&mut elf, second + 0x20, 1 << 40, 8);
+        assert!(!is_cut_off(&elf));
+        for (at, what) in [(sections + 0x18, "a section"), (segments + 8, "a segment")] {
+            let mut other = elf.clone();
+            put(&mut other, at, end as u64, 8);
+            assert!(!is_cut_off(&other), "{what} of no length");
+            put(&mut other, if at < sections { segments } else { sections } + 0x20, 1, 8);
+            assert!(is_cut_off(&other), "{what}");
+            other.push(0);
+            assert!(!is_cut_off(&other), "{what}, with what is in it");
+            put(&mut other, at, u64::MAX, 8);
+            assert!(is_cut_off(&other), "{what} that ends nowhere");
+        }
+        assert!(is_cut_off(&elf[..end - 1]) && is_cut_off(&elf[..ELF_BYTES - 1]), "the tables are cut off");
+        for (at, value, bytes, what) in [
+            (0x3c, 0, 2, "as many sections as are counted elsewhere"),
+            (0x3a, 0, 2, "headers of no length"),
+            (0x3a, 1, 2, "headers that are too short"),
+            (0x28, u64::MAX, 8, "a table nowhere"),
+        ] {
+            let mut other = elf.clone();
+            put(&mut other, at, value, bytes);
+            assert!(is_cut_off(&other), "{what}");
+        }
+        put(&mut elf, 0x28, 0, 8);
+        assert!(!is_cut_off(&elf), "no sections");
+        assert!(!is_cut_off(b"code") && !is_cut_off(b"") && !is_cut_off(&fat(&[])));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
-use lazyguard_core::image::{kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
+use lazyguard_core::image::{is_cut_off, kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
 use lazyguard_core::profile::{LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
 use std::ffi::{c_char, CStr, OsStr};
@@ -82,7 +82,9 @@ pub(super) fn given<'a>(
         // SAFETY: the program gives the driver so many options, and as many values.
         unsafe { (options.cast::<i32>().add(at).read_unaligned(), values.cast::<u64>().add(at).read_unaligned()) }
     });
-    let options = LoadOptions::new(given)?;
+    // The driver takes a number of 32 bits. What a program leaves beside it may be another thing in each run.
+    let options = LoadOptions::new(given)
+        .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let given = Given::of(code).filter(|given| given.is_complete)?;
     let length = match given.length()? {
         Length::Bytes(bytes) => bytes,
@@ -90,6 +92,9 @@ pub(super) fn given<'a>(
         Length::ToZero => unsafe { libc::strlen(given.at.cast()) as u64 },
     };
     let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
+    if is_cut_off(content) {
+        return None;
+    }
     Some((content.into(), options))
 }
 
@@ -125,6 +130,9 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
         return None;
     }
     content.truncate(length);
+    if is_cut_off(&content) {
+        return None;
+    }
     Some((content.into(), LoadOptions::default()))
 }
 
@@ -337,6 +345,7 @@ mod tests {
         let (_, options) = with(&[9, 0], &[90, 32]).expect("plain options");
         assert_eq!(options.all(), [(0, 32), (9, 90)]);
         assert!(with(&[3, 4], &[0, 0]).is_none(), "a log");
+        assert!(with(&[9, 0], &[90, 32 | 1 << 32]).is_none(), "what is no number of 32 bits");
         assert!(given(handle(&binary), Options { count: 1, ..NONE }).is_none());
     }
 

@@ -49,8 +49,9 @@ fn load<'a>(
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::image(Image::of(image::kind(image)));
-            // A load that the driver refuses for want of a place for the module is none.
-            if let Some(profile) = call.guard.profile.as_ref().filter(|_| !module.is_null()) {
+            // A load that the driver refuses for want of a place for the module, or of a context, is none.
+            let can_be = !module.is_null() && call.about.context != 0;
+            if let Some(profile) = call.guard.profile.as_ref().filter(|_| can_be) {
                 if let Some((content, options)) = given() {
                     of_image.set(Some(profile.loads(call.about.context, &content, &options)));
                     if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {

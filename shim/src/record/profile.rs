@@ -10,6 +10,7 @@
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
+use lazyguard_core::image::is_cut_off;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
@@ -124,6 +125,8 @@ impl Notes {
             }
             let path = self.image(id);
             match read(&path, MOST_IMAGE_BYTES) {
+                // An earlier version may have kept a part of an image.
+                Ok(content) if is_cut_off(&content) => {}
                 Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
                 Ok(_) => standard_error::line(&format!("{}: not the image of that name", path.display())),
                 // It has not been kept: too large, or pruned.

@@ -338,6 +338,41 @@ fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
     assert_eq!(ahead(&off), (0, 0), "nothing is loaded with LAZYGUARD_PRELOAD=off");
 }
 
+/// Where an image ends is told by its tables, which compilers write last. What is behind them in another one is not known, so it is the driver's.
+#[test]
+fn an_image_whose_tables_do_not_come_last_is_left_to_the_driver() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("tables_first")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for _ in 0..3 {
+        let run = profiled(&work, hostile_program("tables_first"), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!(ahead(&run), (0, 0), "{run}");
+    }
+}
+
+/// The driver takes numbers of 32 bits from words of 64; what a program has left in their upper half is another thing in each run.
+#[test]
+fn a_profile_does_not_grow_by_what_is_no_option_and_no_load() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let text = "import ctypes, sys, os\n\
+        d, p = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p\n\
+        ptx = b'.version 8.0\\n.target sm_90\\n.address_size 64\\n.visible .entry e() { ret; }\\n'\n\
+        module, context = p(), p()\n\
+        d.cuInit(0)\n\
+        print(d.cuModuleLoadData(ctypes.byref(module), b'\\n' + ptx))\n\
+        d.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n\
+        d.cuCtxSetCurrent(context)\n\
+        option, value = ctypes.c_int(0), ctypes.c_uint64(os.getpid() << 32 | 32)\n\
+        print(d.cuModuleLoadDataEx(ctypes.byref(module), ptx, 1, ctypes.byref(option), ctypes.byref(value)))\n";
+    for _ in 0..3 {
+        let run = profiled(&work, "python3".into(), &profile).args(["-c", text]).finish();
+        assert_eq!((run.stdout.as_str(), ahead(&run)), ("201\n0\n", (0, 0)), "{run}");
+    }
+}
+
 /// A fat binary is one image, by whatever reference or call the program loads it. The limits of the context are set as without the guard although
 /// a module whose kernel prints is there before.
 #[test]
