@@ -195,8 +195,8 @@ class ThePlan(unittest.TestCase):
     def test_every_combination_is_there_once_and_a_lone_thread_has_no_stream_each(self):
         keys = [loop.key for loop in bench_plan.simulated_loops(2, quick=False)]
         self.assertEqual(len(keys), len(set(keys)))
-        self.assertEqual(len(keys), 6 + 9 + 9 + 1)
-        self.assertTrue({"1-1-1", "1-10000-200", "2-100-0", "4-10000-200", "1-1-1-fresh"} <= set(keys), keys)
+        self.assertEqual(len(keys), 6 + 9 + 9 + 2)
+        self.assertTrue({"1-1-1", "1-10000-200", "2-100-0", "4-10000-200", "1-1-1-fresh", "evicted"} <= set(keys), keys)
 
     def test_a_fresh_recording_is_not_gone_through_once(self):
         for card, loops in ((False, bench_plan.simulated_loops(2, quick=False)), (True, bench_plan.card_loops())):

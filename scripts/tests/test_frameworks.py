@@ -87,7 +87,8 @@ class TheJudgement(unittest.TestCase):
         for failing, status in (("7", 0), ("1", 1), ("0", 1)):
             with checks.Scratch() as scratch:
                 path = scratch.path / "a.py"
-                path.write_text(f"import os, sys\nprint(os.environ['RANK'])\nsys.exit(3 if os.environ['RANK'] == '{failing}' else 0)\n")
+                # In one write: the ranks share a file.
+                path.write_text(f"import os, sys\nos.write(1, os.environ['RANK'].encode() + b'\\n')\nsys.exit(3 if os.environ['RANK'] == '{failing}' else 0)\n")
                 outcome = scratch.run(ranks.job(path), dict(os.environ), 30)
             self.assertEqual((outcome.code, sorted(outcome.stdout.split())), (status, ["0", "1"]))
 

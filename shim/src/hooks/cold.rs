@@ -55,8 +55,9 @@ impl Call {
                 profile.uses(self.about.owner, name);
             }
         }
-        if !self.is_loaded(function) {
-            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
+        if !self.is_loaded(function) || self.is_first_of_the_context() {
+            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending; what prints as well, if this is
+            // a launch.
             self.load_pending(self.about.context);
         }
         if self.is_loaded(function) {
@@ -69,6 +70,12 @@ impl Call {
             return;
         }
         self.first_use();
+    }
+
+    /// Whether it is a launch, and none was made in the context before.
+    fn is_first_of_the_context(&self) -> bool {
+        let context = self.guard.tracker.context_entry(self.about.context);
+        self.entry_point.class() == Class::Launch && context.is_some_and(|context| !context.has_launched())
     }
 
     /// Whether the function has not been launched in its context before; from now on it has.

@@ -18,7 +18,7 @@ use super::queue::{Item, Queue};
 use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
-use lazyguard_core::api::EntryPoint;
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::map::HashSet;
 use lazyguard_core::preload::{
     is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace,
@@ -191,7 +191,7 @@ impl Loader {
         self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
     }
 
-    /// The image of a library shows that it prints: it comes into a context once that has launched a kernel (see [`super::ahead`]).
+    /// The image of a library shows that it prints: see [`Loader::due`].
     pub fn prints(&self, library: u64) {
         lock(&self.printing).insert(library);
     }
@@ -373,7 +373,7 @@ impl Loader {
 
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
-        let pending = || self.due(process, context);
+        let pending = || self.due(process, context, occasion);
         let waits = || !pending().is_empty() || self.queue().has_releases(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
@@ -430,13 +430,19 @@ impl Loader {
     }
 
     /// What waits for a context, and whose turn has come.
-    fn due(&self, process: &Process, context: u32) -> Vec<Item> {
+    ///
+    /// What prints would hold the context's first launch back that is made beside work. It waits until a launch was made. A library may come into the
+    /// context right before one, if that is idle by then: the launch finds nothing to wait for, and many a program has its persistent kernel in the
+    /// first one. A module of a profile may not, since the driver may refuse the launch, and the next one be made beside work.
+    fn due(&self, process: &Process, context: u32, occasion: Occasion) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
-        if !process.tracker.context_entry(context).is_some_and(Context::has_launched) {
+        let launches = || process.tracker.context_entry(context).is_some_and(Context::has_launched);
+        if !launches() {
             let printing = lock(&self.printing);
+            let is_launch = occasion.entry_point.class() == Class::Launch;
             items.retain(|item| match item {
                 Item::Ahead(image, _) => !self.ahead.prints(*image),
-                item => !printing.contains(&item.owner()),
+                item => is_launch || !printing.contains(&item.owner()),
             });
         }
         items

@@ -419,6 +419,17 @@ fn a_module_that_prints_is_not_loaded_ahead_after_a_launch_that_was_refused() {
     }
 }
 
+/// At the first launch of an idle context, all that waits is loaded, what prints as well.
+#[test]
+fn a_library_that_prints_is_loaded_at_the_first_launch_of_an_idle_context() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = Run::new(&work, hostile_program("prints_at_once"));
+    let run = run.guarded().kept().set("LAZYGUARD_PRELOAD_TIME", "60s").set("LAZYGUARD_PRELOAD_SHARE", "100%").finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let preload = &run.out().summary()["preload"];
+    assert_eq!((preload["pending"].as_u64(), preload["kernels"].as_u64() > Some(1)), (Some(0), true), "{run}");
+}
+
 #[test]
 fn a_primary_context_that_is_reset_while_it_is_retained_takes_its_modules_along() {
     let work = Work::new(lazyguard_e2e::this_test!());
