@@ -3,32 +3,11 @@
  * module is new.
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
-#include "driver.h"
+#include "modules.h"
 
-static struct job j;
-static CUresult (*load)(CUmodule *, const void *);
 static CUresult (*load_with)(CUmodule *, const void *, unsigned, CUjit_option *, void **);
 static CUresult (*load_fat)(CUmodule *, const void *);
-static CUresult (*load_file)(CUmodule *, const char *);
-static CUresult (*unload)(CUmodule);
-static CUresult (*function_of)(CUfunction *, CUmodule, const char *);
-static CUresult (*global_of)(CUdeviceptr *, size_t *, CUmodule, const char *);
 static CUresult (*set_limit)(CUlimit, size_t);
-
-/* The variable of a module, before and after its kernel has set it. */
-static void use(const char *what, CUmodule module) {
-  CUfunction set;
-  CUdeviceptr variable;
-  size_t size = 0;
-  int before = -1, after = -1;
-  CK(function_of(&set, module, "k2"));
-  CK(global_of(&variable, &size, module, "s"));
-  CK(j.d.copy_back(&before, variable, sizeof before));
-  CK(job_launch(&j, set, NULL, NULL, NULL));
-  CK(j.d.ctx_synchronize());
-  CK(j.d.copy_back(&after, variable, sizeof after));
-  printf("%s: %d of %zu bytes, then %d\n", what, before, size, after);
-}
 
 /* Eight bytes are added to the body of the last entry, as padding has them, so that one can differ that means nothing. */
 static unsigned char *padded(unsigned char *code, size_t *size) {
@@ -51,28 +30,11 @@ static unsigned char *padded(unsigned char *code, size_t *size) {
   return code;
 }
 
-static void from_a_file(const void *code, size_t size) {
-  char path[] = "/tmp/lazyguard-fat-binary-XXXXXX";
-  CUmodule module;
-  const int file = mkstemp(path);
-  EXPECT(file >= 0 && write(file, code, size) == (ssize_t)size && close(file) == 0);
-  CK(load_file(&module, path));
-  EXPECT(unlink(path) == 0);
-  use("from a file", module);
-  CK(unload(module));
-}
-
 int main(void) {
   size_t size, size_that_prints;
-  job_begin(&j);
-#define FUNCTION(to, name) EXPECT((to = (__typeof__(to))dlsym(j.d.handle, name)) != NULL)
-  FUNCTION(load, "cuModuleLoadData");
+  modules_begin();
   FUNCTION(load_with, "cuModuleLoadDataEx");
   FUNCTION(load_fat, "cuModuleLoadFatBinary");
-  FUNCTION(load_file, "cuModuleLoad");
-  FUNCTION(unload, "cuModuleUnload");
-  FUNCTION(function_of, "cuModuleGetFunction");
-  FUNCTION(global_of, "cuModuleGetGlobal_v2");
   FUNCTION(set_limit, "cuCtxSetLimit");
   printf("limits: %d and %d\n", set_limit(CU_LIMIT_PRINTF_FIFO_SIZE, 8 << 20), set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 << 20));
 
@@ -102,7 +64,7 @@ int main(void) {
   CK(load_fat(&modules[0], code));
   use("once more", modules[0]);
   CK(unload(modules[0]));
-  from_a_file(code, size);
+  use_from_a_file(code, size);
 
   CUfunction prints;
   unsigned char *code_that_prints = driver_fat_binary(&j.d, "corpus_prints", &size_that_prints);

@@ -2,31 +2,10 @@
  * were unloaded, the last time from a file. Each has a variable of its own, which is 0 when the module is new.
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
-#include "driver.h"
+#include "modules.h"
 
-static struct job j;
-static CUresult (*load)(CUmodule *, const void *);
 static CUresult (*load_with)(CUmodule *, const void *, unsigned, CUjit_option *, void **);
-static CUresult (*load_file)(CUmodule *, const char *);
-static CUresult (*unload)(CUmodule);
-static CUresult (*function_of)(CUfunction *, CUmodule, const char *);
-static CUresult (*global_of)(CUdeviceptr *, size_t *, CUmodule, const char *);
 static void *image;
-
-/* The variable of a module, before and after its kernel has set it. */
-static void use(const char *what, CUmodule module) {
-  CUfunction set;
-  CUdeviceptr variable;
-  size_t size = 0;
-  int before = -1, after = -1;
-  CK(function_of(&set, module, "k2"));
-  CK(global_of(&variable, &size, module, "s"));
-  CK(j.d.copy_back(&before, variable, sizeof before));
-  CK(job_launch(&j, set, NULL, NULL, NULL));
-  CK(j.d.ctx_synchronize());
-  CK(j.d.copy_back(&after, variable, sizeof after));
-  printf("%s: %d of %zu bytes, then %d\n", what, before, size, after);
-}
 
 static void *in_a_thread(void *context) {
   CUmodule module;
@@ -38,15 +17,9 @@ static void *in_a_thread(void *context) {
 }
 
 int main(void) {
-  job_begin(&j);
+  modules_begin();
   image = driver_image(&j.d, "lazy_pair");
-#define FUNCTION(to, name) EXPECT((to = (__typeof__(to))dlsym(j.d.handle, name)) != NULL)
-  FUNCTION(load, "cuModuleLoadData");
   FUNCTION(load_with, "cuModuleLoadDataEx");
-  FUNCTION(load_file, "cuModuleLoad");
-  FUNCTION(unload, "cuModuleUnload");
-  FUNCTION(function_of, "cuModuleGetFunction");
-  FUNCTION(global_of, "cuModuleGetGlobal_v2");
   CUmodule modules[4];
   CK(load(&modules[0], image));
   CK(load(&modules[1], image));
