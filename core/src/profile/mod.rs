@@ -57,7 +57,7 @@ pub const MOST_DAYS: u32 = 90;
 pub const MOST_AHEAD: u32 = 8;
 
 /// The most local memory that a thread can have on any device, in bytes: 512 KB, by the table of technical specifications in the CUDA C++
-/// Programming Guide. No kernel needs more, so a larger number in a file is nobody's need, and says nothing.
+/// Programming Guide. No kernel needs more, so a larger number in a file is no kernel's need, and is ignored.
 pub const MOST_LOCAL_BYTES: u64 = 512 << 10;
 
 /// How an image is loaded: the options (`CUjit_option`) with their values, in the order of the options, and whether as a module or as a library.

@@ -104,7 +104,10 @@ impl Context {
 
     /// A kernel was launched in it.
     pub fn set_launched(&self) {
-        self.launched.store(true, Ordering::Relaxed);
+        // Most launches find that: the line is shared by all threads that launch there.
+        if !self.has_launched() {
+            self.launched.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether a kernel was launched in it.

@@ -6,7 +6,7 @@
 //! the hook says what it was before, until the program sets it itself. From then on the limit is the program's.
 //!
 //! Protocol: one word has the whole state of the limit. It says that the limit is being raised before the driver is asked to do it: a thread that
-//! asks meanwhile is told the limit of before, whatever the driver says. The program's own calls that set a limit wait at the gate, which is
+//! asks meanwhile gets the limit of before, and not the driver's answer. The program's own calls that set a limit wait at the gate, which is
 //! closed while the guard raises one.
 //!
 //! Must not: raise a limit twice, or one that the program has set.
@@ -24,7 +24,7 @@ pub struct LocalMemory {
     limit: AtomicU64,
 }
 
-/// Nobody has set the limit.
+/// Neither the guard nor the program has set the limit.
 const UNTOUCHED: u64 = 0;
 /// The program has set it.
 const PROGRAMS: u64 = u64::MAX;
@@ -129,7 +129,7 @@ impl LocalMemory {
         (limit < raised.to.into() && change().is_ok()).then_some(limit)
     }
 
-    /// What the program is told that asks for the limit, of which the driver says this.
+    /// The limit that the program gets when it asks for it and the driver answers this one.
     pub fn shown(&self, limit: u64) -> u64 {
         let is_guards = |raised: &Raised| raised.to == RAISING || u64::from(raised.to) == limit;
         self.raised().filter(is_guards).map_or(limit, |raised| raised.shown.into())
@@ -220,7 +220,7 @@ mod tests {
             assert_eq!((memory.shown(8192), memory.unchanged(1024), memory.set_aside()), (8192, None, 0), "{now}");
             assert!(!memory.is_set_by_program(512), "{now}: nothing to take away");
         }
-        assert!(!LocalMemory::default().is_now(8192), "nobody has raised it");
+        assert!(!LocalMemory::default().is_now(8192), "the guard has not raised it");
     }
 
     #[test]
