@@ -132,8 +132,10 @@ fn a_copy_of_other_memory_does_not_make_the_releases_that_wait() {
         assert d.cuMemHostRegister_v2(registered, p(8192), 0) == 0\n\
         begin()\n\
         assert d.cuMemHostUnregister(registered) == 0\n\
-        assert d.cuMemcpyAsync(one, two, size, made('cuStreamCreate', 1)) == 0\n\
+        other = made('cuStreamCreate', 1)\n\
+        assert d.cuMemcpyAsync(one, two, size, other) == 0\n\
         print('goes on')\n\
+        assert d.cuStreamSynchronize(other) == 0\n\
         end()\n\
         wait()\n";
     let outcome = told(&work, text, "free");
