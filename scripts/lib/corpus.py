@@ -31,7 +31,7 @@ START_S, ANSWERS_S = 4.0, 2.0
 SLOW_LIMIT_S = 30.0
 REPORT_LIMIT_S = 20.0
 
-Program = namedtuple("Program", "name what code culprit innocent slow_said env card told hazards", defaults=(None,))
+Program = namedtuple("Program", "name what code culprit innocent slow_said env card told hazards completes_with_profile", defaults=(None, False))
 
 
 def programs():
@@ -48,8 +48,8 @@ def parsed(name, text):
         if not line.startswith("// "):
             break
         lines.append(line[3:])
-    keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card|told): ", line))
-    what = " ".join(line for line in lines if not re.match(r"(expect|hazard|prevented|env|default|told|card|build): ", line))
+    keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card|told|with-profile): ", line))
+    what = " ".join(line for line in lines if not re.match(r"(expect|hazard|prevented|env|default|told|with-profile|card|build): ", line))
     env = dict(word.split("=", 1) for word in keyed.get("env", "").split())
     stated = hazards.stated(lines)
     if stated is not None:
@@ -57,7 +57,8 @@ def parsed(name, text):
     words = keyed["expect"].split()
     if words[0].startswith("LG"):
         named = dict(word.split("=", 1) for word in words[1:])
-        return Program(name, what, words[0], named["culprit"], named.get("innocent"), None, env, keyed["card"], keyed.get("told"))
+        completes = keyed.get("with-profile") == "completes"
+        return Program(name, what, words[0], named["culprit"], named.get("innocent"), None, env, keyed["card"], keyed.get("told"), None, completes)
     said = {"slow": (True,), "none": (False,), "slow or none": (True, False)}[keyed["expect"]]
     return Program(name, what, None, None, None, said, env, keyed["card"], keyed.get("told"))
 

@@ -1,7 +1,7 @@
 """Does a profile make the next run of a program safe that hangs because something is loaded, and what does a profile cost?
 
-The programs of testapps/frameworks that state `# with-profile: completes` run bare, with CUDA_MODULE_LOADING=EAGER, and then guarded, again and
-again with one profile, until a run completes. PyTorch's cold start is measured bare, guarded, with a profile, and with an empty one.
+The programs of testapps/frameworks and testapps/corpus that state `with-profile: completes` run bare, with CUDA_MODULE_LOADING=EAGER, and then
+guarded, again and again with one profile, until a run completes. PyTorch's cold start is measured bare, guarded, with a profile, and with an empty one.
 
 Must not: call it a success that a program ended which does not hang bare, or that it printed something else.
 """
@@ -13,6 +13,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import checks
+import corpus
 import frameworks
 import guard
 import ranks
@@ -25,8 +26,8 @@ HEADER = Row("check", "bare", "EAGER", "guard, first run", "guard, with the prof
 MOST_RUNS = 5
 AT_A_TIME = 5
 # What has not ended by then hangs, bare and with EAGER: most of the time is the import of a framework; two ranks start NCCL as well.
-LIMITS_S, LIMITS_OF_RANKS_S = (25.0, 35.0), (35.0, 45.0)
-COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over")
+LIMITS_S, LIMITS_OF_RANKS_S, LIMITS_OF_CORPUS_S = (25.0, 35.0), (35.0, 45.0), (8.0, 8.0)
+COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over", "local_memory_contexts")
 ROUNDS = 5
 COLD_START = "cold_start"
 # writing: the profile is empty, as in a first run.
@@ -77,7 +78,9 @@ def faults_of(bare, eager, seen):
 
 
 def in_words(counts):
-    return ", ".join(f"{counts[f'{what}_handed_over']} of {counts[f'{what}_ahead']} {what}" for what in ("modules", "libraries")) + " handed over"
+    said = ", ".join(f"{counts[f'{what}_handed_over']} of {counts[f'{what}_ahead']} {what}" for what in ("modules", "libraries")) + " handed over"
+    contexts = counts["local_memory_contexts"]
+    return said + (f", local memory set aside in {contexts} context{'s' * (contexts != 1)}" if contexts else "")
 
 
 def judged(program, bare, eager, seen):
@@ -92,8 +95,8 @@ def judged(program, bare, eager, seen):
 
 
 def check_one(program):
-    command = lambda: ranks.command_of(program)
-    limits = LIMITS_OF_RANKS_S if program.blame else LIMITS_S
+    command = lambda: command_of(program)
+    limits = LIMITS_OF_RANKS_S if program.blame else LIMITS_S if program.needs else LIMITS_OF_CORPUS_S
     # Both hang, most of them, and wait.
     with ThreadPoolExecutor() as both:
         bare, eager = both.map(lambda loading, limit_s: unguarded(command(), loading, limit_s), ("LAZY", "EAGER"), limits)
@@ -164,9 +167,19 @@ def figure_row(what, key, form, found):
                f"{middles['profile']}, {beside('profile', 'bare')} of bare", "PASS" if good else "MISS")
 
 
+def of_corpus():
+    """The programs of the corpus as those of frameworks are stated; they need no package."""
+    return {name: frameworks.Program(corpus.path_of(program), program.code, program.culprit, None, [], frameworks.HANG_AFTER, program.completes_with_profile)
+            for name, program in corpus.programs().items()}
+
+
+def command_of(program):
+    return ranks.command_of(program) if program.needs else [program.path]
+
+
 def programs():
-    """Those of one GPU and those of two ranks, by name."""
-    return {name: program for name, program in ranks.sources().items() if program.completes_with_profile}
+    """Those of one GPU, those of two ranks and those of the corpus, by name."""
+    return {name: program for name, program in {**ranks.sources(), **of_corpus()}.items() if program.completes_with_profile}
 
 
 def check(progress, wanted, cards):

@@ -1,5 +1,6 @@
 // A fat binary is loaded with cuModuleLoadData while a persistent kernel of the same one, loaded before, runs: each load makes a module of its own.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,6 +1,7 @@
 // A fat binary is loaded with cuModuleLoadFatBinary, by a reference as compilers leave one, and its kernel launched, while a persistent kernel of
 // another module runs.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,6 +1,7 @@
 // A second module is loaded while a persistent kernel of the first runs. Nobody knows the module before, so nothing can load it
 // earlier.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

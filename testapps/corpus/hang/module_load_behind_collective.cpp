@@ -1,5 +1,6 @@
 // A collective on a side stream waits for peers, and the thread that would go on to let them join loads a module first.
 // expect: LG202 culprit=ncclDevKernel_AllReduce_Sum_f32_RING_LL innocent=cuEventRecord
+// with-profile: completes
 // card: yes
 #include "../collectives.hpp"
 

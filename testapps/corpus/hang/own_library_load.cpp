@@ -1,6 +1,7 @@
 // A library is loaded with cuLibraryLoadData while a persistent kernel runs, which returns; its kernel is launched, which does not: the library comes
 // into the context with it.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

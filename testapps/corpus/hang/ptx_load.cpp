@@ -1,5 +1,6 @@
 // PTX is compiled and loaded with cuModuleLoadData while a persistent kernel runs: the compilation ends, the load does not.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

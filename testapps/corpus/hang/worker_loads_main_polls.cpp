@@ -1,6 +1,7 @@
 // A worker is blocked loading a module into the context of a persistent kernel; the main thread polls the stream of the
 // persistent kernel, which the worker would end after its load.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,6 +1,7 @@
 // One thread is blocked loading a module into the context of a persistent kernel. The main thread and another want to launch and
 // to allocate, and wait for the loading thread; a fourth computes and never calls the driver.
 // expect: LG202 culprit=spin_until
+// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

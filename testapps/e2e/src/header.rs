@@ -81,6 +81,8 @@ pub struct Header {
     pub default: Option<String>,
     /// What the diagnosis is known to say instead of what is expected: a code, or `nothing`.
     pub told: Option<String>,
+    /// Whether it hangs because of what a profile has the next run do before, and completes there.
+    pub completes_with_profile: bool,
     /// Whether it is for a card.
     pub card: String,
 }
@@ -101,7 +103,7 @@ impl Header {
             lines.iter().filter_map(|line| line.strip_prefix(key)).map(group).collect::<Result<Vec<_>, _>>()
         };
         let is_keyed = |line: &&str| {
-            ["expect:", "hazard:", "prevented:", "env:", "default:", "told:", "card:", "build:"]
+            ["expect:", "hazard:", "prevented:", "env:", "default:", "told:", "with-profile:", "card:", "build:"]
                 .iter()
                 .any(|key| line.starts_with(key))
         };
@@ -119,6 +121,11 @@ impl Header {
             env: settings(one("env:")?.unwrap_or_default())?,
             default: one("default:")?.map(str::to_owned),
             told: one("told:")?.map(str::to_owned),
+            completes_with_profile: match one("with-profile:")? {
+                None => false,
+                Some("completes") => true,
+                Some(other) => return Err(format!("with-profile: {other:?} is not completes")),
+            },
             card: one("card:")?.ok_or("there is no line \"card:\"")?.to_owned(),
         };
         header.fits_together()
@@ -131,6 +138,9 @@ impl Header {
             return Err(
                 "\"default:\" says \"completes\" or a code, where a program that hangs has an \"env:\"".to_owned()
             );
+        }
+        if self.completes_with_profile && !(hangs && self.env.is_empty()) {
+            return Err("\"with-profile:\" is for a program that hangs and has no \"env:\"".to_owned());
         }
         if !self.told.as_deref().is_none_or(|told| told == "nothing" || is_code(told)) {
             return Err("\"told:\" says a code, or \"nothing\"".to_owned());
@@ -234,6 +244,7 @@ mod tests {
             ("// card", "// expect: none\n// card"),
             ("// card", "// hazard: none\n// card"),
             ("// card", "// told: LG201\n// card"),
+            ("// card", "// with-profile: completes\n// card"),
             ("// hazard", "// prevented"),
         ] {
             assert!(Header::of(&HAZARD.replace(from, to)).is_err(), "{to:?} in the place of {from:?}");
