@@ -23,6 +23,7 @@ import checks
 import corpus
 import frameworks
 import guard
+import ranks
 import spare_time
 from checks import Scratch, as_data, judge
 from tools import ROOT, TARGET
@@ -38,6 +39,8 @@ MOST_SECONDS_TO_FAIL, MOST_SECONDS_OF_A_FILLED_DEVICE = 3.0, 15.0
 # Calls of each kind that blocks.
 FAILING = ("cold_kernel", "module_load", "free", "queue_full", "kernel_never_ends", "wait_never_submitted", "graph_never_ends", "device_filled")
 FAILING_FRAMEWORKS = ("torch_first_use_of_operation", "torch_reads_result", "cupy_first_use_beside_persistent_kernel", "triton_kernel_beside_persistent_one")
+# Jobs of two ranks: both have to end, the one that waits in the collective and the one that does not come.
+FAILING_RANKS = ("all_reduce_skipped", "jiterator_under_all_reduce")
 # The kinds of scripts/gpu/faulting_kernel.py.
 FAULTS = ("bad-address", "misaligned", "trap", "shared", "breakpoint", "late")
 PAIRS = 12
@@ -175,7 +178,7 @@ def cost(simulated):
     return rows, data
 
 
-def check(progress, wanted, simulated):
+def check(progress, wanted, simulated, cards):
     listed, known = corpus.programs(), sources()
     hanging = [program for program in listed.values() if program.code and program.told != "nothing" and (program.card or "yes").startswith("yes")]
     jobs = [(1 if "alone" in (program.card or "") else AT_A_TIME, f"dump: {program.name}", lambda program=program: dump(program, known, simulated)) for program in hanging]
@@ -191,6 +194,12 @@ def check(progress, wanted, simulated):
         if program.path.stem not in lacks:
             jobs.append((FAILING_AT_A_TIME, f"fail: {program.path.stem}", lambda program=program: fail(program.path.stem, [sys.executable, program.path], guard.clean_environment(),
                                                                                           program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
+    if not lacks and cards >= ranks.RANKS:
+        for program in (ranks.sources()[name] for name in FAILING_RANKS):
+            # Each has both cards for itself: a context waits for its turn with the others on its card, also to be dumped.
+            jobs.append((1, f"fail: {program.path.stem}, two ranks",
+                         lambda program=program: fail(f"{program.path.stem}, two ranks", ranks.command_of(program), guard.clean_environment(),
+                                                      program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
     jobs = [job for job in jobs if not wanted or any(part in job[1] for part in wanted)]
     rows, data = [], {}
 
