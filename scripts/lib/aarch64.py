@@ -129,7 +129,7 @@ def emulated(tools, command, limit_s, **environment):
 
 def conformance(tools):
     simulated = FOLDER / "simdriver"
-    return emulated(tools, [simulated / "conformance", GROUND_TRUTH], 240, LD_LIBRARY_PATH=str(simulated))
+    return emulated(tools, [simulated / "conformance", "--beside", GROUND_TRUTH], 240, LD_LIBRARY_PATH=str(simulated))
 
 
 def programs(tools, which):

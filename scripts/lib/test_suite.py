@@ -116,7 +116,7 @@ def alone():
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
-        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+        step("the simulated driver's conformance", [str(conformance), "--beside"], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
 

@@ -24,6 +24,9 @@ class Tally {
   // A row that no walk knows is a failure: a table must not grow without being played.
   void unknown(const std::string &row);
   static int finish();
+  // What was counted in this process goes to another one, which adds it to its own; false where that could not be done, or nobody tells any more.
+  static bool tell(int to);
+  static bool add(int from);
 
  private:
   const std::string table_;

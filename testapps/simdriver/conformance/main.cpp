@@ -1,9 +1,15 @@
 // Walks the ground truth's tables, performs every call they name, and says where the driver answers otherwise.
 //
-//   conformance [TABLES]     TABLES: the folder of the tables; by default the one in the repository this was built in
+//   conformance [--beside] [TABLES]
+//
+// TABLES: the folder of the tables; by default the one in the repository this was built in. --beside: each table in a process of its own, all at
+// once; most of the time is waiting. For the simulated driver: on a card, contexts that compete for it would answer later.
 //
 // Runs against the simulated driver or a real one: whichever libcuda.so.1 is found. Prints a line for each deviation and, last,
 // "N passed, N failed"; exits with 1 when something failed.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -43,6 +49,19 @@ void Tally::cell(const std::string &what, const std::string &expected, const std
 void Tally::unknown(const std::string &row) {
   failed++;
   printf("%s: this program does not know the row: %s\n", table_.c_str(), row.c_str());
+}
+
+bool Tally::tell(int to) {
+  const unsigned counts[] = {passed, failed};
+  return write(to, counts, sizeof counts) == sizeof counts;
+}
+
+bool Tally::add(int from) {
+  unsigned counts[2];
+  if (read(from, counts, sizeof counts) != sizeof counts) return false;
+  passed += counts[0];
+  failed += counts[1];
+  return true;
 }
 
 int Tally::finish() {
@@ -117,10 +136,24 @@ std::string trimmed(const std::string &text) {
 
 using namespace conformance;
 
-int main(int argc, char **argv) {
-  setvbuf(stdout, nullptr, _IOLBF, 0);
-  const std::string tables = argc > 1 ? argv[1] : lg::folder_of_executable() + "/../../testapps/simdriver/ground-truth";
-  walk_gpu_core_dumps(tables + "/gpu-core-dumps.txt");
+struct Table {
+  void (*walk)(const std::string &path);
+  const char *file;
+};
+
+constexpr Table kTables[] = {
+    {walk_gpu_core_dumps, "gpu-core-dumps.txt"},
+    {walk_lookups, "cudart-13.0-lookups.txt"},
+    {walk_context_question_and_capture, "context-question-and-capture.txt"},
+    {walk_stall_after_cold_load, "stall-after-cold-load.txt"},
+    {walk_calls_during_a_blocked_call, "calls-during-a-blocked-call.txt"},
+    {walk_calls_during_further_blocked_calls, "calls-during-further-blocked-calls.tsv"},
+    {walk_further_answers, "further-answers.tsv"},
+    {walk_blocking_matrix, "blocking-matrix.tsv"},
+};
+
+// The device, as the walks of all tables but that of core dumps want it: that one opens sessions of its own before there is a context.
+void open_device() {
   Device &d = device();
   setenv("CUDA_MODULE_LOADING", "LAZY", 1);  // what the tables were measured under
   d.session = lg::open_session();
@@ -132,15 +165,46 @@ int main(int argc, char **argv) {
   CK(cuMemAlloc(&d.buffer, 64 << 20));
   CK(cuMemsetD8(d.buffer, 0, 64 << 20));
   CK(cuCtxSynchronize());
+}
 
-  walk_lookups(tables + "/cudart-13.0-lookups.txt");
-  walk_context_question_and_capture(tables + "/context-question-and-capture.txt");
-  walk_stall_after_cold_load(tables + "/stall-after-cold-load.txt");
-  walk_calls_during_a_blocked_call(tables + "/calls-during-a-blocked-call.txt");
-  walk_calls_during_further_blocked_calls(tables + "/calls-during-further-blocked-calls.tsv");
-  walk_further_answers(tables + "/further-answers.tsv");
-  walk_blocking_matrix(tables + "/blocking-matrix.tsv");
-  const int status = Tally::finish();
+[[noreturn]] void leave(int status) {
   fflush(stdout);
   std::_Exit(status);
+}
+
+[[noreturn]] void walk_all(const std::string &tables) {
+  for (const Table &table : kTables) {
+    if (table.walk != walk_gpu_core_dumps && !device().buffer) open_device();
+    table.walk(tables + "/" + table.file);
+  }
+  leave(Tally::finish());
+}
+
+// Each child tells what it has counted by a pipe, and what it has found by its output.
+[[noreturn]] void walk_beside_each_other(const std::string &tables) {
+  int counts[2];
+  if (pipe(counts) != 0) leave(2);
+  for (const Table &table : kTables) {
+    const pid_t child = fork();
+    if (child < 0) leave(2);
+    if (child > 0) continue;
+    if (table.walk != walk_gpu_core_dumps) open_device();
+    table.walk(tables + "/" + table.file);
+    const bool told = Tally::tell(counts[1]);
+    leave(told ? 0 : 2);
+  }
+  bool all_well = true;
+  for (int status; wait(&status) > 0;) all_well &= status == 0;
+  close(counts[1]);
+  while (Tally::add(counts[0])) continue;
+  const int status = Tally::finish();
+  leave(all_well ? status : 2);
+}
+
+int main(int argc, char **argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  const bool beside = argc > 1 && std::string(argv[1]) == "--beside";
+  const int first = beside ? 2 : 1;
+  const std::string tables = argc > first ? argv[first] : lg::folder_of_executable() + "/../../testapps/simdriver/ground-truth";
+  beside ? walk_beside_each_other(tables) : walk_all(tables);
 }
