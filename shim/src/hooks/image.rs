@@ -6,7 +6,7 @@ use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
 use lazyguard_core::image::{is_cut_off, kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
-use lazyguard_core::profile::{LoadOptions, Place, MOST_IMAGE_BYTES};
+use lazyguard_core::profile::{ImageId, LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
 use std::ffi::{c_char, CStr, OsStr};
 use std::io::Read as _;
@@ -51,6 +51,15 @@ impl Given {
         length_of(unsafe { std::slice::from_raw_parts(self.at, self.start.head_bytes()) })
     }
 
+    /// How many bytes it has, also as text.
+    fn whole(&self) -> Option<u64> {
+        match self.length()? {
+            Length::Bytes(bytes) => Some(bytes),
+            // SAFETY: text, which ends with a zero for the driver.
+            Length::ToZero => Some(unsafe { libc::strlen(self.at.cast()) as u64 }),
+        }
+    }
+
     /// Its bytes, by its length. They are read during the program's call alone.
     fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
         let length = isize::try_from(length).ok()?.unsigned_abs();
@@ -86,11 +95,7 @@ pub(super) fn given<'a>(
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let given = Given::of(code).filter(|given| given.is_complete)?;
-    let length = match given.length()? {
-        Length::Bytes(bytes) => bytes,
-        // SAFETY: text, which ends with a zero for the driver.
-        Length::ToZero => unsafe { libc::strlen(given.at.cast()) as u64 },
-    };
+    let length = given.whole()?;
     let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
     if is_cut_off(content) {
         return None;
@@ -134,6 +139,14 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
         return None;
     }
     Some((content.into(), LoadOptions::default()))
+}
+
+/// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
+/// `None` for what is no image.
+pub(super) fn samples(code: Handle) -> Option<ImageId> {
+    let given = Given::of(code)?;
+    let content = given.bytes(given.whole()?)?;
+    Some(ImageId::of_samples(content))
 }
 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
