@@ -117,6 +117,29 @@ fn a_library_that_earlier_runs_have_loaded_and_not_used_waits_until_the_start_is
     }
 }
 
+/// What a program imports takes long, and is the same in each of its starts: so a process that has not used the driver forks a child for each. What is
+/// in the folder when a child arms counts, not what was there when its parent began.
+#[test]
+fn a_forked_child_reads_the_profile_as_a_new_process_does() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("starts");
+    let run = Run::new(&work, hostile_program("starts_in_children")).guarded();
+    let profile = work.path().join("profile");
+    let outcome = run.set("LAZYGUARD_PROFILE", profile).set("LAZYGUARD_OUT", out.join("%p")).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let folders = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let mut starts: Vec<_> = folders
+        .map(|folder| {
+            let text = fs::read_to_string(folder.join("run.json")).unwrap();
+            let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let number = |name: &str| summary["preload"][name].as_u64().unwrap();
+            (number("libraries_ahead"), number("libraries_handed_over"))
+        })
+        .collect();
+    starts.sort_unstable();
+    assert_eq!(starts, [(0, 0), (1, 1), (1, 1)], "the first has nothing to read");
+}
+
 /// A run that hangs may not have come to the use of a library: what it has not used says nothing.
 #[test]
 fn a_run_that_hangs_or_is_killed_says_nothing_of_what_it_has_not_used() {
