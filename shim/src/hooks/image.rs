@@ -142,10 +142,11 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
 }
 
 /// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
-/// `None` for what is no image.
+/// `None` for what is no image, or larger than those that are kept: it may not be as long as it says.
 pub(super) fn samples(code: Handle) -> Option<ImageId> {
     let given = Given::of(code)?;
-    let content = given.bytes(given.whole()?)?;
+    let length = given.whole()?;
+    let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
     Some(ImageId::of_samples(content))
 }
 
@@ -381,6 +382,20 @@ mod tests {
         assert_eq!((read(b""), read(b"\x7fELF\x02")), (None, None));
         std::fs::remove_file(&path).unwrap();
         assert!(in_file(name.as_ptr().cast_mut().cast()).is_none() && in_file(null_mut()).is_none());
+    }
+
+    #[test]
+    fn samples_identify_an_image_of_any_kind_as_far_as_it_says_that_it_goes() {
+        let mut binary = fat(2, 0x11, 100_000);
+        let id = ImageId::of_samples(&binary);
+        assert_eq!(samples(handle(&binary)), Some(id));
+        for version in [1, 2] {
+            assert_eq!(samples(handle(&reference(version, binary.as_ptr()))), Some(id), "version {version}");
+        }
+        assert_eq!(samples(handle(b".version 8.0\0more")), Some(ImageId::of(b".version 8.0")));
+        assert_eq!((samples(null_mut()), samples(handle(b"\0"))), (None, None));
+        binary[8..16].copy_from_slice(&(MOST_IMAGE_BYTES - 15).to_le_bytes());
+        assert_eq!(samples(handle(&binary)), None, "too large");
     }
 
     #[test]

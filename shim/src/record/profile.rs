@@ -574,6 +574,75 @@ mod tests {
     }
 
     #[test]
+    fn a_library_of_which_a_run_that_ended_used_nothing_is_known_as_unused_until_one_uses_it() {
+        let folder = Folder::new("seen");
+        let [one, other] = [ImageId::of(b"one"), ImageId::of(b"other")];
+        let run = |day, has_hung, use_it: fn(&Notes)| {
+            let notes = folder.open(day * DAY);
+            let unused = [notes.sees(0xa, one), notes.sees(0xb, other)];
+            use_it(&notes);
+            notes.write_news();
+            notes.finish(has_hung);
+            unused
+        };
+        assert_eq!(run(1, true, |_| ()), [false, false]);
+        assert!(parts_in(&folder.0).is_empty(), "it may not have come so far");
+        assert_eq!(run(2, false, |notes| notes.uses(0xb, Some("k"))), [false, false]);
+        assert_eq!(folder.open(2 * DAY).known.seen.len(), 2);
+        // One is used, of which the name is not known; the use of what is gone says nothing.
+        let gone = |notes: &Notes| {
+            notes.gone(0xa);
+            notes.uses(0xa, None);
+        };
+        assert_eq!(run(3, false, gone), [true, false]);
+        assert_eq!(run(4, false, |notes| notes.uses(0xa, None)), [true, false]);
+        assert_eq!(run(5, false, |_| ()), [false, false]);
+        for use_it in [|notes: &Notes| notes.uses(0xa, None), |notes: &Notes| notes.brings(0xa)] {
+            let folder = Folder::new("seen-used");
+            let notes = folder.open(DAY);
+            assert!(!notes.sees(0xa, one));
+            use_it(&notes);
+            // A run that hangs after that has used it.
+            notes.finish(true);
+            let next = folder.open(2 * DAY);
+            assert!(!next.sees(0xa, one) && next.known.seen[&one].is_used);
+        }
+    }
+
+    #[test]
+    fn a_library_that_this_run_has_used_is_not_unused_when_it_is_loaded_again() {
+        let folder = Folder::new("seen-again");
+        let one = ImageId::of(b"one");
+        let notes = folder.open(DAY);
+        notes.sees(0xa, one);
+        notes.finish(false);
+        let next = folder.open(DAY + 1);
+        assert_eq!([next.sees(0xa, one), next.sees(0xb, one)], [true, true]);
+        next.uses(0xa, Some("k"));
+        assert!(!next.sees(0xc, one));
+        next.finish(false);
+        assert!(folder.open(2 * DAY).known.seen[&one].is_used);
+    }
+
+    #[test]
+    fn a_profile_that_is_full_takes_no_library_in_and_knows_when_one_is_used() {
+        let folder = Folder::new("seen-many");
+        let number = |n: usize| ImageId::of(&n.to_le_bytes());
+        let notes = folder.open(DAY);
+        (0..=MOST_SEEN).for_each(|n| drop(notes.sees(n as u64, number(n))));
+        notes.finish(false);
+        let next = folder.open(DAY + 1);
+        assert_eq!(next.known.seen.len(), MOST_SEEN);
+        let new = (0..=MOST_SEEN).find(|n| !next.known.seen.contains_key(&number(*n))).unwrap();
+        assert!(!next.sees(0xa, number(new)) && next.sees(0xb, number((new + 1) % MOST_SEEN)));
+        next.uses(0xa, None);
+        next.uses(0xb, None);
+        next.finish(false);
+        let known = folder.open(DAY).known;
+        assert_eq!((known.seen.len(), known.seen.values().filter(|seen| seen.is_used).count()), (MOST_SEEN, 1));
+    }
+
+    #[test]
     fn the_next_run_knows_the_most_local_memory_that_a_kernel_needed() {
         let folder = Folder::new("local");
         let notes = folder.open(DAY);

@@ -124,8 +124,8 @@ fn a_forked_child_reads_the_profile_as_a_new_process_does() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let out = work.path().join("starts");
     let run = Run::new(&work, hostile_program("starts_in_children")).guarded();
-    let profile = work.path().join("profile");
-    let outcome = run.set("LAZYGUARD_PROFILE", profile).set("LAZYGUARD_OUT", out.join("%p")).finish();
+    let run = run.set("LAZYGUARD_PROFILE", work.path().join("profile")).set("LAZYGUARD_PRELOAD_TIME", "60s");
+    let outcome = run.set("LAZYGUARD_OUT", out.join("%p")).finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
     let folders = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
     let mut starts: Vec<_> = folders
