@@ -414,7 +414,7 @@ mod tests {
             let place = place("lib.so", u64::from(seed % 2 + n));
             profile.library_loaded(&place, 20_000 + (seed + n) % 4);
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
-            profile.sees(id(&[n as u8]), (seed + n) % 3 == 0, 20_000 + (seed * 2 + n) % 5);
+            profile.sees(id(&[n as u8]), (seed + n).is_multiple_of(3), 20_000 + (seed * 2 + n) % 5);
         }
         profile.needs_local_memory(2048 + u64::from(seed * 5 % 4));
         profile
