@@ -4,15 +4,27 @@
 //! as long as the copying itself. Here the kernel is asked for all pages at once, and for large ones. Where it has no large pages, or does not know
 //! the request, the pages come as they do otherwise.
 //!
+//! A large page comes in a tenth of a millisecond, which it takes to clear it. In a virtual machine whose host has not given it that memory yet it takes
+//! some milliseconds (4.5 were measured), and where memory is fragmented it may: small pages that were in use before come sooner there. So after the first
+//! that was slow, a process asks for small ones.
+//!
 //! Must not: end the process where there is no memory, or take much more than is asked for.
 
 use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The size of a large page on x86-64, and on AArch64 with pages of 4 KiB.
 const LARGE: usize = 2 << 20;
 
 /// The least that a last large page holds: beyond it, what is left over takes small pages.
 const LEAST_IN_LARGE: usize = LARGE / 4;
+
+/// A large page that takes longer is slow.
+const SLOW: Duration = Duration::from_millis(1);
+
+/// Whether one was.
+static ARE_SLOW: AtomicBool = AtomicBool::new(false);
 
 /// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const POPULATE_WRITE: libc::c_int = 23;
@@ -34,7 +46,17 @@ impl FreshPages {
     /// Of so many bytes; `None` where there is no memory for them, and for none.
     pub fn new(bytes: usize) -> Option<Self> {
         let bytes = isize::try_from(bytes).ok()?.unsigned_abs();
-        let large = large_bytes(bytes);
+        let large = if ARE_SLOW.load(Ordering::Relaxed) { 0 } else { large_bytes(bytes) };
+        let begun = Instant::now();
+        let pages = Self::with_large(bytes, large)?;
+        if is_slow(large, begun.elapsed()) {
+            ARE_SLOW.store(true, Ordering::Relaxed);
+        }
+        Some(pages)
+    }
+
+    /// So much of them in large pages.
+    fn with_large(bytes: usize, large: usize) -> Option<Self> {
         // Room to begin at a large page. What is not written to is address space only.
         let mapped_bytes = if large > 0 { bytes.max(large).checked_add(LARGE)? } else { bytes };
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -91,6 +113,12 @@ fn large_bytes(bytes: usize) -> usize {
     bytes - rest + if rest >= LEAST_IN_LARGE { LARGE } else { 0 }
 }
 
+/// Whether so much in large pages, and some small ones, took longer than it takes to clear them.
+fn is_slow(large: usize, took: Duration) -> bool {
+    let count = u32::try_from(large / LARGE).unwrap_or(u32::MAX);
+    count > 0 && took > SLOW.saturating_mul(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,14 +142,34 @@ mod tests {
     #[test]
     fn pages_are_zero_and_keep_what_is_written() {
         for bytes in [1, 4096, 100_000, LEAST_IN_LARGE, LARGE, LARGE + 4097, 2 * LARGE + LEAST_IN_LARGE] {
-            let mut pages = FreshPages::new(bytes).unwrap();
+            let large = large_bytes(bytes);
+            let mut pages = FreshPages::with_large(bytes, large).unwrap();
             assert!(pages.as_slice().iter().all(|byte| *byte == 0) && pages.as_slice().len() == bytes, "{bytes}");
-            assert_eq!(pages.as_slice().as_ptr().align_offset(if large_bytes(bytes) > 0 { LARGE } else { 4096 }), 0);
+            assert_eq!(pages.as_slice().as_ptr().align_offset(if large > 0 { LARGE } else { 4096 }), 0);
             pages.as_mut_slice().fill(7);
             let begin = pages.as_slice().as_ptr();
             let kept = pages.leak();
             assert!(kept.iter().all(|byte| *byte == 7) && (kept.as_ptr(), kept.len()) == (begin, bytes), "{bytes}");
         }
+    }
+
+    #[test]
+    fn large_pages_are_slow_that_take_longer_than_to_clear_them() {
+        let micros = Duration::from_micros;
+        for (pages, took, expect) in [
+            (0, micros(u64::MAX / 2), false),
+            (1, micros(1000), false),
+            (1, micros(1001), true),
+            (3, micros(3000), false),
+            (3, micros(3001), true),
+        ] {
+            assert_eq!(is_slow(pages * LARGE, took), expect, "{pages} {took:?}");
+        }
+        ARE_SLOW.store(true, Ordering::Relaxed);
+        let mut pages = FreshPages::new(LARGE + 1).unwrap();
+        assert_eq!((pages.skipped, pages.mapped_bytes), (0, LARGE + 1), "small ones");
+        pages.as_mut_slice().fill(7);
+        assert!(pages.as_slice().iter().all(|byte| *byte == 7));
     }
 
     #[test]
