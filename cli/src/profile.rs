@@ -8,7 +8,7 @@ use crate::output::{say, write_line, Output};
 use crate::profile_cache;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::counted;
-use lazyguard_core::profile::{is_part, ImageId, Place, Profile, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::profile::{is_part, ImageId, Place, Profile, Seen, IMAGES, MOST_BYTES, PART};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
@@ -183,6 +183,14 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         for kernel in &library.kernels {
             write_line!(out, "  {}", demangle(kernel))?;
         }
+    }
+    let seen = &folder.known.seen;
+    if !seen.is_empty() {
+        write_line!(out, "{} that the program loads itself, by its samples", counted(seen.len(), "library"))?;
+    }
+    for (id, Seen { day, is_used }) in seen {
+        let use_of_it = if *is_used { "used" } else { "not used" };
+        write_line!(out, "{id}: last loaded on day {day} since 1970, {use_of_it}")?;
     }
     if folder.known.local_bytes > 0 {
         let most = size(folder.known.local_bytes);

@@ -6,13 +6,14 @@ guarded, again and again with one profile, until a run completes. PyTorch's cold
 Must not: call it a success that a program ended which does not hang bare, or that it printed something else.
 """
 
-import random
 import shutil
 import statistics
+import sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import checks
+import cold_starts
 import corpus
 import frameworks
 import guard
@@ -20,6 +21,7 @@ import ranks
 import spare_time
 from checks import Scratch, as_data, describe, judge
 from frameworks import of_text
+from tools import ROOT
 
 Row = namedtuple("Row", "what bare eager first later verdict")
 HEADER = Row("check", "bare", "EAGER", "guard, first run", "guard, with the profile of the runs before", "result")
@@ -28,10 +30,11 @@ AT_A_TIME = 5
 # What has not ended by then hangs, bare and with EAGER: most of the time is the import of a framework; two ranks start NCCL as well.
 LIMITS_S, LIMITS_OF_RANKS_S, LIMITS_OF_CORPUS_S = (25.0, 35.0), (35.0, 45.0), (8.0, 8.0)
 COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over", "local_memory_contexts")
-ROUNDS = 5
+MOST_ROUNDS = 40
 COLD_START = "cold_start"
-# writing: the profile is empty, as in a first run.
-MODES = ("bare", "guard", "writing", "profile")
+TORCH_STARTS = [sys.executable, ROOT / "scripts" / "gpu" / "torch_starts.py"]
+# again: a second bare process. writing: the profile is empty, as in a first run.
+MODES = ("bare", "again", "guard", "writing", "profile")
 MOST_RATIO = 1.02
 MOST_ADDED_BY_WRITING = 1.01
 
@@ -109,39 +112,47 @@ def taught(profile, scratch):
     return [frameworks.under_run(checks.TORCH_CHECK, frameworks.HANG_AFTER, scratch.path / f"run{number}", environment, scratch) for number in range(2)]
 
 
-def measured(mode, profile):
-    """One cold start; with a copy of the profile, as each of these runs may add to it."""
-    if mode in ("bare", "guard"):
-        return checks.torch_run(guard.bare("LAZY") if mode == "bare" else guard.guarded())
-    with Scratch() as scratch:
-        own = scratch.path / "profile"
-        shutil.copytree(profile, own) if mode == "profile" else new_profile(own)
-        return checks.torch_run(guard.guarded(PROFILE=str(own)))
+def environments(own):
+    """Of each mode. The guard reads its settings when a process begins, so each mode has one folder for all its starts, and what is in it changes."""
+    with_profile = lambda mode: guard.guarded(PROFILE=str(own[mode]))
+    return {"bare": guard.bare("LAZY"), "again": guard.bare("LAZY"), "guard": guard.guarded(), "writing": with_profile("writing"), "profile": with_profile("profile")}
+
+
+def renewed(folder, profile=None):
+    """An empty profile, or a copy of one: each start may add to it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    new_profile(folder) if profile is None else shutil.copytree(profile, folder)
 
 
 def cold_start(progress):
     if not checks.torch_is_there():
         return [Row("PyTorch cold start", "", "", "", "no torch on this machine", "SKIP")], None
-    failed = lambda outcome: ([Row("PyTorch cold start", "", "", "", describe(outcome), "FAIL")], {"failed": as_data(outcome)})
-    found = {mode: [] for mode in MODES}
+    failed = lambda why, data: ([Row("PyTorch cold start", "", "", "", why, "FAIL")], {"failed": data})
     with Scratch() as scratch:
         profile = new_profile(scratch.path / "profile")
         runs = taught(profile, scratch)
         for run in runs:
             if run.outcome.code != 0:
-                return failed(run.outcome)
-        for number in range(ROUNDS):
-            if number and spare_time.is_over():
-                break
-            for mode in random.sample(MODES, len(MODES)):
-                data, outcome = measured(mode, profile)
-                if data is None:
-                    return failed(outcome)
-                found[mode].append(data)
-            seconds = ", ".join(f"{mode} {found[mode][-1]['cold_start_s']:.3f} s" for mode in MODES)
-            progress(f"PyTorch cold start, round {number + 1} of {ROUNDS}: {seconds}")
+                return failed(describe(run.outcome), as_data(run.outcome))
+        own = {mode: scratch.path / mode for mode in ("writing", "profile")}
+
+        def prepare(mode):
+            if mode in own:
+                renewed(own[mode], profile if mode == "profile" else None)
+
+        def say(number, data):
+            seconds = ", ".join(f"{mode} {data[mode]['cold_start_s']:.3f} s" for mode in MODES)
+            progress(f"PyTorch cold start, round {number} of {MOST_ROUNDS}: {seconds}")
+
+        for mode in own:
+            prepare(mode)
+        commands = {mode: (TORCH_STARTS, environment) for mode, environment in environments(own).items()}
+        try:
+            found = cold_starts.in_rounds(commands, prepare, MOST_ROUNDS, spare_time.is_over, say)
+        except cold_starts.Failed as failure:
+            return failed(str(failure), str(failure))
     counts = handed_over(runs[-1].report)
-    same = checks.torch_results_row({"LAZY": found["bare"], "guard": found["guard"] + found["writing"] + found["profile"]})
+    same = checks.torch_results_row({"LAZY": found["bare"] + found["again"], "guard": found["guard"] + found["writing"] + found["profile"]})
     rows = [figure_row("PyTorch cold start", "cold_start_s", "{:.3f} s", found), figure_row("PyTorch device memory", "device_memory_mb", "{:.0f} MB", found),
             Row(same.what, same.bare, "", "", "; ".join(filter(None, (same.guard, same.third, in_words(counts)))), same.verdict)]
     return rows, {"rounds": found, **counts}
@@ -153,17 +164,19 @@ def ratios(found, key, mode, to):
 
 
 def figure_row(what, key, form, found):
+    """Judged by the median of the rounds' ratios. Beside it is what a second bare process has: so much is the machine's."""
     middles = {mode: form.format(statistics.median(run[key] for run in found[mode])) for mode in MODES}
+    of = {(mode, to): cold_starts.quartiles(ratios(found, key, mode, to))
+          for mode, to in (("again", "bare"), ("guard", "bare"), ("writing", "guard"), ("profile", "bare"))}
 
     def beside(mode, to):
-        values = ratios(found, key, mode, to)
-        return f"x{statistics.median(values):.3f} ({min(values):.2f} to {max(values):.2f})"
+        first, median, third = of[mode, to]
+        return f"x{median:.3f} (quartiles {first:.3f} and {third:.3f})"
 
-    good = (statistics.median(ratios(found, key, "profile", "bare")) <= MOST_RATIO
-            and statistics.median(ratios(found, key, "writing", "guard")) <= MOST_ADDED_BY_WRITING)
+    good = of["profile", "bare"][1] <= MOST_RATIO and of["writing", "guard"][1] <= MOST_ADDED_BY_WRITING
     first = (f"no profile: {middles['guard']}, {beside('guard', 'bare')} of bare; "
              f"an empty one: {middles['writing']}, {beside('writing', 'guard')} of no profile")
-    return Row(f"{what}, median of {len(found['bare'])}", middles["bare"], "", first,
+    return Row(f"{what}, median of {len(found['bare'])}", f"{middles['bare']}, again {beside('again', 'bare')}", "", first,
                f"{middles['profile']}, {beside('profile', 'bare')} of bare", "PASS" if good else "MISS")
 
 

@@ -15,6 +15,7 @@ import checks  # noqa: E402
 import frameworks  # noqa: E402
 import processes  # noqa: E402
 import policies  # noqa: E402
+import cold_starts  # noqa: E402
 import profiles  # noqa: E402
 import ranks  # noqa: E402
 import recordings  # noqa: E402
@@ -47,7 +48,7 @@ class TheStatements(unittest.TestCase):
         self.assertGreaterEqual(hang, 16)
         self.assertGreaterEqual(len(of_one) + len(of_two) - hang, 8)
         with_profile = profiles.programs().values()
-        self.assertEqual({program.code for program in with_profile}, {"LG202"})
+        self.assertEqual({program.code for program in with_profile}, {"LG202", "LG204"})
         self.assertTrue(any(program.blame for program in with_profile) and any(program.culprit for program in with_profile))
 
     def test_a_line_that_a_rank_is_said_to_be_at_is_one_where_it_waits(self):
@@ -293,7 +294,7 @@ class TheProfiles(unittest.TestCase):
         process = lambda **preload: {"run": {"preload": preload}}
         report = {"processes": [process(modules_ahead=2, modules_handed_over=1), process(modules_ahead=3, libraries_ahead=4, libraries_handed_over=4), {"run": None}]}
         self.assertEqual(profiles.handed_over(report),
-                         {"modules_ahead": 5, "modules_handed_over": 1, "libraries_ahead": 4, "libraries_handed_over": 4})
+                         {"modules_ahead": 5, "modules_handed_over": 1, "libraries_ahead": 4, "libraries_handed_over": 4, "local_memory_contexts": 0})
 
     def test_a_program_passes_that_hangs_bare_and_completes_with_what_it_prints_with_eager(self):
         hung, crashed = processes.Outcome(117, 9.0, "", ""), processes.Outcome(1, 2.0, "", "")
@@ -308,12 +309,76 @@ class TheProfiles(unittest.TestCase):
 
     def test_a_cold_start_is_as_promised_up_to_two_percent_and_one_for_writing(self):
         def verdict(guard, writing, profile):
-            figures = {"bare": (100, 200), "guard": guard, "writing": writing, "profile": profile}
+            figures = {"bare": (100, 200), "again": (110, 200), "guard": guard, "writing": writing, "profile": profile}
             return profiles.figure_row("PyTorch", "s", "{:.1f} s", {mode: [{"s": s} for s in of_mode] for mode, of_mode in figures.items()})
         row = verdict((110, 220), (111, 222), (102, 204))
-        self.assertEqual((row.verdict, row.bare, row.later), ("PASS", "150.0 s", "153.0 s, x1.020 (1.02 to 1.02) of bare"))
+        self.assertEqual((row.verdict, row.later), ("PASS", "153.0 s, x1.020 (quartiles 1.020 and 1.020) of bare"))
+        self.assertEqual(row.bare, "150.0 s, again x1.050 (quartiles 1.025 and 1.075)")
         self.assertEqual(verdict((110, 220), (111, 222), (103, 206)).verdict, "MISS")
         self.assertEqual(verdict((110, 220), (112, 224), (102, 204)).verdict, "MISS")
+
+
+    def test_a_profile_is_empty_or_a_copy_before_each_start(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            (folder / "taught").mkdir()
+            (folder / "taught" / "a.profile").write_text("known")
+            for profile, files in ((None, []), (folder / "taught", ["a.profile"])):
+                for _ in range(2):
+                    profiles.renewed(folder / "own", profile)
+                    self.assertEqual([path.name for path in (folder / "own").iterdir()], files)
+                    (folder / "own" / "b.profile").write_text("learned")
+
+
+class ColdStarts(unittest.TestCase):
+    """Without PyTorch: a program that answers as torch_starts.py does, each start by a child of its own."""
+    PROGRAM = '''
+import json, os, sys
+print(json.dumps({"torch": "none"}), flush=True)
+for number, _ in enumerate(iter(sys.stdin.readline, "")):
+    child = os.fork()
+    if child == 0:
+        if sys.argv[1] == "dies": os._exit(3)
+        if sys.argv[1] == "hangs": sys.stdin.readline()
+        os.write(1, (json.dumps({"cold_start_s": number, "mode": sys.argv[1]}) + "\\n").encode())
+        print("said", file=sys.stderr)
+        sys.exit(4 if sys.argv[1] == "fails" else 0)
+    print(json.dumps({"status": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}), flush=True)
+'''
+
+    def measured(self, modes, most_rounds=3, ends=lambda: False, prepare=lambda mode: None):
+        said = []
+        commands = {mode: ([sys.executable, "-c", self.PROGRAM, mode], dict(os.environ)) for mode in modes}
+        return cold_starts.in_rounds(commands, prepare, most_rounds, ends, lambda number, data: said.append((number, sorted(data)))), said
+
+    def test_each_mode_has_a_start_in_each_round_but_for_the_first_which_counts_for_nothing(self):
+        prepared = []
+        found, said = self.measured(["bare", "guard"], prepare=prepared.append)
+        self.assertEqual({mode: [one["cold_start_s"] for one in of_mode] for mode, of_mode in found.items()}, {"bare": [1, 2, 3], "guard": [1, 2, 3]})
+        self.assertEqual({one["mode"] for one in found["guard"]}, {"guard"})
+        self.assertEqual(found["bare"][0]["stderr"], "said\nsaid\n")
+        self.assertEqual(said, [(number, ["bare", "guard"]) for number in (1, 2, 3)])
+        self.assertEqual([sorted(prepared[at:at + 2]) for at in range(0, 8, 2)], [["bare", "guard"]] * 4)
+
+    def test_one_round_is_measured_whatever_the_time_is(self):
+        found, _ = self.measured(["bare"], ends=lambda: True)
+        self.assertEqual(len(found["bare"]), 1)
+
+    def test_a_start_that_does_not_end_well_is_said(self):
+        for mode, what in (("dies", "a start ended with 3: "), ("fails", "a start ended with 4: said"), ("hangs", "no answer within 0.3 s: ")):
+            with mock.patch.object(cold_starts, "START_LIMIT_S", 0.3 if mode == "hangs" else 60.0), self.assertRaises(cold_starts.Failed) as failed:
+                self.measured([mode])
+            self.assertTrue(str(failed.exception).startswith(what), failed.exception)
+
+    def test_a_program_that_ends_or_says_something_else_is_said(self):
+        for program, what in (("", "ended: "), ("print('hello')", "an answer that means nothing: b'hello'"), ("print(3)", "an answer that means nothing: b'3'")):
+            with self.assertRaises(cold_starts.Failed) as failed:
+                cold_starts.in_rounds({"bare": ([sys.executable, "-c", program], dict(os.environ))}, print, 1, lambda: False, print)
+            self.assertTrue(str(failed.exception).startswith(what), failed.exception)
+
+    def test_the_quartiles_have_the_median_between_them(self):
+        self.assertEqual(cold_starts.quartiles([4, 1, 3, 2, 5]), [2, 3, 4])
+        self.assertEqual(cold_starts.quartiles([7]), [7, 7, 7])
 
 
 class ThePolicies(unittest.TestCase):

@@ -53,11 +53,12 @@ const KernelInfo &info(const Kernel &kernel) { return kernel.library.image->kern
 }  // namespace
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **,
                            unsigned int numLibraryOptions) {
   ENTER();
   if (numJitOptions && (!jitOptions || !jitOptionsValues)) return CUDA_ERROR_INVALID_VALUE;
-  if (numLibraryOptions && (!libraryOptions || !libraryOptionValues)) return CUDA_ERROR_INVALID_VALUE;
+  // cuBLASLt gives no values where none of the options has one, and the driver takes that (580.159.04).
+  if (numLibraryOptions && !libraryOptions) return CUDA_ERROR_INVALID_VALUE;
   return load(library, code, nullptr);
 }
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,

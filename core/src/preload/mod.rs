@@ -7,7 +7,8 @@
 //! one as it first uses them, two hundred kernels each; loading each as it comes costs 12 to 15 % of its cold start (measured). So
 //! late arrivals are loaded within 5 ms and a share of the run's time, and the rest stays pending until the context is idle. The
 //! first few dozen are in pace by their number, not by the clock: on a busy machine a small program would lose one otherwise.
-//! Where a profile names the kernels that the program uses of a library, the rest of a library comes after the start.
+//! Where a profile names the kernels that the program uses of a library, the rest of a library comes after the start, and so does all of one that
+//! earlier runs have loaded and not used.
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 
@@ -148,16 +149,29 @@ pub fn loads_libraries(policy: Policy) -> bool {
     matches!(policy, Policy::Library | Policy::Auto | Policy::Modules | Policy::Eager)
 }
 
-/// When the rest of a library is loaded that came late, and of which a profile names the used kernels: the start of most programs is over, so that
+/// What a profile knows of a library that the program or a CUDA runtime has loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing, or that the program uses it, and not with which kernels. Nor does it know anything where there is no profile.
+    Nothing,
+    /// The kernels that the program uses, which are loaded ahead.
+    ItsKernels,
+    /// That earlier runs have loaded it and have not used it.
+    Unused,
+}
+
+/// When the rest of a library is loaded that came late, and of which a profile knows what the start needs: the start of most programs is over, so that
 /// the rest costs its share of the run and nothing of the start.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
 /// A library that has no more kernels than these is loaded at once: less than a millisecond in all.
 const FEW_KERNELS: u64 = 8;
 
-/// Whether the rest of such a library is left for after the start, by how many kernels the library has.
-pub fn rest_waits(settings: &Settings, kernels: u64) -> bool {
-    settings.preload != Policy::Eager && kernels > FEW_KERNELS
+/// Whether the kernels of a library that nothing was loaded of yet are left for after the start. `is_late` is whether there is a context already;
+/// how many `kernels` the library has is asked where it matters. A library that the profile does not know is as without a profile: that may be one
+/// of another program.
+pub fn rest_waits(settings: &Settings, known: Known, is_late: bool, kernels: impl FnOnce() -> u64) -> bool {
+    known != Known::Nothing && is_late && settings.preload != Policy::Eager && kernels() > FEW_KERNELS
 }
 
 /// Whether it is time for that, so long after the process was armed.
@@ -295,8 +309,16 @@ mod tests {
     fn the_rest_of_a_large_library_waits_until_the_start_is_over() {
         let auto = Settings::default();
         let eager = Settings { preload: Policy::Eager, ..Settings::default() };
-        assert_eq!([1, FEW_KERNELS, FEW_KERNELS + 1].map(|kernels| rest_waits(&auto, kernels)), [false, false, true]);
-        assert!(!rest_waits(&eager, u64::MAX), "it loads everything at once");
+        for known in [Known::ItsKernels, Known::Unused] {
+            let waits = |kernels| rest_waits(&auto, known, true, || kernels);
+            assert_eq!([1, FEW_KERNELS, FEW_KERNELS + 1].map(waits), [false, false, true], "{known:?}");
+            assert!(
+                !rest_waits(&auto, known, false, || u64::MAX),
+                "{known:?}: with the first context all comes at once"
+            );
+            assert!(!rest_waits(&eager, known, true, || u64::MAX), "{known:?}: it loads everything at once");
+        }
+        assert!(!rest_waits(&auto, Known::Nothing, true, || panic!("the driver is asked in vain")));
         assert_eq!([0, 9_999_999_999, 10_000_000_000, Nanos::MAX].map(rest_is_due), [false, false, true, true]);
     }
 

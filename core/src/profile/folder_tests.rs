@@ -79,6 +79,7 @@ fn a_part_that_would_be_too_large_leaves_out_what_was_used_longest_ago() {
         let place = Place { object: format!("lib{day}.so"), offset: 0, image: ImageId::of(b"") };
         profile.library_loaded(&place, day);
         profile.loaded(ImageId::of(&[day as u8]), LoadOptions::default(), 1, day);
+        profile.sees(ImageId::of(&[day as u8]), false, day);
     }
     let whole = profile.text();
     assert_eq!(profile.text_within(whole.len()), whole);
@@ -87,7 +88,7 @@ fn a_part_that_would_be_too_large_leaves_out_what_was_used_longest_ago() {
         let left = Profile::parse(text.as_bytes()).unwrap();
         assert!(text.len() <= bytes || left == Profile::default(), "{bytes}: {text}");
         let days = left.libraries.values().map(|library| library.day);
-        assert_eq!(left.images.len(), left.libraries.len(), "both of a day");
+        assert_eq!([left.images.len(), left.seen.len()], [left.libraries.len(); 2], "all of a day");
         days.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
     assert_eq!(days_within(whole.len() - 1), [20, 30]);
@@ -96,15 +97,16 @@ fn a_part_that_would_be_too_large_leaves_out_what_was_used_longest_ago() {
 }
 
 #[test]
-fn of_one_day_half_of_the_images_and_of_the_libraries_is_left_out() {
+fn of_one_day_half_of_each_kind_is_left_out() {
     let mut profile = Profile::default();
     for n in 0..100_u8 {
         let place = Place { object: "lib.so".into(), offset: n.into(), image: ImageId::of(b"") };
         profile.library_loaded(&place, 1);
         profile.loaded(ImageId::of(&[n]), LoadOptions::default(), 1, 1);
+        profile.sees(ImageId::of(&[n]), false, 1);
     }
     let half = Profile::parse(profile.text_within(profile.text().len() - 1).as_bytes()).unwrap();
-    assert_eq!((half.images.len(), half.libraries.len()), (50, 50));
+    assert_eq!((half.images.len(), half.libraries.len(), half.seen.len()), (50, 50, 50));
 }
 
 #[test]
@@ -113,9 +115,13 @@ fn a_day_that_is_to_come_is_today() {
     for (offset, day) in [(0, 50), (24, 200)] {
         profile.library_loaded(&Place { object: String::new(), offset, image: ImageId::of(b"") }, day);
         profile.loaded(ImageId::of(&[day as u8]), LoadOptions::default(), 1, day);
+        profile.sees(ImageId::of(&[day as u8]), false, day);
     }
     profile.ends_on(100);
     assert_eq!(profile.libraries.values().map(|library| library.day).collect::<Vec<_>>(), [50, 100]);
+    let mut days: Vec<_> = profile.seen.values().map(|seen| seen.day).collect();
+    days.sort_unstable();
+    assert_eq!(days, [50, 100]);
     let mut days: Vec<_> = profile.images.values().map(|image| image.day).collect();
     days.sort_unstable();
     assert_eq!(days, [50, 100]);

@@ -21,6 +21,7 @@ pub use image::{ImageId, Samples};
 pub use text::Damage;
 
 use crate::hazard::rules::LOCAL_BYTES_AT_START;
+use crate::order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -49,6 +50,9 @@ pub const MOST_LIBRARY_BYTES: u64 = 64 << 20;
 pub const MOST_BYTES_OF_LIBRARIES: u64 = 256 << 20;
 /// See [`MOST_LIBRARY_BYTES`].
 pub const MOST_LIBRARIES: usize = 1024;
+
+/// How many libraries are noted at most that the program loads itself, by their samples alone.
+pub const MOST_SEEN: usize = 1024;
 
 /// How long a library is kept that is not used while others are, in days.
 pub const MOST_DAYS: u32 = 90;
@@ -195,6 +199,25 @@ impl Library {
     }
 }
 
+/// What is known of a library that the program loads itself, of which no bytes are kept: whether the start of the next run can do without its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The last day on which it was loaded, counted from 1970.
+    pub day: u32,
+    /// Whether a kernel of it was used, or something else that brings it into a context.
+    pub is_used: bool,
+}
+
+impl Seen {
+    fn merge(&mut self, other: Self) {
+        *self = Self { day: self.day.max(other.day), is_used: self.is_used || other.is_used };
+    }
+
+    fn adds_to(self, known: Self) -> bool {
+        self.day > known.day || self.is_used && !known.is_used
+    }
+}
+
 /// What is known of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -202,6 +225,8 @@ pub struct Profile {
     pub images: BTreeMap<ImageId, Image>,
     /// The libraries that its CUDA runtimes load.
     pub libraries: BTreeMap<Place, Library>,
+    /// The libraries that it loads itself, by samples ([`ImageId::of_samples`]).
+    pub seen: BTreeMap<ImageId, Seen>,
     /// The most local memory a thread that a kernel needed which was launched, in bytes; 0 where no kernel needed more than every context has.
     /// It is one number for all devices and contexts: what a kernel needs is much the same on each of them.
     pub local_bytes: u64,
@@ -216,6 +241,9 @@ impl Profile {
         }
         for (place, library) in &other.libraries {
             self.libraries.entry(place.clone()).or_default().merge(library);
+        }
+        for (id, seen) in &other.seen {
+            self.seen.entry(*id).or_default().merge(*seen);
         }
     }
 
@@ -234,8 +262,10 @@ impl Profile {
         let adds_image = |(id, image): (_, &Image)| known.images.get(id).is_none_or(|known| image.adds_to(known));
         let adds_library =
             |(place, library): (_, &Library)| known.libraries.get(place).is_none_or(|known| library.adds_to(known));
+        let adds_seen = |(id, seen): (_, &Seen)| known.seen.get(id).is_none_or(|known| seen.adds_to(*known));
         let adds_bytes = self.local_bytes > known.local_bytes;
-        adds_bytes || self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library)
+        let adds = adds_bytes || self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library);
+        adds || self.seen.iter().any(adds_seen)
     }
 
     /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
@@ -268,6 +298,24 @@ impl Profile {
         library.is_some_and(|library| library.kernels.insert(kernel.to_owned()))
     }
 
+    /// The program has loaded a library itself, and has used it or not. Returns whether that is new, and there is room for it.
+    pub fn sees(&mut self, id: ImageId, is_used: bool, day: u32) -> bool {
+        let now = Seen { day, is_used };
+        let is_new = match self.seen.get(&id) {
+            Some(known) => now.adds_to(*known),
+            None => self.seen.len() < MOST_SEEN,
+        };
+        if is_new {
+            self.seen.entry(id).or_default().merge(now);
+        }
+        is_new
+    }
+
+    /// Whether runs have loaded this library, and none has used it.
+    pub fn has_seen_unused(&self, id: &ImageId) -> bool {
+        self.seen.get(id).is_some_and(|seen| !seen.is_used)
+    }
+
     /// A kernel that is launched needs so many bytes of local memory a thread. Returns whether that is new. What every context has from the
     /// start is worth no note, and what no device has is not believed.
     pub fn needs_local_memory(&mut self, bytes: u64) -> bool {
@@ -289,6 +337,7 @@ impl Profile {
     pub fn ends_on(&mut self, today: u32) {
         self.images.values_mut().for_each(|image| image.day = image.day.min(today));
         self.libraries.values_mut().for_each(|library| library.day = library.day.min(today));
+        self.seen.values_mut().for_each(|seen| seen.day = seen.day.min(today));
     }
 
     /// As a part of so many bytes at most; what was used longest ago is left out.
@@ -296,7 +345,11 @@ impl Profile {
         let mut left = self.clone();
         loop {
             let text = left.text();
-            let days = || left.images.values().map(|image| image.day).chain(left.libraries.values().map(|l| l.day));
+            let days = || {
+                let of_libraries = left.libraries.values().map(|library| library.day);
+                let of_seen = left.seen.values().map(|seen| seen.day);
+                left.images.values().map(|image| image.day).chain(of_libraries).chain(of_seen)
+            };
             let (oldest, newest) = (days().min(), days().max());
             if text.len() <= most_bytes || oldest.is_none() {
                 return text;
@@ -304,17 +357,20 @@ impl Profile {
             if oldest < newest {
                 left.images.retain(|_, image| Some(image.day) > oldest);
                 left.libraries.retain(|_, library| Some(library.day) > oldest);
+                left.seen.retain(|_, seen| Some(seen.day) > oldest);
             } else {
                 // All of one day: half of it.
-                let (images, libraries) = (left.images.len() / 2, left.libraries.len() / 2);
+                let [images, libraries, seen] =
+                    [left.images.len(), left.libraries.len(), left.seen.len()].map(|count| count / 2);
                 left.images = left.images.into_iter().take(images).collect();
                 left.libraries = left.libraries.into_iter().take(libraries).collect();
+                left.seen = left.seen.into_iter().take(seen).collect();
             }
         }
     }
 
     /// The images whose bytes have no room, the ones used longest ago; and takes them out, and the libraries that have not been used for
-    /// [`MOST_DAYS`] when others were.
+    /// [`MOST_DAYS`] when others were. Of those that the program loads itself, the [`MOST_SEEN`] that were loaded last stay.
     pub fn prune(&mut self, most_bytes: u64) -> Vec<ImageId> {
         let mut bytes = 0_u64;
         let has_room = |id: &ImageId| {
@@ -325,6 +381,10 @@ impl Profile {
         gone.iter().for_each(|id| drop(self.images.remove(id)));
         let newest = self.libraries.values().map(|library| library.day).max().unwrap_or(0);
         self.libraries.retain(|_, library| newest - library.day <= MOST_DAYS);
+        let newest = self.seen.values().map(|seen| seen.day).max().unwrap_or(0);
+        let mut seen: Vec<_> = self.seen.iter().filter(|(_, seen)| newest - seen.day <= MOST_DAYS).collect();
+        order::sort_by_key(&mut seen, |(_, seen)| std::cmp::Reverse(seen.day));
+        self.seen = seen.into_iter().take(MOST_SEEN).map(|(id, seen)| (*id, *seen)).collect();
         gone
     }
 }
@@ -354,6 +414,7 @@ mod tests {
             let place = place("lib.so", u64::from(seed % 2 + n));
             profile.library_loaded(&place, 20_000 + (seed + n) % 4);
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
+            profile.sees(id(&[n as u8]), (seed + n).is_multiple_of(3), 20_000 + (seed * 2 + n) % 5);
         }
         profile.needs_local_memory(2048 + u64::from(seed * 5 % 4));
         profile
@@ -460,6 +521,61 @@ mod tests {
         let left: Vec<_> = profile.libraries.keys().map(|place| place.offset).collect();
         assert_eq!(left, [0, 24]);
         assert_eq!(Profile::default().prune(0), []);
+    }
+
+    #[test]
+    fn a_library_that_was_seen_is_unused_until_a_run_uses_it() {
+        let (one, mut known) = (id(b"one"), Profile::default());
+        assert!(!known.has_seen_unused(&one));
+        for (is_used, day, is_new, is_unused) in [
+            (false, 100, true, true),
+            (false, 100, false, true),
+            (false, 99, false, true),
+            (false, 101, true, true),
+            (true, 5, true, false),
+            (true, 101, false, false),
+            (false, 102, true, false),
+        ] {
+            let found = (known.sees(one, is_used, day), known.has_seen_unused(&one));
+            assert_eq!(found, (is_new, is_unused), "{is_used} {day}");
+        }
+        assert_eq!(known.seen[&one], Seen { day: 102, is_used: true });
+        let seen = |is_used, day| Profile { seen: [(one, Seen { day, is_used })].into(), ..Profile::default() };
+        for (more, adds) in [
+            (seen(false, 102), false),
+            (seen(true, 102), false),
+            (seen(true, 101), false),
+            (seen(false, 103), true),
+            (Profile { seen: [(id(b"two"), Seen::default())].into(), ..Profile::default() }, true),
+        ] {
+            assert_eq!(more.adds_to(&known), adds, "{more:?}");
+        }
+        assert!(seen(true, 1).adds_to(&seen(false, 102)), "it is used");
+        let mut merged = seen(false, 102);
+        merged.merge(&seen(true, 1));
+        assert_eq!(merged, seen(true, 102));
+    }
+
+    #[test]
+    fn so_many_libraries_are_seen_and_the_ones_that_were_loaded_last_stay() {
+        let number = |n: usize| id(&n.to_le_bytes());
+        let mut profile = Profile::default();
+        assert!((0..MOST_SEEN).all(|n| profile.sees(number(n), false, 100)));
+        assert!(!profile.sees(number(MOST_SEEN), false, 100), "there is no room");
+        assert!(profile.sees(number(0), true, 100) && profile.seen.len() == MOST_SEEN, "one that is known");
+        let mut other = Profile::default();
+        assert!(other.sees(number(MOST_SEEN), false, 101) && other.sees(number(MOST_SEEN + 1), false, 99));
+        profile.merge(&other);
+        assert_eq!(profile.seen.len(), MOST_SEEN + 2);
+        profile.prune(0);
+        assert_eq!(profile.seen.len(), MOST_SEEN);
+        assert!(profile.seen.contains_key(&number(MOST_SEEN)) && !profile.seen.contains_key(&number(MOST_SEEN + 1)));
+        profile.sees(number(MOST_SEEN), false, 100 + MOST_DAYS);
+        profile.prune(0);
+        assert_eq!(profile.seen.len(), MOST_SEEN, "all within the time");
+        profile.sees(number(MOST_SEEN), false, 101 + MOST_DAYS);
+        profile.prune(0);
+        assert_eq!(profile.seen.keys().collect::<Vec<_>>(), [&number(MOST_SEEN)]);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! kernel  spin(int*)
 //! library 4a2b1d414d9b9119e2d1c0525d41402a-81920  3f8  20770  libdecode.so
 //! kernel  _Z6decodePi
-//! end     6   1f2e3d4c5b6a7988
+//! seen    0cc175b9c0f1b6a831c399e269772661-409600  20770  unused
+//! end     7   1f2e3d4c5b6a7988
 //! ```
 //!
 //! Fields are separated by tabs. `local` has the most bytes of local memory a thread that a kernel needed; it is there if that is more than every
@@ -16,12 +17,14 @@
 //! that has it, as any part with a line that they do not know. `image` has the image's name in the folder of images, and the day since 1970 on
 //! which it was used last. What follows is of that image: `load` has how often it was loaded at most, and the options, or `-`; `load-library` has
 //! the same of loads as a library. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits, the
-//! day, and the object, which is `-` for the program itself; its kernels follow. `end` has the number of lines between it and the first one, and
-//! their XXH3: a part that was cut off is not believed.
+//! day, and the object, which is `-` for the program itself; its kernels follow. `seen` has the identity of the samples of a library that the program
+//! loads itself, the day on which it was loaded last, and whether anything of it was used: `used` or `unused`. As with `local`, readers from before
+//! there was this line do not believe a part that has it. `end` has the number of lines between it and the first one, and their XXH3: a part that
+//! was cut off is not believed.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 
-use super::{Image, ImageId, Library, LoadOptions, Place, Profile};
+use super::{Image, ImageId, Library, LoadOptions, Place, Profile, Seen};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
@@ -56,6 +59,10 @@ const PROGRAM: &str = "-";
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
+/// Whether anything of a library was used.
+const USED: &str = "used";
+const UNUSED: &str = "unused";
+
 /// What the lines are about.
 enum Subject {
     Image(ImageId),
@@ -86,6 +93,9 @@ impl Profile {
             let object = if object.is_empty() { PROGRAM } else { object };
             let _ = writeln!(lines, "library\t{image}\t{offset:x}\t{day}\t{}", object.escape_debug());
             add_kernels(&mut lines, kernels);
+        }
+        for (id, Seen { day, is_used }) in &self.seen {
+            let _ = writeln!(lines, "seen\t{id}\t{day}\t{}", if *is_used { USED } else { UNUSED });
         }
         Self::part_of(&lines)
     }
@@ -131,6 +141,11 @@ impl Profile {
                 let library = self.libraries.entry(place.clone()).or_default();
                 library.day = library.day.max(day.parse().ok()?);
                 *current = Some(Subject::Library(place));
+            }
+            ["seen", id, day, use_of_it @ (USED | UNUSED)] => {
+                let seen = Seen { day: day.parse().ok()?, is_used: use_of_it == USED };
+                self.seen.entry(id.parse().ok()?).or_default().merge(seen);
+                *current = None;
             }
             [word @ (LOAD | LOAD_LIBRARY), most, options] => {
                 let Some(Subject::Image(id)) = current else { return None };
@@ -211,6 +226,8 @@ mod tests {
             profile.library_loaded(&place, 20_770);
             profile.library_used(&place, "_Z6decodePi");
         }
+        profile.sees(one, false, 20_770);
+        profile.sees(two, true, 3);
         profile.needs_local_memory(32_768);
         profile
     }
@@ -244,6 +261,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_is_a_line_for_a_person_and_two_lines_are_as_two_parts() {
+        let id = ImageId::of(b"one");
+        let mut profile = Profile::default();
+        profile.sees(id, false, 20_770);
+        assert_eq!(profile.text(), Profile::part_of(&format!("seen\t{id}\t20770\tunused\n")));
+        let twice = Profile::part_of(&format!("seen\t{id}\t20770\tused\nseen\t{id}\t3\tunused\n"));
+        profile.sees(id, true, 20_770);
+        assert_eq!(Profile::parse(twice.as_bytes()), Ok(profile));
+    }
+
+    #[test]
     fn a_part_that_was_cut_off_or_changed_anywhere_is_not_believed() {
         let whole = sample().text();
         for end in 0..whole.len() {
@@ -261,6 +289,7 @@ mod tests {
     fn a_line_that_means_nothing_is_named() {
         let image = format!("image\t{}\t1\n", ImageId::of(b"x"));
         let library = format!("library\t{}\t18\t1\t-\n", ImageId::of(b"x"));
+        let seen = format!("seen\t{}\t1\tunused\n", ImageId::of(b"x"));
         for lines in [
             "nonsense\n",
             "kernel\tk\n",
@@ -268,6 +297,10 @@ mod tests {
             "load-library\t1\t-\n",
             "\n",
             &library.replace("18", "x"),
+            &seen.replace("unused", "perhaps"),
+            &seen.replace("\tunused", ""),
+            &seen.replace("\t1\t", "\tx\t"),
+            "seen\tx\t1\tused\n",
             &library.replace("\t-", ""),
         ] {
             assert_eq!(damage(lines), Damage::Line(2), "{lines:?}");
@@ -278,6 +311,11 @@ mod tests {
             assert_eq!(damage(&format!("{image}{line}")), Damage::Line(3), "{line:?}");
         }
         assert_eq!(damage(&format!("{library}load\t1\t-\n")), Damage::Line(3), "a library is not loaded with options");
+        assert_eq!(
+            damage(&format!("{library}{seen}kernel\tk\n")),
+            Damage::Line(4),
+            "of what was seen no kernel is named"
+        );
     }
 
     fn damage(lines: &str) -> Damage {

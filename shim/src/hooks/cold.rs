@@ -51,8 +51,8 @@ impl Call {
         if self.guard.tracker.introduce_function(number, self.entered) {
             self.guard.mappings.called_from(self.caller.address as u64);
             self.guard.loader.is_used(self.guard, self.about.owner);
-            if let (Some(profile), Some(name)) = (&self.guard.profile, self.guard.tracker.function_name(number)) {
-                profile.uses(self.about.owner, name);
+            if let Some(profile) = &self.guard.profile {
+                profile.uses(self.about.owner, self.guard.tracker.function_name(number));
             }
         }
         if !self.is_loaded(function) || self.is_first_of_the_context() {

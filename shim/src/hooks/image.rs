@@ -6,7 +6,7 @@ use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
 use lazyguard_core::image::{is_cut_off, kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
-use lazyguard_core::profile::{LoadOptions, Place, MOST_IMAGE_BYTES};
+use lazyguard_core::profile::{ImageId, LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
 use std::ffi::{c_char, CStr, OsStr};
 use std::io::Read as _;
@@ -51,6 +51,15 @@ impl Given {
         length_of(unsafe { std::slice::from_raw_parts(self.at, self.start.head_bytes()) })
     }
 
+    /// How many bytes it has, also as text.
+    fn whole(&self) -> Option<u64> {
+        match self.length()? {
+            Length::Bytes(bytes) => Some(bytes),
+            // SAFETY: text, which ends with a zero for the driver.
+            Length::ToZero => Some(unsafe { libc::strlen(self.at.cast()) as u64 }),
+        }
+    }
+
     /// Its bytes, by its length. They are read during the program's call alone.
     fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
         let length = isize::try_from(length).ok()?.unsigned_abs();
@@ -86,11 +95,7 @@ pub(super) fn given<'a>(
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let given = Given::of(code).filter(|given| given.is_complete)?;
-    let length = match given.length()? {
-        Length::Bytes(bytes) => bytes,
-        // SAFETY: text, which ends with a zero for the driver.
-        Length::ToZero => unsafe { libc::strlen(given.at.cast()) as u64 },
-    };
+    let length = given.whole()?;
     let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
     if is_cut_off(content) {
         return None;
@@ -134,6 +139,15 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
         return None;
     }
     Some((content.into(), LoadOptions::default()))
+}
+
+/// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
+/// `None` for what is no image, or larger than those that are kept: it may not be as long as it says.
+pub(super) fn samples(code: Handle) -> Option<ImageId> {
+    let given = Given::of(code)?;
+    let length = given.whole()?;
+    let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
+    Some(ImageId::of_samples(content))
 }
 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
@@ -368,6 +382,20 @@ mod tests {
         assert_eq!((read(b""), read(b"\x7fELF\x02")), (None, None));
         std::fs::remove_file(&path).unwrap();
         assert!(in_file(name.as_ptr().cast_mut().cast()).is_none() && in_file(null_mut()).is_none());
+    }
+
+    #[test]
+    fn samples_identify_an_image_of_any_kind_as_far_as_it_says_that_it_goes() {
+        let mut binary = fat(2, 0x11, 100_000);
+        let id = ImageId::of_samples(&binary);
+        assert_eq!(samples(handle(&binary)), Some(id));
+        for version in [1, 2] {
+            assert_eq!(samples(handle(&reference(version, binary.as_ptr()))), Some(id), "version {version}");
+        }
+        assert_eq!(samples(handle(b".version 8.0\0more")), Some(ImageId::of(b".version 8.0")));
+        assert_eq!((samples(null_mut()), samples(handle(b"\0"))), (None, None));
+        binary[8..16].copy_from_slice(&(MOST_IMAGE_BYTES - 15).to_le_bytes());
+        assert_eq!(samples(handle(&binary)), None, "too large");
     }
 
     #[test]

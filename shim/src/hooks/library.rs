@@ -7,6 +7,7 @@ use super::image::{self, Options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
+use lazyguard_core::preload::Known;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
 use std::cell::Cell;
@@ -36,6 +37,7 @@ pub(super) fn load(
     let jit = Options { count: jit_count, options: jit_options, values: jit_values };
     let options = Options { count, options, values };
     let (handed_over, of_place, of_image) = (Cell::new(0), Cell::new(None), Cell::new(None));
+    let of_samples = Cell::new(None);
     observe(
         entry,
         |call| {
@@ -45,6 +47,9 @@ pub(super) fn load(
             let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null()) else { return };
             let loader = &call.guard.loader;
             let place = (jit_count == 0).then(|| image::place(code, options)).flatten();
+            if place.is_none() {
+                of_samples.set(image::samples(code));
+            }
             let ahead = if let Some(place) = place {
                 let expected = loader.libraries.number_of(&place);
                 of_place.set(Some((profile.loads_library(place), expected)));
@@ -69,10 +74,12 @@ pub(super) fn load(
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }
-            let mut is_expected = false;
+            let mut known = Known::Nothing;
             if let (Some(profile), Some((place, expected))) = (&call.guard.profile, of_place.get()) {
                 profile.is_at(library, place);
-                is_expected = expected.is_some();
+                if expected.is_some() {
+                    known = Known::ItsKernels;
+                }
                 if let Some(number) = expected.filter(|_| handed_over.get() == 0) {
                     call.guard.loader.is_the_runtimes(call.guard, number, library);
                 }
@@ -80,12 +87,17 @@ pub(super) fn load(
             if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
                 profile.is_library_of(library, id);
             }
+            if let (Some(profile), Some(id)) = (&call.guard.profile, of_samples.get()) {
+                if profile.sees(library, id) {
+                    known = Known::Unused;
+                }
+            }
             if call.about.raw.loaded_image().prints() {
                 call.guard.loader.prints(library);
             }
             let is_of_large = image::is_a_runtimes(code, options)
                 && call.guard.loader.large.registers(call.caller.address as u64, library);
-            call.guard.loader.library_loaded(call.guard, library, is_expected, is_of_large);
+            call.guard.loader.library_loaded(call.guard, library, known, is_of_large);
             call.load_pending(call.about.context);
         },
     )

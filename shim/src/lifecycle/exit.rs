@@ -4,7 +4,6 @@
 //! report what was missed.
 
 use crate::record::guard::{guard, last_guard};
-use crate::record::profile::Notes;
 use crate::record::run_folder::{is_for_a_run_alone, RUN};
 use crate::runtime::environment::{self, is_off};
 use crate::runtime::{door, fault, memory, process, standard_error};
@@ -82,7 +81,7 @@ fn finish() {
     door::inside(|| {
         let _unlimited = fault::Unlimited::new();
         watchdog::at_exit(guard);
-        guard.profile.iter().for_each(Notes::finish);
+        guard.profile.iter().for_each(|profile| profile.finish(guard.reports.hangs() > 0));
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());
         // From here on, a kill is recorded as a kill, not as a guard that stepped aside.

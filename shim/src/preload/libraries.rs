@@ -7,7 +7,8 @@
 //! library is used: the kernels of the profile are loaded from that.
 //!
 //! An object may be unloaded at any time, by any thread. So its memory is read only while the dynamic loader's list is locked, and the driver is
-//! given a copy. A library is given out for the address that it was copied from: as it is where no object has been unloaded since and the bytes
+//! given a copy. The pages for that are there before the list is locked: nothing is allocated under that lock, and it is held while the bytes are
+//! copied and no longer. A library is given out for the address that it was copied from: as it is where no object has been unloaded since and the bytes
 //! cannot be written to, and else after the bytes there have been compared in full.
 //!
 //! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`, which
@@ -16,6 +17,7 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
+use crate::runtime::fresh_pages::FreshPages;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
@@ -285,9 +287,8 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
 
 /// A copy of a fat binary.
 struct Copied {
-    /// Aligned as fat binaries are.
-    words: Vec<u64>,
-    bytes: usize,
+    /// They begin at a page: fat binaries are aligned to words.
+    pages: FreshPages,
     /// The address of the reference to it.
     reference: u64,
     /// The address of the fat binary itself; `None` where its segment can be written to.
@@ -299,12 +300,9 @@ impl Copied {
     /// Of the one that is at this place, and is the one that the profile means.
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
-        let length = bytes.div_ceil(size_of::<u64>());
-        let mut words = Vec::new();
         // The driver has nothing to load without a copy.
-        words.try_reserve_exact(length).map_err(|_| Skip::DriverRefused)?;
-        words.resize(length, 0);
-        let mut copy = Self { words, bytes, reference: 0, constant: None, unloads: 0 };
+        let pages = FreshPages::new(bytes).ok_or(Skip::DriverRefused)?;
+        let mut copy = Self { pages, reference: 0, constant: None, unloads: 0 };
         objects::each(&mut |object| {
             if object.file_name() != place.object.as_bytes() || !seems_to_be(object, place) {
                 return true;
@@ -312,7 +310,7 @@ impl Copied {
             copy.reference = object.address(place.offset).unwrap_or(0);
             (_, copy.unloads) = object.counts();
             if let Some(content) = fat_binary_at(object, copy.reference).filter(|content| content.len() == bytes) {
-                copy.as_bytes_mut().copy_from_slice(content);
+                copy.pages.as_mut_slice().copy_from_slice(content);
                 let address = content.as_ptr() as u64;
                 copy.constant = (!object.is_writable(address)).then_some(address);
             }
@@ -326,21 +324,7 @@ impl Copied {
     }
 
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the words have at least so many bytes, which are initialised.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes) }
-    }
-
-    fn as_bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and they are borrowed for as long as the slice.
-        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
-    }
-
-    /// What lives as long as the process.
-    fn leak(self) -> &'static [u8] {
-        let bytes = self.bytes;
-        let words: &'static [u64] = Vec::leak(self.words);
-        // SAFETY: the words have at least so many bytes, which are initialised.
-        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), bytes) }
+        self.pages.as_slice()
     }
 }
 
@@ -351,7 +335,7 @@ fn load_library(place: &Place) -> Result<Ready, Skip> {
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
     let loaded = driver::library_load_data(
         &mut library,
-        copy.words.as_ptr().cast(),
+        copy.as_bytes().as_ptr().cast_mut().cast(),
         none,
         nowhere,
         0,
@@ -363,8 +347,8 @@ fn load_library(place: &Place) -> Result<Ready, Skip> {
         return Err(Skip::DriverRefused);
     }
     // CUDA's runtimes unload their libraries only at the exit, and the driver does not say when it no longer reads the bytes.
-    let Copied { reference, constant, unloads, .. } = copy;
-    Ok(Ready { library: library as u64, reference, constant, content: copy.leak(), unloads })
+    let Copied { pages, reference, constant, unloads } = copy;
+    Ok(Ready { library: library as u64, reference, constant, content: pages.leak(), unloads })
 }
 
 #[cfg(test)]
@@ -426,8 +410,8 @@ mod tests {
     /// As `load` leaves it.
     fn ready(libraries: &Libraries, number: u32, library: u64, of: usize) {
         let copy = Copied::of(&libraries.wanted[number as usize].place).ok().unwrap();
-        let Copied { constant, unloads, .. } = copy;
-        let ready = Ready { library, reference: address(of), constant, content: copy.leak(), unloads };
+        let Copied { pages, constant, unloads, .. } = copy;
+        let ready = Ready { library, reference: address(of), constant, content: pages.leak(), unloads };
         lock(&libraries.states)[number as usize] = State::Ready(ready);
     }
 

@@ -21,7 +21,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::map::HashSet;
 use lazyguard_core::preload::{
-    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace,
+    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace, Known,
     OfLarge, Skip, Spent,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
@@ -175,9 +175,9 @@ impl Loader {
         self.change(|queue| queue.add(context, item));
     }
 
-    /// A library was loaded; it concerns every context there is, and every one to come. Of one that is expected the profile names the kernels that
-    /// the program uses. One that a large instance registers waits for its first use.
-    pub fn library_loaded(&self, process: &Process, library: u64, is_expected: bool, is_of_large: bool) {
+    /// A library was loaded; it concerns every context there is, and every one to come. What the profile knows of it says whether its kernels, or
+    /// those that the profile does not name, wait until the start is over. One that a large instance registers waits for its first use.
+    pub fn library_loaded(&self, process: &Process, library: u64, known: Known, is_of_large: bool) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
             return;
         }
@@ -185,9 +185,8 @@ impl Loader {
             self.load_of_large(process, library);
             return;
         }
-        let is_late = || process.tracker.contexts().next().is_some();
-        let waits =
-            is_expected && is_late() && rest_waits(&process.settings, kernel_count(library).unwrap_or(0).into());
+        let is_late = process.tracker.contexts().next().is_some();
+        let waits = rest_waits(&process.settings, known, is_late, || kernel_count(library).unwrap_or(0).into());
         self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
     }
 
@@ -199,7 +198,7 @@ impl Loader {
     /// The program is about to use a kernel of a library: the first use of one of a large instance is what its load is elsewhere.
     pub fn is_used(&self, process: &Process, library: u64) {
         if self.large.is_first_use(library) {
-            self.library_loaded(process, library, false, false);
+            self.library_loaded(process, library, Known::Nothing, false);
         }
     }
 

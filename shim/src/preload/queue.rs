@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub enum Item {
     /// All kernels of a library.
     Library(u64),
-    /// The same, once the start is over: the profile names those that the program uses.
+    /// The same, once the start is over: the profile names those that the program uses, or knows that it uses none.
     Rest(u64),
     /// A library's module without its kernels, whatever the budget and the pace say.
     Bare(u64),

@@ -15,7 +15,7 @@ use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
     is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
-    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, PART,
+    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::sync::lock;
 use std::collections::BTreeSet;
@@ -79,6 +79,10 @@ struct Noted {
     owners: HashMap<u64, Origin>,
     /// Where fat binaries were that CUDA runtimes have loaded.
     places: Vec<Place>,
+    /// The libraries that the program has loaded itself, by their samples.
+    sampled: HashMap<u64, ImageId>,
+    /// The samples of those that were loaded and not used so far.
+    unused: HashSet<ImageId>,
     /// Images that were taken to be written, in this run.
     copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
@@ -194,6 +198,18 @@ impl Notes {
         lock(&self.noted).owners.insert(library, Origin::LibraryImage(id));
     }
 
+    /// The program has a library that it has loaded itself, with these samples. Whether earlier runs have loaded it, and none has used it, nor this
+    /// one. That this run has not used it is in the profile if the run ends by itself: one that hangs may only not have come so far.
+    pub fn sees(&self, library: u64, samples: ImageId) -> bool {
+        let mut noted = lock(&self.noted);
+        noted.sampled.insert(library, samples);
+        let is_used = noted.own.seen.contains_key(&samples);
+        if !is_used && noted.unused.len() < MOST_SEEN {
+            noted.unused.insert(samples);
+        }
+        !is_used && self.known.has_seen_unused(&samples)
+    }
+
     /// A context is gone; another one may get its number.
     pub fn context_gone(&self, context: u32) {
         lock(&self.noted).times.retain(|(of, ..), _| *of != context);
@@ -223,14 +239,21 @@ impl Notes {
         lock(&self.noted).owners.insert(library, Origin::Place(place));
     }
 
-    /// The program is about to use a kernel of a library, for the first time. What a runtime looks up is not used by that: it may look all up.
-    pub fn uses(&self, library: u64, kernel: &str) {
-        lock(&self.noted).is_used(library, Some(kernel), self.day);
+    /// The program is about to use a kernel of a library, for the first time; its name, if it is known. What a runtime looks up is not used by that: it
+    /// may look all up.
+    pub fn uses(&self, library: u64, kernel: Option<&str>) {
+        let mut noted = lock(&self.noted);
+        noted.is_no_longer_unused(library, &self.known, self.day);
+        if kernel.is_some() {
+            noted.is_used(library, kernel, self.day);
+        }
     }
 
     /// A library is about to come into a context.
     pub fn brings(&self, library: u64) {
-        lock(&self.noted).is_used(library, None, self.day);
+        let mut noted = lock(&self.noted);
+        noted.is_no_longer_unused(library, &self.known, self.day);
+        noted.is_used(library, None, self.day);
     }
 
     /// The program launches a kernel that needs so many bytes of local memory a thread.
@@ -241,7 +264,9 @@ impl Notes {
 
     /// A module or library is about to be unloaded.
     pub fn gone(&self, owner: u64) {
-        lock(&self.noted).owners.remove(&owner);
+        let mut noted = lock(&self.noted);
+        noted.owners.remove(&owner);
+        noted.sampled.remove(&owner);
     }
 
     // --- on the log's thread, and at the exit ---
@@ -252,8 +277,11 @@ impl Notes {
         self.write();
     }
 
-    /// The same on the exiting thread, which does not wait for long.
-    pub fn finish(&self) {
+    /// The same on the exiting thread, which does not wait for long; and what the run has not used, unless it has hung.
+    pub fn finish(&self, has_hung: bool) {
+        if !has_hung {
+            lock(&self.noted).end(&self.known, self.day);
+        }
         if let Some(_writing) = door::lock_soon(&self.writing, EXIT_PAUSES) {
             self.write();
         }
@@ -322,6 +350,21 @@ impl Noted {
         self.is_new |= kernel.is_some_and(|kernel| self.own.library_used(place, kernel));
     }
 
+    /// Something is used of a library that the program may have loaded itself.
+    fn is_no_longer_unused(&mut self, library: u64, known: &Profile, day: u32) {
+        if let Some(samples) = self.sampled.get(&library).copied() {
+            self.unused.remove(&samples);
+            self.is_new |= has_room_for(known, &samples) && self.own.sees(samples, true, day);
+        }
+    }
+
+    /// The run has ended by itself, and what it has not used, it did not need.
+    fn end(&mut self, known: &Profile, day: u32) {
+        for samples in std::mem::take(&mut self.unused) {
+            self.is_new |= has_room_for(known, &samples) && self.own.sees(samples, false, day);
+        }
+    }
+
     /// The images that are not written yet, and all that this run knows.
     fn take_news(&mut self) -> Option<(Vec<NewImage>, Profile)> {
         if !std::mem::take(&mut self.is_new) {
@@ -341,6 +384,11 @@ impl Noted {
             self.why = Some(error.to_string());
         }
     }
+}
+
+/// Whether a profile that knows so much takes a library in.
+fn has_room_for(known: &Profile, samples: &ImageId) -> bool {
+    known.seen.len() < MOST_SEEN || known.seen.contains_key(samples)
 }
 
 fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
@@ -464,7 +512,7 @@ mod tests {
         assert_eq!(ahead[0].kernels, [c"k".to_owned()]);
         // It learns nothing, and writes nothing.
         run(&next, b"code", "k");
-        next.finish();
+        next.finish(false);
         assert_eq!(parts_in(&folder.0).len(), 1);
         run(&folder.open(2 * DAY), b"code", "k");
         assert_eq!(parts_in(&folder.0).len(), 2, "another day");
@@ -481,13 +529,13 @@ mod tests {
             let notes = folder.open(day * DAY);
             let number = notes.loads_library(place(offset));
             assert_eq!(notes.loads_library(place(offset)), number, "known by one number");
-            notes.uses(library, "before there is a library");
+            notes.uses(library, Some("before there is a library"));
             notes.is_at(library, number);
             notes.is_at(0xf, notes.loads_library(place(1000)));
             notes.looks_up(library, "what is looked up alone");
-            notes.uses(library, "k");
+            notes.uses(library, Some("k"));
             notes.gone(library);
-            notes.uses(library, "of another library");
+            notes.uses(library, Some("of another library"));
             if day == 2 {
                 notes.brings(0xf);
             }
@@ -511,9 +559,9 @@ mod tests {
             notes.is_library_of(0xa, id);
             notes.looks_up(0xa, "what is looked up alone");
             notes.brings(0xa);
-            kernel.iter().for_each(|kernel| notes.uses(0xa, kernel));
+            kernel.iter().for_each(|kernel| notes.uses(0xa, Some(kernel)));
             notes.gone(0xa);
-            notes.uses(0xa, "of another library");
+            notes.uses(0xa, Some("of another library"));
             notes.write_news();
             folder.open(day * DAY).ahead()
         };
@@ -523,6 +571,75 @@ mod tests {
         assert_eq!((&ahead[0].options, ahead[0].most), (&options, 2), "in the run, whatever the context");
         assert_eq!(ahead[0].kernels, [c"k".to_owned()]);
         assert!(folder.open(3 * DAY).libraries_ahead().is_empty());
+    }
+
+    #[test]
+    fn a_library_of_which_a_run_that_ended_used_nothing_is_known_as_unused_until_one_uses_it() {
+        let folder = Folder::new("seen");
+        let [one, other] = [ImageId::of(b"one"), ImageId::of(b"other")];
+        let run = |day, has_hung, use_it: fn(&Notes)| {
+            let notes = folder.open(day * DAY);
+            let unused = [notes.sees(0xa, one), notes.sees(0xb, other)];
+            use_it(&notes);
+            notes.write_news();
+            notes.finish(has_hung);
+            unused
+        };
+        assert_eq!(run(1, true, |_| ()), [false, false]);
+        assert!(parts_in(&folder.0).is_empty(), "it may not have come so far");
+        assert_eq!(run(2, false, |notes| notes.uses(0xb, Some("k"))), [false, false]);
+        assert_eq!(folder.open(2 * DAY).known.seen.len(), 2);
+        // One is used, of which the name is not known; the use of what is gone says nothing.
+        let gone = |notes: &Notes| {
+            notes.gone(0xa);
+            notes.uses(0xa, None);
+        };
+        assert_eq!(run(3, false, gone), [true, false]);
+        assert_eq!(run(4, false, |notes| notes.uses(0xa, None)), [true, false]);
+        assert_eq!(run(5, false, |_| ()), [false, false]);
+        for use_it in [|notes: &Notes| notes.uses(0xa, None), |notes: &Notes| notes.brings(0xa)] {
+            let folder = Folder::new("seen-used");
+            let notes = folder.open(DAY);
+            assert!(!notes.sees(0xa, one));
+            use_it(&notes);
+            // A run that hangs after that has used it.
+            notes.finish(true);
+            let next = folder.open(2 * DAY);
+            assert!(!next.sees(0xa, one) && next.known.seen[&one].is_used);
+        }
+    }
+
+    #[test]
+    fn a_library_that_this_run_has_used_is_not_unused_when_it_is_loaded_again() {
+        let folder = Folder::new("seen-again");
+        let one = ImageId::of(b"one");
+        let notes = folder.open(DAY);
+        notes.sees(0xa, one);
+        notes.finish(false);
+        let next = folder.open(DAY + 1);
+        assert_eq!([next.sees(0xa, one), next.sees(0xb, one)], [true, true]);
+        next.uses(0xa, Some("k"));
+        assert!(!next.sees(0xc, one));
+        next.finish(false);
+        assert!(folder.open(2 * DAY).known.seen[&one].is_used);
+    }
+
+    #[test]
+    fn a_profile_that_is_full_takes_no_library_in_and_knows_when_one_is_used() {
+        let folder = Folder::new("seen-many");
+        let number = |n: usize| ImageId::of(&n.to_le_bytes());
+        let notes = folder.open(DAY);
+        assert!((0..=MOST_SEEN).all(|n| !notes.sees(n as u64, number(n))));
+        notes.finish(false);
+        let next = folder.open(DAY + 1);
+        assert_eq!(next.known.seen.len(), MOST_SEEN);
+        let new = (0..=MOST_SEEN).find(|n| !next.known.seen.contains_key(&number(*n))).unwrap();
+        assert!(!next.sees(0xa, number(new)) && next.sees(0xb, number((new + 1) % MOST_SEEN)));
+        next.uses(0xa, None);
+        next.uses(0xb, None);
+        next.finish(false);
+        let known = folder.open(DAY).known;
+        assert_eq!((known.seen.len(), known.seen.values().filter(|seen| seen.is_used).count()), (MOST_SEEN, 1));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | [`standard_error`] | lines and reports on standard error |
 //! | [`fault`] | what happens when the guard itself fails |
 //! | `memory` | the allocator, and its reserve |
+//! | [`fresh_pages`] | memory for large copies |
 //! | `sanitizer` | what the runtimes of sanitizers ask |
 //! | [`tasks`] | whether there is room for the guard's threads |
 //!
@@ -26,6 +27,7 @@ pub mod door;
 pub mod environment;
 pub mod fault;
 pub mod files;
+pub mod fresh_pages;
 pub mod hot;
 pub mod memory;
 pub mod own_memory;

@@ -88,6 +88,70 @@ fn each_load_gets_a_library_of_its_own_and_the_program_notices_nothing() {
     }
 }
 
+/// Its kernels are loaded early as long as no run has shown that the start does without them, and again once a run has used one.
+#[test]
+fn a_library_that_earlier_runs_have_loaded_and_not_used_waits_until_the_start_is_over() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = hostile_program("unused_library");
+    let kernels = |run: Run| {
+        let run = run.finish();
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run}");
+        run.out().summary()["preload"]["kernels"].as_u64().unwrap()
+    };
+    let all = kernels(profiled(&work, program.clone(), &work.path().join("another")));
+    assert!(all > 190, "{all}");
+    let run = |arguments: &[&str]| kernels(profiled(&work, program.clone(), &profile).args(arguments));
+    let shown = || lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]).stdout;
+    assert_eq!(run(&[]), all, "no run has loaded it");
+    assert!(shown().contains("\n2 libraries that the program loads itself, by its samples\n"), "{}", shown());
+    assert!(shown().contains(": last loaded on day ") && shown().contains(", not used\n"), "{}", shown());
+    for _ in 0..2 {
+        let few = run(&[]);
+        assert!(few < 64, "{few} of {all}");
+    }
+    assert!(run(&["use"]) < 64, "it is used, and that was not known");
+    assert!(shown().contains(", used\n") && !shown().contains(", not used\n"), "{}", shown());
+    for arguments in [&["use"][..], &[]] {
+        assert_eq!(run(arguments), all, "{arguments:?}");
+    }
+}
+
+/// What a program imports takes long, and is the same in each of its starts: so a process that has not used the driver forks a child for each. What is
+/// in the folder when a child arms counts, not what was there when its parent began.
+#[test]
+fn a_forked_child_reads_the_profile_as_a_new_process_does() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("starts");
+    let run = Run::new(&work, hostile_program("starts_in_children")).guarded();
+    let run = run.set("LAZYGUARD_PROFILE", work.path().join("profile")).set("LAZYGUARD_PRELOAD_TIME", "60s");
+    let outcome = run.set("LAZYGUARD_OUT", out.join("%p")).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let folders = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let mut starts: Vec<_> = folders
+        .map(|folder| {
+            let text = fs::read_to_string(folder.join("run.json")).unwrap();
+            let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let number = |name: &str| summary["preload"][name].as_u64().unwrap();
+            (number("libraries_ahead"), number("libraries_handed_over"))
+        })
+        .collect();
+    starts.sort_unstable();
+    assert_eq!(starts, [(0, 0), (1, 1), (1, 1)], "the first has nothing to read");
+}
+
+/// A run that hangs may not have come to the use of a library: what it has not used says nothing.
+#[test]
+fn a_run_that_hangs_or_is_killed_says_nothing_of_what_it_has_not_used() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let mut hangs = profiled(&work, corpus_program("own_library_load"), &profile).hang_after("300ms").start();
+    hangs.until_a_hang_is_reported();
+    drop(hangs);
+    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]).stdout;
+    assert!(!shown.contains(", not used") && shown.contains(", used\n"), "{shown}");
+}
+
 /// The first run hangs in the load, and no kernel of the module is known: of all kernels of what is loaded, `resolve` loads none.
 #[test]
 fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_the_policy_forbids_it() {
