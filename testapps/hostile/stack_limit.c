@@ -1,10 +1,13 @@
 /* The stack limit of contexts, and a kernel that needs much local memory. A guard that sets local memory aside ahead, by a profile, raises the
  * limit that the driver has: whatever the program asks for, or sets, has to be as without it.
  *
- *   asks    asks for limits: in the primary context, from a thread, in a second context, and after a reset
- *   sets    sets the limit: to what it is while a kernel spins, for which the driver waits for nothing, and then to other values
- *   first   sets the limit in the first moment
- *   fills   allocates, and prints what it is answered
+ *   asks      asks for limits: in the primary context, before and after a launch that raises the stack limit, from a thread, in a second context, and after a
+ *             reset, where the same kernel is launched again
+ *   sets      sets the limit: to what it is while a kernel spins, for which the driver waits for nothing, and then to other values
+ *   captured  asks for the limit after a launch that comes after one which is captured
+ *   first     sets the limit in the first moment
+ *   raised    sets the limit that a launch has raised
+ *   fills     allocates, and prints what it is answered
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
 #include "driver.h"
@@ -72,6 +75,8 @@ static void asks(void) {
   CK(reset(j.device));
   CK(j.d.ctx_synchronize());
   say("after a reset");
+  use_much();
+  say("after a launch");
 }
 
 static void sets(void) {
@@ -95,6 +100,53 @@ static void sets(void) {
   say("as at first");
   CK(set_limit(CU_LIMIT_STACK_SIZE, 32768));
   say("as much as the kernel needs");
+}
+
+/* Sets the limit that a launch has raised: to what it is by then, while a kernel spins, and to what it was at first. */
+static void raised(void) {
+  CUdeviceptr stop;
+  volatile int *const word = job_mapped_word(&j, &stop);
+  size_t before = 0, after = 0;
+  CK(get_limit(&before, CU_LIMIT_STACK_SIZE));
+  use_much();
+  CK(get_limit(&after, CU_LIMIT_STACK_SIZE));
+  say("after a launch");
+  CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
+  CK(set_limit(CU_LIMIT_STACK_SIZE, after));
+  say("set to what it is, while a kernel spins");
+  *word = 1;
+  CK(j.d.ctx_synchronize());
+  CK(set_limit(CU_LIMIT_STACK_SIZE, after - 1));
+  say("one byte less, which is rounded up");
+  CK(set_limit(CU_LIMIT_STACK_SIZE, before));
+  say("as at first");
+  use_much();
+  say("after another launch");
+  CK(set_limit(CU_LIMIT_STACK_SIZE, 1000));
+  say("1000");
+}
+
+/* Of a kernel that a thread knows from a launch that it has captured, the next launch is the first one. */
+static void captured(void) {
+  CUresult (*begin)(CUstream, CUstreamCaptureMode), (*end)(CUstream, CUgraph *), (*destroy)(CUgraph);
+  CUmodule module;
+  CUfunction many;
+  CUdeviceptr one;
+  CUgraph graph;
+  int n = 3;
+  FUNCTION(begin, "cuStreamBeginCapture_v2");
+  FUNCTION(end, "cuStreamEndCapture");
+  FUNCTION(destroy, "cuGraphDestroy");
+  CK(load(&module, image));
+  CK(function_of(&many, module, "many_locals"));
+  job_mapped_word(&j, &one);
+  CK(begin(j.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CK(job_launch(&j, many, j.stream, &one, &n));
+  CK(end(j.stream, &graph));
+  CK(destroy(graph));
+  CK(job_launch(&j, many, j.stream, &one, &n));
+  CK(j.d.ctx_synchronize());
+  say("after a launch");
 }
 
 static void first(void) {
@@ -131,12 +183,13 @@ int main(int argc, char **argv) {
   if (!strcmp(does, "first")) first();
   if (!strcmp(does, "fills")) fills();
   if (!strcmp(does, "asks")) asks();
-  if (!strcmp(does, "sets")) {
-    CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
+  CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
+  if (!strcmp(does, "captured")) captured();
+  if (!strcmp(does, "sets") || !strcmp(does, "raised")) {
     j.code = driver_image(&d, "job");
     CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
     j.spin = job_kernel(&j, "spin");
-    sets();
+    !strcmp(does, "sets") ? sets() : raised();
   }
   free(image);
   return 0;

@@ -57,19 +57,24 @@ uint64_t next_id() {
   return id.fetch_add(1, std::memory_order_relaxed);
 }
 
+uint64_t next_context_id() {
+  static std::atomic<uint64_t> id{1};
+  return id.fetch_add(1, std::memory_order_relaxed);
+}
+
 void come_alive(Context &context) {
-  context.limits = {{CU_LIMIT_STACK_SIZE, 1024},
+  context.limits = {{CU_LIMIT_STACK_SIZE, kLocalBytesAtStart},
                     {CU_LIMIT_PRINTF_FIFO_SIZE, 7 << 20},
                     {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
                     {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2},
                     {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128},
                     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
-  context.local_bytes = 1024;
+  context.local_bytes = kLocalBytesAtStart;
   context.prints = false;
   context.launched = false;
   context.may_print = false;
-  context.id = next_id();
+  context.id = next_context_id();
   StreamRef legacy = std::make_shared<Stream>(context, CU_STREAM_DEFAULT, 0);
   legacy->legacy = true;
   legacy->id = next_id();
@@ -317,6 +322,24 @@ CUresult retain_primary(CUcontext *result, CUdevice device) { return retain(resu
 void wait_for_context(Context &context) { wait_until_done(mark_context(context)); }
 void stop_context(Context &context) { wait_until_done(raise_barrier(context)); }
 
+size_t as_stack_limit(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+void set_local_memory(Context &context, size_t bytes) {
+  stop_context(context);
+  context.local_bytes = as_stack_limit(bytes);
+  context.limits[CU_LIMIT_STACK_SIZE] = context.local_bytes;
+}
+
+uint64_t local_memory_bytes() {
+  constexpr uint64_t kPage = 2 << 20;
+  uint64_t pages = 0;
+  each_context([&](Context &context) {
+    const size_t more = std::max<size_t>(context.local_bytes, kLocalBytesAtStart) - kLocalBytesAtStart;
+    pages += (more * kMultiprocessors * kThreadsPerMultiprocessor + kPage - 1) / kPage;
+  });
+  return pages * kPage;
+}
+
 }  // namespace lgsim
 
 using namespace lgsim;
@@ -468,11 +491,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   auto it = context->limits.find(limit);
   if (it == context->limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (limit == CU_LIMIT_PRINTF_FIFO_SIZE && context->prints) return CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_STACK_SIZE && value != it->second) {
-    stop_context(*context);
-    context->local_bytes = value;
-  }
-  it->second = value;
+  if (limit != CU_LIMIT_STACK_SIZE)
+    it->second = value;
+  else if (as_stack_limit(value) != it->second)
+    set_local_memory(*context, value);
   return outcome();
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {

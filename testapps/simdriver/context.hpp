@@ -51,6 +51,9 @@ struct Event : Object {
 };
 using EventRef = std::shared_ptr<Event>;
 
+// The stack limit of a context that has just come, in bytes a thread.
+constexpr size_t kLocalBytesAtStart = 1024;
+
 struct Context : Object {
   static constexpr Type kType = Type::context;
   Context() : Object(kType) {}
@@ -67,7 +70,7 @@ struct Context : Object {
   uint64_t id = 0;
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 
-  std::atomic<size_t> local_bytes{1024};  // local memory a thread may use before a launch has to grow it
+  std::atomic<size_t> local_bytes{kLocalBytesAtStart};  // local memory a thread may use before a launch has to grow it: the stack limit
 
   std::atomic<bool> may_print{false};       // a module with a kernel that prints was loaded
   std::atomic<bool> prints{false};          // a kernel that prints was launched: the buffer's size is settled
@@ -123,6 +126,13 @@ using Shared = std::shared_lock<std::shared_mutex>;  // holding it beside others
 // the lock meanwhile is carried out by the first and held back by the second.
 void wait_for_context(Context &context);
 void stop_context(Context &context);
+
+// What the driver makes of a stack limit that a program sets: a multiple of 16 bytes.
+size_t as_stack_limit(size_t bytes);
+// Makes the stack limit, and the local memory that is set aside, as large as this, with the context lock held alone.
+void set_local_memory(Context &context, size_t bytes);
+// What all contexts have set aside beyond what each has at the start, in bytes of the device's memory.
+uint64_t local_memory_bytes();
 
 // What a call answers that has waited for work: the error that has taken the work away, if one has.
 inline CUresult outcome() { return error_of_lost_work(); }

@@ -195,6 +195,12 @@ void *open_object(const std::string &bytes) {
   return object;
 }
 
+bool is_reference(const void *data) {
+  uint32_t magic;
+  memcpy(&magic, data, sizeof magic);
+  return magic == kFatbinWrapperMagic;
+}
+
 CUresult copy_image(const void *data, ImageRef &image) {
   if (!data) return CUDA_ERROR_INVALID_VALUE;
   auto *bytes = static_cast<const char *>(data);

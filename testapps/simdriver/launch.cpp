@@ -267,8 +267,7 @@ CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &
   if (r != CUDA_SUCCESS) return r;
   if (function->kernel.attributes.local_bytes > context.local_bytes) {
     Alone hold(context.api_lock);
-    stop_context(context);
-    context.local_bytes = std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes);
+    set_local_memory(context, std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes));
     r = outcome();
     if (r != CUDA_SUCCESS) return r;
   }

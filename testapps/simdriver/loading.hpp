@@ -29,6 +29,9 @@ struct Image {
 };
 using ImageRef = std::shared_ptr<Image>;
 
+// Whether it is what compilers leave beside a fat binary to refer to it.
+bool is_reference(const void *data);
+
 // Copying an image, and finding out what is in it (which for PTX means compiling it), are two steps: a library does the second
 // when it is first asked for something.
 CUresult copy_image(const void *data, ImageRef &image);

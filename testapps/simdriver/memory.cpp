@@ -237,9 +237,10 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
+  const uint64_t others = local_memory_bytes() + static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
   std::lock_guard<std::mutex> hold(allocations().mutex);
   *total = kDeviceBytes;
-  *free = kDeviceBytes - allocations().device_used - static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
+  *free = kDeviceBytes - allocations().device_used - others;
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {

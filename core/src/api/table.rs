@@ -155,7 +155,7 @@ macro_rules! with_driver_api {
                 26 cuModuleLoadDataEx cuModuleLoadDataEx 2010 legacy;
             }
             ModuleLoad (module: Ptr, fat_cubin: Ptr)
-                => module::load_data(module, fat_cubin, 0, null(), null());
+                => module::load_fat_binary(module, fat_cubin);
             {
                 27 cuModuleLoadFatBinary cuModuleLoadFatBinary 2000 legacy;
             }

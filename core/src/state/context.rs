@@ -215,10 +215,15 @@ impl Function {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// Whether it is known to be loaded in a context. Contexts past the 64th are never known: their launches take the slow path
-    /// each time.
+    /// Whether functions know of this context. Of contexts past the 64th none does: their launches take the slow path each time, and none is known
+    /// to be a first one.
+    pub fn knows_of(context: u32) -> bool {
+        context < 64
+    }
+
+    /// Whether it is known to be loaded in a context.
     pub fn loaded_in(&self, context: u32) -> bool {
-        context < 64 && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
+        Self::knows_of(context) && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
     }
 
     /// It is loaded in a context.

@@ -2,8 +2,12 @@
 //! guard has raised.
 //!
 //! The driver sets aside what the stack limit says (`CU_LIMIT_STACK_SIZE`), and more when a kernel is launched that needs more; for either it
-//! waits until the context is idle. The guard raises the limit while nothing is in flight, and the program does not notice: asked for the limit,
-//! the hook says what it was before, until the program sets it itself. From then on the limit is the program's.
+//! waits until the context is idle, and the limit is what it has set aside from then on (measured). The guard raises the limit while nothing is in
+//! flight, and the program does not notice: asked for the limit, the hook says what it was before, or what the program's launches have made of it
+//! since, until the program sets it itself. From then on the limit is the program's.
+//!
+//! A function's first launch in a context takes the slow path, which notes here what it needs. So what launches have made of the limit is known
+//! without a fold. What only graphs launch is not: no card was asked whether the launch of one raises the limit.
 //!
 //! Protocol: one word has the whole state of the limit. It says that the limit is being raised before the driver is asked to do it: a thread that
 //! asks meanwhile gets the limit of before, and not the driver's answer. The program's own calls that set a limit wait at the gate, which is
@@ -18,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct LocalMemory {
     /// What is known to be set aside.
     set_aside: AtomicU64,
-    /// What would be without the guard.
+    /// What would be without the guard, beyond what every context has: the most that the program's launches have needed.
     without: AtomicU64,
     /// [`UNTOUCHED`], [`PROGRAMS`], or a [`Raised`].
     limit: AtomicU64,
@@ -57,6 +61,11 @@ impl Raised {
     }
 }
 
+/// What the driver makes of a stack limit of so many bytes, as was measured.
+fn as_limit(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(16).unwrap_or(bytes)
+}
+
 /// What a context had set aside before a launch, in bytes a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetAside {
@@ -92,6 +101,11 @@ impl LocalMemory {
         Raised::of(self.limit.load(Ordering::Acquire))
     }
 
+    /// A raised limit, as the program knows it: what it was before, or what a launch has made of it since.
+    fn known(&self, raised: Raised) -> u64 {
+        as_limit(self.without.load(Ordering::Relaxed)).max(raised.shown.into())
+    }
+
     /// The guard is about to raise the limit, which is this by now. Returns whether it may.
     pub fn raises(&self, limit: u64) -> bool {
         let raising = Raised::new(limit, RAISING.into()).map(Raised::word);
@@ -119,11 +133,11 @@ impl LocalMemory {
         is_raised
     }
 
-    /// The guard is about to give back what it has set aside. Returns the limit that is to be set for that: what the program knows, or what its
-    /// launches would have set aside, which they may need again.
+    /// The guard is about to give back what it has set aside. Returns the limit that is to be set for that: the one that the program knows, which its
+    /// launches may need again.
     pub fn gives_back(&self) -> Option<u64> {
         let raised = self.raised().filter(|raised| raised.to != RAISING)?;
-        let limit = self.without.load(Ordering::Relaxed).max(raised.shown.into());
+        let limit = self.known(raised);
         let raising = Raised { to: RAISING, ..raised }.word();
         let change = || self.limit.compare_exchange(raised.word(), raising, Ordering::AcqRel, Ordering::Acquire);
         (limit < raised.to.into() && change().is_ok()).then_some(limit)
@@ -132,18 +146,21 @@ impl LocalMemory {
     /// The limit that the program gets when it asks for it and the driver answers this one.
     pub fn shown(&self, limit: u64) -> u64 {
         let is_guards = |raised: &Raised| raised.to == RAISING || u64::from(raised.to) == limit;
-        self.raised().filter(is_guards).map_or(limit, |raised| raised.shown.into())
+        self.raised().filter(is_guards).map_or(limit, |raised| self.known(raised))
     }
 
     /// The program sets the limit to what it is as far as the program knows: without the guard, the driver would have nothing to do, and wait for
     /// nothing. Returns the limit of which that is true.
     pub fn unchanged(&self, value: u64) -> Option<u64> {
-        let is_the_same = |raised: &Raised| raised.to != RAISING && u64::from(raised.shown) == value;
-        self.raised().filter(is_the_same).map(|raised| raised.to.into())
+        let raised = self.raised().filter(|raised| raised.to != RAISING)?;
+        let known = self.known(raised);
+        // A launch that needs more than the guard has set aside has made it more.
+        (as_limit(value) == known).then(|| known.max(raised.to.into()))
     }
 
     /// The program has set the limit, and it is the program's from now on. Returns whether that has taken away what the guard had set aside.
     pub fn is_set_by_program(&self, value: u64) -> bool {
+        let value = as_limit(value);
         match Raised::of(self.limit.swap(PROGRAMS, Ordering::AcqRel)) {
             // It has changed, in the driver and without the guard: as much is set aside, be it less.
             Some(raised) => {
@@ -200,6 +217,32 @@ mod tests {
     }
 
     #[test]
+    fn a_launch_raises_the_limit_that_the_program_is_told() {
+        let memory = raised(1024, 8192);
+        for (needs, shown) in [(512, 1024), (1024, 1024), (1025, 1040), (4096, 4096), (2048, 4096), (8192, 8192)] {
+            memory.is_launched(needs);
+            assert_eq!(memory.shown(8192), shown, "{needs}");
+            assert_eq!(memory.unchanged(shown), Some(8192), "{needs}");
+        }
+        assert_eq!(memory.unchanged(1024), None, "without the guard, the driver would set it back");
+        memory.is_launched(9000);
+        assert_eq!(memory.shown(9008), 9008, "the driver has raised it further");
+        assert_eq!([8192, 9000, 9008].map(|value| memory.unchanged(value)), [None, Some(9008), Some(9008)]);
+        memory.is_set_by_program(1024);
+        memory.is_launched(4096);
+        assert_eq!([1024, 4096].map(|limit| memory.shown(limit)), [1024, 4096], "from now on the driver says it");
+
+        let memory = raised(1024, 8192);
+        memory.is_launched(4000);
+        assert_eq!(memory.gives_back(), Some(4000));
+        assert_eq!(memory.shown(8192), 4000, "while the driver is asked");
+        assert!(memory.is_now(4000));
+        assert_eq!(memory.shown(4000), 4000);
+        memory.begin();
+        assert_eq!((memory.shown(1024), memory.shown(4000)), (1024, 4000), "another context");
+    }
+
+    #[test]
     fn a_limit_is_raised_once() {
         let memory = raised(1024, 8192);
         assert!(!memory.raises(1024) && !memory.raises(8192) && !memory.is_now(9000));
@@ -226,13 +269,16 @@ mod tests {
     #[test]
     fn a_limit_that_the_program_sets_to_what_it_knows_stays_raised() {
         let memory = raised(1024, 8192);
-        assert_eq!([1024, 8192, 1023, 0].map(|value| memory.unchanged(value)), [Some(8192), None, None, None]);
+        assert_eq!(
+            [1024, 1009, 8192, 1008, 0].map(|value| memory.unchanged(value)),
+            [Some(8192), Some(8192), None, None, None]
+        );
         assert_eq!(LocalMemory::default().unchanged(0), None);
     }
 
     #[test]
     fn a_limit_that_the_program_has_set_is_its_own() {
-        for (value, is_lost) in [(512, true), (8191, true), (8192, false), (9000, false)] {
+        for (value, is_lost) in [(512, true), (8176, true), (8192, false), (9008, false)] {
             let memory = raised(1024, 8192);
             assert_eq!(memory.is_set_by_program(value), is_lost, "{value}");
             assert_eq!(memory.shown(8192), 8192, "{value}: nothing is hidden");
@@ -268,7 +314,8 @@ mod tests {
         memory.is_launched(4096);
         assert_eq!(memory.gives_back(), Some(4096));
         assert!(memory.is_now(4096));
-        assert_eq!((memory.set_aside(), memory.shown(4096), memory.unchanged(1024)), (4096, 1024, Some(4096)));
+        assert_eq!((memory.set_aside(), memory.shown(4096)), (4096, 4096));
+        assert_eq!([1024, 4096].map(|value| memory.unchanged(value)), [None, Some(4096)]);
         assert_eq!(memory.gives_back(), None, "the program needs it");
 
         let memory = raised(1024, 8192);

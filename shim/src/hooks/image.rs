@@ -12,6 +12,7 @@ use std::ffi::{c_char, CStr, OsStr};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::ptr::null_mut;
 
 /// Options that a program gives to the driver, with a value for each.
 #[derive(Clone, Copy)]
@@ -103,6 +104,13 @@ pub(super) fn given<'a>(
     Some((content.into(), options))
 }
 
+/// The same of what a program gives to `cuModuleLoadFatBinary`. Of a reference to a fat binary, which the driver has refused there on a card, and of
+/// other images, for which no card was asked, nothing is kept: the driver's answer is not known before it is asked.
+pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
+    (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, NONE))?
+}
+
 /// The same of a library that a program loads itself. Of the options of libraries, that the image is preserved is a promise to the driver, which
 /// it does not need for a library of the guard's.
 pub(super) fn given_for_library<'a>(
@@ -188,7 +196,6 @@ pub(super) fn kind(code: Handle) -> u64 {
 mod tests {
     use super::*;
     use lazyguard_core::trace::layout::image;
-    use std::ptr::null_mut;
 
     const FAT_BINARY: u32 = 0xBA55_ED50;
     const REFERENCE: u32 = 0x4662_43B1;
@@ -317,6 +324,17 @@ mod tests {
         }
         assert_eq!(content(null_mut()), None);
         assert_eq!(content(handle(b".version 8.0\0more")).as_deref(), Some(&b".version 8.0"[..]));
+    }
+
+    #[test]
+    fn a_call_that_takes_fat_binaries_alone_is_given_one_by_itself() {
+        let binary = fat(2, 0x11, 300);
+        let given = |code| given_as_fat_binary(code).map(|(content, _)| content.into_owned());
+        assert_eq!(given(handle(&binary)), Some(binary.clone()));
+        for other in [&reference(1, binary.as_ptr())[..], b".version 8.0\0", b"\x7fELF", b"\0"] {
+            assert_eq!(given(handle(other)), None);
+        }
+        assert_eq!(given(null_mut()), None);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub(super) fn load_data(
     load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
+/// A module is loaded by a call that takes a fat binary alone.
+pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load(entry, module, image, || image::given_as_fat_binary(image), real)
+}
+
 /// The driver waits until everything in flight in the context has ended. `given` is asked where there is a profile.
 fn load<'a>(
     entry: Entry,

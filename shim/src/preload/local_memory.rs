@@ -8,7 +8,7 @@
 //! What a program may notice: the free device memory is less from the start, as it is without the guard from that launch on. Asked for the
 //! limit, the hook says what the program would be told without the guard ([`lazyguard_core::state::LocalMemory`]).
 //!
-//! That a limit as large as what a kernel needs is enough for its launch is assumed: no card was asked.
+//! A limit as large as what a kernel needs is enough for its launch, as was measured.
 //!
 //! Must not: raise a limit in a context that the guard has not seen come, that is in use, or while something may be captured, which the call
 //! would end.
@@ -18,7 +18,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::preload::{local_memory, Skip};
 use lazyguard_core::report::PreloadSummary;
-use lazyguard_core::state::Context;
+use lazyguard_core::state::{Context, Function};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `CU_LIMIT_STACK_SIZE`.
@@ -50,7 +50,8 @@ impl LocalAhead {
     /// Raises the stack limit of the current context, which has this number and is idle, if that is less than what is needed.
     pub fn set_aside(&self, process: &Process, context: u32) -> Result<(), Skip> {
         let of_the_context = process.tracker.context_entry(context).filter(|context| context.device() >= 0);
-        let entry = of_the_context.ok_or(Skip::LocalMemoryInUse)?;
+        // Where first launches are not told, what launches make of the limit is not known.
+        let entry = of_the_context.filter(|_| Function::knows_of(context)).ok_or(Skip::LocalMemoryInUse)?;
         let memory = entry.local_memory();
         let limit = limit().ok_or(Skip::LocalMemoryRefused)?;
         let in_use = entry.has_launched()

@@ -38,6 +38,7 @@ struct Device {
   std::vector<char> image;  // the probe kernels, as this driver takes them
   lg::MappedWord flag;      // releases what is in flight
   CUdeviceptr buffer = 0;   // 64 MB
+  std::string primary_ids;  // of the primary context, each time that it came
 };
 Device &device();
 

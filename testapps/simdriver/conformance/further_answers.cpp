@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "conformance.hpp"
+#include "image.hpp"
 
 namespace conformance {
 namespace {
@@ -77,7 +78,7 @@ std::string launch_during(Bench &b, CUstream spinning, const std::string &expect
 // A second context that has launched nothing yet.
 struct Fresh {
   CUcontext context = nullptr;
-  CUfunction warm = nullptr, setflag = nullptr, prints = nullptr;
+  CUfunction warm = nullptr, setflag = nullptr, prints = nullptr, big = nullptr;
   CUstream s[3] = {};
   CUdeviceptr memory = 0;
   lg::MappedWord word;
@@ -89,6 +90,7 @@ struct Fresh {
     CK(cuModuleGetFunction(&warm, module, "warm"));
     CK(cuModuleGetFunction(&setflag, module, "setflag"));
     CK(cuModuleGetFunction(&prints, module, "withprintf"));
+    CK(cuModuleGetFunction(&big, module, "bigstack"));
     for (CUstream &stream : s) CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CK(cuMemAlloc(&memory, 4096));
     word = lg::mapped_word();
@@ -237,6 +239,30 @@ std::string on_new_thread(const std::function<CUresult()> &call) {
   return lg::error_name(r);
 }
 
+size_t stack_limit() {
+  size_t value = 0;
+  CK(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
+  return value;
+}
+
+// A second context, for questions about its local memory: what its limit is after this, and how much less memory is free.
+struct Sized : Fresh {
+  const size_t free_before = free_memory();
+  static size_t free_memory() {
+    size_t free, total;
+    CK(cuMemGetInfo(&free, &total));
+    return free;
+  }
+  std::string limit() const { return std::to_string(stack_limit()); }
+  std::string less() const { return std::to_string((free_before - free_memory()) >> 20) + " MB less"; }
+};
+
+std::string sized(const std::function<void(Sized &)> &after, std::string (Sized::*answer)() const) {
+  Sized context;
+  after(context);
+  return (context.*answer)();
+}
+
 std::map<std::string, Answer> answers(Bench &b) {
   const CUdeviceptr buf = device().buffer;
   const CUdevice dev = device().session.device;
@@ -257,11 +283,6 @@ std::map<std::string, Answer> answers(Bench &b) {
     CK(cuLibraryGetKernel(&kernel, library, "warm"));
     if (used) CK(launch_one(reinterpret_cast<CUfunction>(kernel), static_cast<CUstream>(nullptr), buf));
     CK(cuCtxSynchronize());
-  };
-  auto stack_limit = [] {
-    size_t value = 0;
-    CK(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
-    return value;
   };
   auto row = [&](const char *question, Answer answer) { a[question] = std::move(answer); };
 
@@ -573,6 +594,33 @@ std::map<std::string, Answer> answers(Bench &b) {
   look_up("cuGetProcAddress(cuMemAlloc_v2, 12000)", "cuMemAlloc_v2", 12000, 0);
   look_up("cuGetProcAddress(cuGraphInstantiate, 13000)", "cuGraphInstantiate", 13000, 0);
   row("cuGetProcAddress(cuNoSuch, 12000), first form", [](const std::string &) { return first_look_up("cuNoSuch", 12000); });
+
+  auto set = [](size_t to) { return [to](Sized &) { CK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, to)); }; };
+  auto launch_big = [](Sized &s) {
+    CK(launch_one(s.big, s.s[0], s.memory, 3));
+    CK(cuCtxSynchronize());
+  };
+  row("cuCtxGetLimit(STACK) of a fresh context", [](const std::string &) { return sized([](Sized &) {}, &Sized::limit); });
+  for (const size_t to : {1000, 1024, 1025, 4096, 32768, 33000}) {
+    const std::string after = " after cuCtxSetLimit";
+    row(("cuCtxGetLimit(STACK)" + after + " to " + std::to_string(to)).c_str(), [=](const std::string &) { return sized(set(to), &Sized::limit); });
+    row(("cuMemGetInfo" + after + "(STACK) to " + std::to_string(to)).c_str(), [=](const std::string &) { return sized(set(to), &Sized::less); });
+  }
+  row("cuMemGetInfo after cuCtxSetLimit(STACK) to 33000 and back to 1024", [=](const std::string &) {
+    return sized([=](Sized &s) {
+      set(33000)(s);
+      set(1024)(s);
+    }, &Sized::less);
+  });
+  row("cuCtxGetLimit(STACK) after a launch that grows local memory", [=](const std::string &) { return sized(launch_big, &Sized::limit); });
+  row("cuMemGetInfo after a launch that grows local memory", [=](const std::string &) { return sized(launch_big, &Sized::less); });
+  row("cuCtxGetId of the primary context, released and retained twice", [](const std::string &) { return device().primary_ids; });
+  static const std::vector<char> fat_binary = lg::as_fat_binary(device().image);
+  row("cuModuleLoadFatBinary of a reference to a fat binary", [](const std::string &) {
+    const lg::FatbinWrapper reference = {0x466243b1, 1, fat_binary.data(), nullptr};
+    return lg::error_name(cuModuleLoadFatBinary(&module, &reference));
+  });
+  row("cuModuleLoadData of a fat binary", [](const std::string &) { return lg::error_name(cuModuleLoadData(&module, fat_binary.data())); });
   return a;
 }
 

@@ -102,6 +102,23 @@ bool runs_dry(CUstream stream, bool expected) {
   return r == CUDA_SUCCESS;
 }
 
+// What cuCtxGetId says of the primary context, which nobody has yet, each time that it comes; it has the same handle.
+std::string ids_of_the_primary_context() {
+  std::string ids;
+  CUcontext first = nullptr;
+  CK(cuInit(0));
+  for (int time = 0; time < 3; time++) {
+    CUcontext context;
+    unsigned long long id = 0;
+    CK(cuDevicePrimaryCtxRetain(&context, 0));
+    CK(cuCtxGetId(context, &id));
+    if (time == 0) first = context;
+    ids += (time == 0 ? "" : ", ") + std::to_string(id) + (context == first ? "" : " under another handle");
+    CK(cuDevicePrimaryCtxRelease(0));
+  }
+  return ids;
+}
+
 std::vector<std::string> lines_of(const std::string &path) {
   std::ifstream file(path);
   if (!file) {
@@ -156,6 +173,7 @@ constexpr Table kTables[] = {
 void open_device() {
   Device &d = device();
   setenv("CUDA_MODULE_LOADING", "LAZY", 1);  // what the tables were measured under
+  d.primary_ids = ids_of_the_primary_context();
   d.session = lg::open_session();
   char name[256] = "";
   CK(cuDeviceGetName(name, sizeof name, d.session.device));

@@ -252,6 +252,8 @@ fn a_program_notices_nothing_of_a_stack_limit_that_a_profile_has_raised() {
         // The primary context before and after it is reset, and two others, in one of which the program has set the limit.
         assert_eq!(run("asks"), (MANY, 4, set(1)));
         assert_eq!(run("sets"), (MANY, 1, set(1)));
+        assert_eq!(run("raised"), (MANY, 1, set(1)));
+        assert_eq!(run("captured"), (MANY, 1, vec![]));
         assert_eq!(run("first"), (MANY, 1, set(1)));
         assert_eq!(run("fills"), (MANY, 1, vec![]));
     }
@@ -439,7 +441,8 @@ fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_no
     for expected in [(0, 0), (7, 7), (7, 7)] {
         let run = profiled(&work, hostile_program("fat_binaries"), &profile).finish();
         run.expect_same_as(&bare);
-        // Beside the library of the job, of three images: five, one with another byte, and one that prints; not the one with a log.
+        // Beside the library of the job, of three images: five, one with another byte, and one that prints; not the one with a log, and not the one
+        // that the driver refuses.
         assert_eq!(ahead(&run), expected, "{run}");
     }
     let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
