@@ -129,7 +129,7 @@ def cold_start(progress):
         return [Row("PyTorch cold start", "", "", "", "no torch on this machine", "SKIP")], None
     failed = lambda why, data: ([Row("PyTorch cold start", "", "", "", why, "FAIL")], {"failed": data})
     with Scratch() as scratch:
-        profile = new_profile(scratch.path / "profile")
+        profile = new_profile(scratch.path / "taught")
         runs = taught(profile, scratch)
         for run in runs:
             if run.outcome.code != 0:
