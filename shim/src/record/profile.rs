@@ -83,6 +83,8 @@ struct Noted {
     sampled: HashMap<u64, ImageId>,
     /// The samples of those that were loaded and not used so far.
     unused: HashSet<ImageId>,
+    /// Images whose file in the folder is not what its name says, or cannot be read: the next load replaces it.
+    damaged: HashSet<ImageId>,
     /// Images that were taken to be written, in this run.
     copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
@@ -132,13 +134,18 @@ impl Notes {
                 // An earlier version may have kept a part of an image.
                 Ok(content) if is_cut_off(&content) => {}
                 Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
-                Ok(_) => standard_error::line(&format!("{}: not the image of that name", path.display())),
+                Ok(_) => self.is_damaged(id, "not the image of that name"),
                 // It has not been kept: too large, or pruned.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => standard_error::line(&format!("{}: {error}", path.display())),
+                Err(error) => self.is_damaged(id, &error.to_string()),
             }
         }
         found
+    }
+
+    fn is_damaged(&self, id: ImageId, why: &str) {
+        standard_error::line(&format!("{}: {why}", self.image(id).display()));
+        lock(&self.noted).damaged.insert(id);
     }
 
     /// The libraries that are to be loaded ahead, the newest first.
@@ -177,7 +184,8 @@ impl Notes {
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
         let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
-        if has_room && !self.kept.contains(&id) && !noted.copied.contains(&id) {
+        let is_kept = self.kept.contains(&id) && !noted.damaged.contains(&id);
+        if has_room && !is_kept && !noted.copied.contains(&id) {
             if let Some(copy) = memory::copy_of(content, 0) {
                 noted.copied.insert(id);
                 noted.unsaved_bytes += id.bytes;
@@ -681,6 +689,28 @@ mod tests {
         assert!(next.ahead().is_empty());
         run(&next, b"code", "k");
         assert_eq!(folder.open(DAY + 2).ahead().len(), 1);
+    }
+
+    #[test]
+    fn an_image_that_is_damaged_is_replaced_by_the_next_load_of_it() {
+        let another = |image: &std::path::Path| fs::write(image, b"c0de").unwrap();
+        let a_link = |image: &std::path::Path| {
+            fs::remove_file(image).unwrap();
+            std::os::unix::fs::symlink("/proc/self/exe", image).unwrap();
+        };
+        for (name, damage) in [("another", &another as &dyn Fn(&std::path::Path)), ("link", &a_link)] {
+            let folder = Folder::new(name);
+            let image = folder.0.join(IMAGES).join(ImageId::of(b"code").to_string());
+            run(&folder.open(DAY), b"code", "k");
+            damage(&image);
+            let next = folder.open(DAY + 1);
+            assert!(next.ahead().is_empty(), "{name}");
+            run(&next, b"other code", "k");
+            assert_eq!(folder.open(DAY + 1).ahead().len(), 1, "{name}: a load of it alone brings it back");
+            run(&next, b"code", "k");
+            assert_eq!(folder.open(DAY + 2).ahead().len(), 2, "{name}");
+            assert_eq!(fs::read(&image).unwrap(), b"code", "{name}");
+        }
     }
 
     #[test]
