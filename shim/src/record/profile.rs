@@ -693,12 +693,12 @@ mod tests {
 
     #[test]
     fn an_image_that_is_damaged_is_replaced_by_the_next_load_of_it() {
-        let another = |image: &std::path::Path| fs::write(image, b"c0de").unwrap();
-        let a_link = |image: &std::path::Path| {
+        let another = |image: &Path| fs::write(image, b"c0de").unwrap();
+        let a_link = |image: &Path| {
             fs::remove_file(image).unwrap();
             std::os::unix::fs::symlink("/proc/self/exe", image).unwrap();
         };
-        for (name, damage) in [("another", &another as &dyn Fn(&std::path::Path)), ("link", &a_link)] {
+        for (name, damage) in [("another", &another as &dyn Fn(&Path)), ("link", &a_link)] {
             let folder = Folder::new(name);
             let image = folder.0.join(IMAGES).join(ImageId::of(b"code").to_string());
             run(&folder.open(DAY), b"code", "k");
