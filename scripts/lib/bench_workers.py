@@ -9,12 +9,9 @@ A worker that does not start, answer or end loses its mode, with one line that s
 the others nothing. Nothing of a worker outlives the measurement.
 """
 
-import os
 import random
-import selectors
 import subprocess
 import tempfile
-import time
 from collections import namedtuple
 
 import processes
@@ -51,7 +48,6 @@ class Worker:
     def __init__(self, command, environment):
         self.folder = tempfile.TemporaryDirectory(prefix="lazyguard-bench-")
         self.stderr = tempfile.TemporaryFile()
-        self.buffer = b""
         self.launches = 0
         try:
             self.process = subprocess.Popen([str(word) for word in command], env=dict(environment, TMPDIR=self.folder.name), cwd=self.folder.name,
@@ -60,20 +56,15 @@ class Worker:
             self.stderr.close()
             self.folder.cleanup()
             raise Lost(str(error)) from None
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+        self.answers = processes.Answers(self.process.stdout.fileno())
 
     def line(self, limit_s):
-        deadline = time.monotonic() + limit_s
-        while b"\n" not in self.buffer:
-            if not self.selector.select(max(0.0, deadline - time.monotonic())):
-                raise Lost(f"no answer in {limit_s} s")
-            read = os.read(self.process.stdout.fileno(), 65536)
-            if not read:
-                raise Lost(f"ended early: {self.last_words()}")
-            self.buffer += read
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        return line.decode(errors="replace")
+        try:
+            return self.answers.next(limit_s).decode(errors="replace")
+        except TimeoutError:
+            raise Lost(f"no answer in {limit_s} s") from None
+        except EOFError:
+            raise Lost(f"ended early: {self.last_words()}") from None
 
     def until_ready(self):
         if self.line(START_LIMIT_S) != "ready":
@@ -100,8 +91,7 @@ class Worker:
         return self.said()
 
     def said(self):
-        self.stderr.seek(0)
-        return self.stderr.read().decode(errors="replace")
+        return processes.text(self.stderr)
 
     def last_words(self):
         lines = self.said().strip().splitlines()
@@ -110,7 +100,6 @@ class Worker:
     def kill(self):
         processes.kill_group(self.process.pid)
         self.process.wait()
-        self.selector.close()
         for file in (self.process.stdin, self.process.stdout, self.stderr):
             try:
                 file.close()

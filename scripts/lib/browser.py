@@ -8,7 +8,6 @@ Must not: reach a network, or leave a process or a profile behind.
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ import time
 
 import debian
 import fetching
+import processes
 from tools import ROOT
 
 FOLDER = ROOT / "target" / "tools" / "chromium"
@@ -64,7 +64,8 @@ class Browser:
         )
         os.close(to_browser)
         os.close(from_browser)
-        self.number, self.rest, self.events = 0, b"", []
+        self.answers = processes.Answers(self.read, b"\0")
+        self.number, self.events = 0, []
         try:
             target = next(one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page")
             self.session = None
@@ -91,14 +92,10 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def message(self, until):
-        while b"\0" not in self.rest:
-            ready, _, _ = select.select([self.read], [], [], max(0, until - time.monotonic()))
-            more = os.read(self.read, 1 << 20) if ready else b""
-            if not more:
-                raise RuntimeError("the browser does not answer")
-            self.rest += more
-        one, _, self.rest = self.rest.partition(b"\0")
-        return json.loads(one)
+        try:
+            return json.loads(self.answers.next(until - time.monotonic()))
+        except (TimeoutError, EOFError):
+            raise RuntimeError("the browser does not answer") from None
 
     def call(self, method, **parameters):
         self.number += 1

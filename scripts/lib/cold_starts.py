@@ -7,13 +7,10 @@ Must not: compare starts of different rounds, or leave a process behind.
 """
 
 import json
-import os
 import random
-import select
 import statistics
 import subprocess
 import tempfile
-import time
 
 import processes
 
@@ -32,7 +29,7 @@ class Starter:
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([str(part) for part in command], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, start_new_session=True)
-        self.unread = b""
+        self.answers = processes.Answers(self.process.stdout.fileno())
 
     def is_ready(self):
         self.answer(IMPORT_LIMIT_S)
@@ -52,14 +49,12 @@ class Starter:
         return {**said, "stderr": self.said_on_stderr()[-1000:]}
 
     def answer(self, limit_s):
-        deadline = time.monotonic() + limit_s
-        while b"\n" not in self.unread:
-            readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            more = os.read(self.process.stdout.fileno(), 1 << 16) if readable else b""
-            if not more:
-                raise Failed(f"{'ended' if readable else f'no answer within {limit_s:g} s'}: {self.said_on_stderr()[-300:]}")
-            self.unread += more
-        line, _, self.unread = self.unread.partition(b"\n")
+        try:
+            line = self.answers.next(limit_s)
+        except TimeoutError:
+            raise Failed(f"no answer within {limit_s:g} s: {self.said_on_stderr()[-300:]}") from None
+        except EOFError:
+            raise Failed(f"ended: {self.said_on_stderr()[-300:]}") from None
         try:
             return dict(json.loads(line))
         except (ValueError, TypeError):

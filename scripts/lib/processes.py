@@ -5,6 +5,7 @@ open; so each program is a session of its own, and the whole session's group is 
 """
 
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -66,6 +67,28 @@ def kill_group(group):
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+class Answers:
+    """What is written to the other end of a pipe, one message after the other; `end` is behind each."""
+
+    def __init__(self, descriptor, end=b"\n"):
+        self.descriptor, self.end, self.unread = descriptor, end, b""
+        self.poll = select.poll()
+        self.poll.register(descriptor, select.POLLIN)
+
+    def next(self, limit_s):
+        """The next message, without its end. TimeoutError where it has not come whole by then, EOFError where the other end is closed before."""
+        deadline = time.monotonic() + limit_s
+        while self.end not in self.unread:
+            if not self.poll.poll(1e3 * max(0.0, deadline - time.monotonic())):
+                raise TimeoutError
+            more = os.read(self.descriptor, 1 << 20)
+            if not more:
+                raise EOFError
+            self.unread += more
+        message, _, self.unread = self.unread.partition(self.end)
+        return message
 
 
 def text(file):
