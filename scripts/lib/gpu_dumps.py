@@ -188,18 +188,14 @@ def check(progress, wanted, simulated, cards):
         most = MOST_SECONDS_OF_A_FILLED_DEVICE if "alone" in (program.card or "") else MOST_SECONDS_TO_FAIL
         jobs.append((1 if most != MOST_SECONDS_TO_FAIL else FAILING_AT_A_TIME, f"fail: {name}",
                      lambda name=name, path=corpus.path_of(program), environment=environment, most=most: fail(name, [path], environment, HANG_AFTER, most, with_own_error)))
-    of_frameworks = [] if simulated else [frameworks.programs(frameworks.SOURCES)[name] for name in FAILING_FRAMEWORKS]
+    names = () if simulated else FAILING_FRAMEWORKS + (FAILING_RANKS if cards >= ranks.RANKS else ())
+    of_frameworks = [ranks.sources()[name] for name in names]
     lacks = frameworks.lacking(of_frameworks)
-    for program in of_frameworks:
-        if program.path.stem not in lacks:
-            jobs.append((FAILING_AT_A_TIME, f"fail: {program.path.stem}", lambda program=program: fail(program.path.stem, [sys.executable, program.path], guard.clean_environment(),
-                                                                                          program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
-    if not lacks and cards >= ranks.RANKS:
-        for program in (ranks.sources()[name] for name in FAILING_RANKS):
-            # Each has both cards for itself: a context waits for its turn with the others on its card, also to be dumped.
-            jobs.append((1, f"fail: {program.path.stem}, two ranks",
-                         lambda program=program: fail(f"{program.path.stem}, two ranks", ranks.command_of(program), guard.clean_environment(),
-                                                      program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
+    for program in (program for program in of_frameworks if program.path.stem not in lacks):
+        # A job of ranks has both cards for itself: a context waits for its turn with the others on its card, also to be dumped.
+        at_a_time, title = (1, f"{program.path.stem}, two ranks") if program.blame else (FAILING_AT_A_TIME, program.path.stem)
+        jobs.append((at_a_time, f"fail: {title}", lambda program=program, title=title: fail(title, ranks.command_of(program), guard.clean_environment(),
+                                                                                           program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
     jobs = [job for job in jobs if not wanted or any(part in job[1] for part in wanted)]
     rows, data = [], {}
 

@@ -181,9 +181,9 @@ def figure_row(what, key, form, found):
 
 
 def of_corpus():
-    """The programs of the corpus as those of frameworks are stated; they need no package."""
-    return {name: frameworks.Program(corpus.path_of(program), program.code, program.culprit, None, [], frameworks.HANG_AFTER, program.completes_with_profile)
-            for name, program in corpus.programs().items()}
+    """Those of the corpus, as those of frameworks are stated; they need no package."""
+    return {name: frameworks.Program(corpus.path_of(program), program.code, program.culprit, None, [], frameworks.HANG_AFTER, True)
+            for name, program in corpus.programs().items() if program.completes_with_profile}
 
 
 def command_of(program):
@@ -192,7 +192,7 @@ def command_of(program):
 
 def programs():
     """Those of one GPU, those of two ranks and those of the corpus, by name."""
-    return {name: program for name, program in {**ranks.sources(), **of_corpus()}.items() if program.completes_with_profile}
+    return {**{name: program for name, program in ranks.sources().items() if program.completes_with_profile}, **of_corpus()}
 
 
 def check(progress, wanted, cards):

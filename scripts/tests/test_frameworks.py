@@ -317,7 +317,6 @@ class TheProfiles(unittest.TestCase):
         self.assertEqual(verdict((110, 220), (111, 222), (103, 206)).verdict, "MISS")
         self.assertEqual(verdict((110, 220), (112, 224), (102, 204)).verdict, "MISS")
 
-
     def test_a_profile_is_empty_or_a_copy_before_each_start(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
