@@ -243,6 +243,28 @@ static inline void job_end(struct job *j) {
   free(j->code);
 }
 
+/* A job from its begin to its end; its sum is 55. */
+static inline int job_whole(void) {
+  struct job j;
+  job_begin(&j);
+  for (int i = 1; i <= 10; i++) CK(job_add(&j, j.stream, i));
+  const int sum = job_sum(&j);
+  job_end(&j);
+  return sum;
+}
+
+/* A child that exits with the sum of a whole job of its own. */
+static inline pid_t job_in_child(void) {
+  fflush(stdout);
+  const pid_t child = fork();
+  EXPECT(child >= 0);
+  if (child == 0) {
+    alarm(10);
+    exit(job_whole() == 55 ? 55 : 4);
+  }
+  return child;
+}
+
 static inline void sleep_ms(long ms) {
   const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
   nanosleep(&t, NULL);

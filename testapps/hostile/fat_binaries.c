@@ -1,6 +1,6 @@
-/* Modules of one fat binary: by a reference, which cuModuleLoadFatBinary does not take, by its own address and from a file, with a log, one of a fat binary that differs in one byte, and one
- * whose kernel prints, for which the program sets the limits of the context first. Each has a variable of its own, which is 0 when the
- * module is new.
+/* Modules of one fat binary: by a reference, which cuModuleLoadFatBinary does not take, by its own address and from a file, with a log, one of a
+ * fat binary that differs in one byte, and one whose kernel prints, for which the program sets the limits of the context first. Each has a variable
+ * of its own, which is 0 when the module is new.
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
 #include "modules.h"

@@ -5,10 +5,6 @@
 #include "driver.h"
 
 int main(void) {
-  struct job j;
-  job_begin(&j);
-  for (int i = 1; i <= 10; i++) CK(job_add(&j, j.stream, i));
-  printf("sum %d\n", job_sum(&j));
-  job_end(&j);
+  printf("sum %d\n", job_whole());
   return 0;
 }

@@ -79,17 +79,22 @@ static void asks(void) {
   say("after a launch");
 }
 
-static void sets(void) {
-  size_t before = 0;
+/* Sets the limit to what it is, while a kernel spins. */
+static void set_to_what_it_is(size_t limit) {
   CUdeviceptr stop;
   volatile int *const word = job_mapped_word(&j, &stop);
-  CK(get_limit(&before, CU_LIMIT_STACK_SIZE));
-  say("at first");
   CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
-  CK(set_limit(CU_LIMIT_STACK_SIZE, before));
+  CK(set_limit(CU_LIMIT_STACK_SIZE, limit));
   say("set to what it is, while a kernel spins");
   *word = 1;
   CK(j.d.ctx_synchronize());
+}
+
+static void sets(void) {
+  size_t before = 0;
+  CK(get_limit(&before, CU_LIMIT_STACK_SIZE));
+  say("at first");
+  set_to_what_it_is(before);
   CK(set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20));
   say("another limit");
   CK(set_limit(CU_LIMIT_STACK_SIZE, 2 * before));
@@ -104,18 +109,12 @@ static void sets(void) {
 
 /* Sets the limit that a launch has raised: to what it is by then, while a kernel spins, and to what it was at first. */
 static void raised(void) {
-  CUdeviceptr stop;
-  volatile int *const word = job_mapped_word(&j, &stop);
   size_t before = 0, after = 0;
   CK(get_limit(&before, CU_LIMIT_STACK_SIZE));
   use_much();
   CK(get_limit(&after, CU_LIMIT_STACK_SIZE));
   say("after a launch");
-  CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
-  CK(set_limit(CU_LIMIT_STACK_SIZE, after));
-  say("set to what it is, while a kernel spins");
-  *word = 1;
-  CK(j.d.ctx_synchronize());
+  set_to_what_it_is(after);
   CK(set_limit(CU_LIMIT_STACK_SIZE, after - 1));
   say("one byte less, which is rounded up");
   CK(set_limit(CU_LIMIT_STACK_SIZE, before));
@@ -189,7 +188,8 @@ int main(int argc, char **argv) {
     j.code = driver_image(&d, "job");
     CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
     j.spin = job_kernel(&j, "spin");
-    !strcmp(does, "sets") ? sets() : raised();
+    if (!strcmp(does, "sets")) sets();
+    if (!strcmp(does, "raised")) raised();
   }
   free(image);
   return 0;
