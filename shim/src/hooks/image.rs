@@ -52,13 +52,14 @@ impl Given {
         length_of(unsafe { std::slice::from_raw_parts(self.at, self.start.head_bytes()) })
     }
 
-    /// How many bytes it has, also as text.
-    fn whole(&self) -> Option<u64> {
-        match self.length()? {
-            Length::Bytes(bytes) => Some(bytes),
+    /// All its bytes, also of text; `None` where it is larger than the images that are kept: it may not be as long as it says.
+    fn content<'a>(&self) -> Option<&'a [u8]> {
+        let length = match self.length()? {
+            Length::Bytes(bytes) => bytes,
             // SAFETY: text, which ends with a zero for the driver.
-            Length::ToZero => Some(unsafe { libc::strlen(self.at.cast()) as u64 }),
-        }
+            Length::ToZero => unsafe { libc::strlen(self.at.cast()) as u64 },
+        };
+        (length <= MOST_IMAGE_BYTES).then(|| self.bytes(length))?
     }
 
     /// Its bytes, by its length. They are read during the program's call alone.
@@ -95,9 +96,7 @@ pub(super) fn given<'a>(
     // The driver takes a number of 32 bits. What a program leaves beside it may be another thing in each run.
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
-    let given = Given::of(code).filter(|given| given.is_complete)?;
-    let length = given.whole()?;
-    let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
+    let content = Given::of(code).filter(|given| given.is_complete)?.content()?;
     if is_cut_off(content) {
         return None;
     }
@@ -150,12 +149,9 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
 }
 
 /// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
-/// `None` for what is no image, or larger than those that are kept: it may not be as long as it says.
+/// `None` for what is no image, or larger than those that are kept.
 pub(super) fn samples(code: Handle) -> Option<ImageId> {
-    let given = Given::of(code)?;
-    let length = given.whole()?;
-    let content = (length <= MOST_IMAGE_BYTES).then(|| given.bytes(length))??;
-    Some(ImageId::of_samples(content))
+    Some(ImageId::of_samples(Given::of(code)?.content()?))
 }
 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
