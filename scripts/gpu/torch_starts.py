@@ -6,14 +6,23 @@ The card is not used before the fork: so the driver, and what is preloaded, star
 Must not know of the guard: it is an unmodified program.
 """
 
+import faulthandler
 import json
 import os
 import sys
 
-import torch_start
+# One thread for work on the host: the pool of a process that forks is not there in the child, which would wait for it.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import torch_start  # noqa: E402
+
+# A start that takes so long says where it is, and ends.
+MOST_S = 40
 
 
 def in_child(inputs, to):
+    faulthandler.dump_traceback_later(MOST_S, exit=True)
     # Before the exit: that may take long, and is no part of the start.
     line = json.dumps(torch_start.start(*inputs)) + "\n"
     os.write(to, line.encode())
