@@ -10,10 +10,14 @@ import json
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import processes
+from tools import ROOT
 
+# PyTorch's, a start for each line of standard input.
+TORCH = [sys.executable, ROOT / "scripts" / "gpu" / "torch_starts.py"]
 IMPORT_LIMIT_S = 300.0
 START_LIMIT_S = 60.0
 

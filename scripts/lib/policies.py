@@ -1,7 +1,7 @@
 """What do the policies for large CUDA runtimes cost a PyTorch program and a job of two ranks, and which programs do they save?
 
-Each policy and the driver's own EAGER are measured beside bare, in rounds with an order of their own. Then the programs of testapps/frameworks run
-under each whose first run hangs because a CUDA runtime loads something.
+Each policy and the driver's own EAGER are measured beside bare, in rounds with an order of their own. The programs of testapps/frameworks run under
+each policy whose first run hangs because a CUDA runtime loads something.
 
 Must not: judge a figure: the table is there to choose a default by. What is judged is that PyTorch computes the same.
 """
@@ -12,6 +12,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import checks
+import cold_starts
 import frameworks
 import guard
 import ranks
@@ -22,11 +23,14 @@ Row = namedtuple("Row", "policy start memory ranks programs verdict")
 HEADER = Row("policy", "PyTorch start", "device memory", "training of two ranks", "programs that hang in a load", "result")
 POLICIES = ("auto", "modules", "auto,danger=modules", "auto,danger=eager", "eager")
 MODES = ("bare", "EAGER", *POLICIES)
-ROUNDS = 3
+ROUNDS = 8
 ROUNDS_OF_RANKS = 2
+# Programs that hang wait most of the time.
+POLICIES_AT_A_TIME = 2
 JOB = "healthy_training"
 # A CUDA runtime loads their kernels, beside a collective and beside a kernel that waits for the host.
 HANGING = ("cold_kernel_under_all_reduce", "torch_first_use_of_operation")
+NO_JOBS = "not measured: needs two GPUs, and time"
 LIMIT_S = 60.0
 
 
@@ -34,14 +38,6 @@ def environment(mode):
     if mode in ("bare", "EAGER"):
         return guard.bare("LAZY" if mode == "bare" else "EAGER")
     return guard.guarded(PRELOAD=mode)
-
-
-def start(mode):
-    """One start: its seconds, device memory and results."""
-    data, outcome = checks.torch_run(environment(mode))
-    if data is None:
-        raise ValueError(f"PyTorch under {mode}: {describe(outcome)}")
-    return data
 
 
 def training(mode):
@@ -53,15 +49,24 @@ def training(mode):
     return outcome.seconds
 
 
-def in_rounds(measure, rounds, told):
-    """What `measure` gives of each mode, a value for each round."""
+def starts_of(progress):
+    """Starts of PyTorch of each mode: their seconds, device memory and results."""
+    commands = {mode: (cold_starts.TORCH, environment(mode)) for mode in MODES}
+    return cold_starts.in_rounds(commands, lambda mode: None, ROUNDS, spare_time.is_over, lambda number, _: progress(f"PyTorch, round {number} of {ROUNDS}"))
+
+
+def jobs_of(progress):
+    """Seconds of the job of each mode, a value for each round; None where there was no time for one round."""
     found = {mode: [] for mode in MODES}
-    for number in range(rounds):
-        if number and spare_time.is_over():
-            break
+    for number in range(1, ROUNDS_OF_RANKS + 1):
+        of_round = {}
         for mode in random.sample(MODES, len(MODES)):
-            found[mode].append(measure(mode))
-        told(f"round {number + 1} of {rounds}")
+            if spare_time.is_over():
+                return found if number > 1 else None
+            of_round[mode] = training(mode)
+            progress(f"{JOB}, round {number} of {ROUNDS_OF_RANKS}: {mode} {of_round[mode]:.1f} s")
+        for mode, seconds in of_round.items():
+            found[mode].append(seconds)
     return found
 
 
@@ -74,9 +79,18 @@ def end(program, policy):
     return frameworks.of_text(seen.outcome) + (f" {' '.join(codes)}" if codes else "")
 
 
-def ends(programs, policy):
-    with ThreadPoolExecutor() as several:
-        return list(several.map(lambda program: end(program, policy), programs))
+def ends_of(programs, progress):
+    """How each program ends under each policy."""
+    def of_policy(policy):
+        if spare_time.is_over():
+            return {}
+        with ThreadPoolExecutor() as several:
+            found = list(several.map(lambda program: end(program, policy), programs))
+        progress(f"{policy}: {', '.join(found)}")
+        return dict(zip((program.path.stem for program in programs), found))
+
+    with ThreadPoolExecutor(POLICIES_AT_A_TIME) as several:
+        return dict(zip(POLICIES, several.map(of_policy, POLICIES)))
 
 
 def beside(values, bare, form):
@@ -89,20 +103,19 @@ def check(progress, wanted, cards):
     *hanging, _ = frameworks.chosen_of(ranks.sources(), (*HANGING, JOB))
     chosen = [program for program in hanging if not wanted or program.path.stem in wanted]
     chosen = [program for program in chosen if cards >= ranks.RANKS or not program.blame]
-    starts = in_rounds(start, ROUNDS, lambda told: progress(f"PyTorch, {told}"))
-    jobs = in_rounds(training, ROUNDS_OF_RANKS, lambda told: progress(f"{JOB}, {told}")) if cards >= ranks.RANKS else None
-    ended = {}
-    for policy in POLICIES:
-        if spare_time.is_over():
-            break
-        ended[policy] = dict(zip((program.path.stem for program in chosen), ends(chosen, policy)))
-        progress(f"{policy}: {', '.join(ended[policy].values())}")
+    ended = ends_of(chosen, progress)
+    try:
+        starts = starts_of(progress)
+        # Last, as two rounds of it take as long as all of the rest.
+        jobs = jobs_of(progress) if cards >= ranks.RANKS else None
+    except (cold_starts.Failed, ValueError) as failure:
+        return [Row("", str(failure), "", "", "", "FAIL")], {"failed": str(failure), "programs": ended}
     return [row(mode, starts, jobs, ended.get(mode, {})) for mode in MODES], {"starts": starts, "jobs": jobs, "programs": ended}
 
 
 def row(mode, starts, jobs, ended):
     figure = lambda key, form: beside(*([run[key] for run in starts[one]] for one in (mode, "bare")), form)
-    of_ranks = beside(jobs[mode], jobs["bare"], "{:.1f} s") if jobs else "needs two GPUs"
+    of_ranks = beside(jobs[mode], jobs["bare"], "{:.1f} s") if jobs else NO_JOBS
     same = checks.torch_results_row({"LAZY": starts["bare"], "guard": starts[mode]})
     in_words = "; ".join(f"{name}: {how}" for name, how in ended.items())
     return Row(mode, figure("cold_start_s", "{:.2f} s"), figure("device_memory_mb", "{:.0f} MB"), of_ranks, in_words, same.verdict)

@@ -8,7 +8,6 @@ Must not: call it a success that a program ended which does not hang bare, or th
 
 import shutil
 import statistics
-import sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +20,6 @@ import ranks
 import spare_time
 from checks import Scratch, as_data, describe, judge
 from frameworks import of_text
-from tools import ROOT
 
 Row = namedtuple("Row", "what bare eager first later verdict")
 HEADER = Row("check", "bare", "EAGER", "guard, first run", "guard, with the profile of the runs before", "result")
@@ -32,7 +30,6 @@ LIMITS_S, LIMITS_OF_RANKS_S, LIMITS_OF_CORPUS_S = (25.0, 35.0), (35.0, 45.0), (8
 COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over", "local_memory_contexts")
 MOST_ROUNDS = 40
 COLD_START = "cold_start"
-TORCH_STARTS = [sys.executable, ROOT / "scripts" / "gpu" / "torch_starts.py"]
 # again: a second bare process. writing: the profile is empty, as in a first run.
 MODES = ("bare", "again", "guard", "writing", "profile")
 MOST_RATIO = 1.02
@@ -146,7 +143,7 @@ def cold_start(progress):
 
         for mode in own:
             prepare(mode)
-        commands = {mode: (TORCH_STARTS, environment) for mode, environment in environments(own).items()}
+        commands = {mode: (cold_starts.TORCH, environment) for mode, environment in environments(own).items()}
         try:
             found = cold_starts.in_rounds(commands, prepare, MOST_ROUNDS, spare_time.is_over, say)
         except cold_starts.Failed as failure:

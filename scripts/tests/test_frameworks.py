@@ -383,10 +383,16 @@ for number, _ in enumerate(iter(sys.stdin.readline, "")):
 class ThePolicies(unittest.TestCase):
     """What is measured is a card's; here its places are taken by numbers."""
 
-    def checked(self, cards, results=None):
-        seconds = {"bare": 2.0, "modules": 4.0}
-        start = lambda mode: {"cold_start_s": seconds.get(mode, 3.0), "device_memory_mb": 700, "stderr": "", "results": {"sum": (results or {}).get(mode, 1)}}
-        with mock.patch.multiple(policies, start=start, training=lambda mode: seconds.get(mode, 3.0), end=lambda program, policy: f"ends under {policy}"):
+    SECONDS = {"bare": 2.0, "modules": 4.0}
+
+    def checked(self, cards, results=None, training=None):
+        def in_rounds(commands, prepare, most_rounds, is_over, progress):
+            self.assertEqual({environment.get("LAZYGUARD_PRELOAD") for _, environment in commands.values()}, {None, *policies.POLICIES})
+            start = lambda mode: {"cold_start_s": self.SECONDS.get(mode, 3.0), "device_memory_mb": 700, "stderr": "", "results": {"sum": (results or {}).get(mode, 1)}}
+            return {mode: [start(mode)] * most_rounds for mode in commands}
+
+        with mock.patch.object(policies.cold_starts, "in_rounds", in_rounds), mock.patch.multiple(
+                policies, training=training or (lambda mode: self.SECONDS.get(mode, 3.0)), end=lambda program, policy: f"ends under {policy}"):
             return policies.check(lambda _: None, None, cards)
 
     def test_each_mode_is_a_row_beside_bare(self):
@@ -401,7 +407,7 @@ class ThePolicies(unittest.TestCase):
 
     def test_on_one_gpu_there_is_no_job_and_no_program_of_two_ranks(self):
         rows, data = self.checked(1)
-        self.assertEqual({row.ranks for row in rows}, {"needs two GPUs"})
+        self.assertEqual({row.ranks for row in rows}, {policies.NO_JOBS})
         self.assertEqual(rows[-1].programs, "torch_first_use_of_operation: ends under eager")
         self.assertIsNone(data["jobs"])
 
@@ -409,10 +415,19 @@ class ThePolicies(unittest.TestCase):
         rows, _ = self.checked(1, {"modules": 2})
         self.assertEqual([row.policy for row in rows if row.verdict == "FAIL"], ["modules"])
 
-    def test_what_fails_is_said(self):
+    def test_a_job_that_fails_leaves_what_the_programs_did(self):
         failed = processes.Outcome(1, 2.0, "", "")
-        with mock.patch.object(policies.checks, "torch_run", lambda environment: (None, failed)):
-            self.assertRaisesRegex(ValueError, "PyTorch under modules: ", policies.start, "modules")
+        with mock.patch.object(policies, "Scratch", lambda: mock.MagicMock(**{"__enter__.return_value.run.return_value": failed})):
+            [row], data = self.checked(2, training=policies.training)
+        self.assertEqual(row.verdict, "FAIL")
+        self.assertRegex(row.start, "healthy_training under .*: exit 1")
+        self.assertEqual(list(data["programs"]), list(policies.POLICIES))
+
+    def test_where_no_round_of_jobs_has_time_the_rest_is_there(self):
+        with mock.patch.object(policies.spare_time, "is_over", lambda: True):
+            rows, _ = self.checked(2)
+        self.assertEqual({(row.ranks, row.programs) for row in rows}, {(policies.NO_JOBS, "")})
+        self.assertEqual([row.policy for row in rows], list(policies.MODES))
 
 
 if __name__ == "__main__":
