@@ -8,7 +8,7 @@ import subprocess
 import bench_plan
 import bench_report
 import guard
-from bench_plan import AGAIN, BARE, BESIDE, GUARD, UNRECORDED
+from bench_plan import AGAIN, BARE, GUARD, UNRECORDED
 from bench_workers import Loop, Lost, Mode, steps
 
 # Whole segments of 63 records, so that what is done once a segment has its share; a real driver's launch is thousands of steps.
@@ -44,7 +44,7 @@ def stepped(loop, modes, launches):
     """{mode: {"instructions", "locked", "system_calls"}} of one launch, and a note for what could not be counted."""
     found, notes = {}, []
     for mode in modes:
-        if mode.key not in (BARE, GUARD, UNRECORDED, BESIDE):
+        if mode.key == AGAIN or not bench_plan.of_library(mode):
             continue
         try:
             found[mode.key] = steps(loop, mode, launches, STEP_LIMIT_S)

@@ -47,8 +47,8 @@ def silent(_stderr, _launches):
     return ""
 
 
-def modes(simulated, cupti=None, beside=None):
-    """Every mode, bare first. A second bare process shows the noise; `beside` is another build of the library."""
+def modes(simulated, cupti=None, beside=()):
+    """Every mode, bare first. A second bare process shows the noise; `beside` are other builds of the library."""
     more = {"LGSIM_FREE_RUNNING": "1"} if simulated else {}
     saw = sees(r" (\d+) launches, ", "the guard")
     found = [
@@ -57,14 +57,19 @@ def modes(simulated, cupti=None, beside=None):
         Mode(GUARD, "guarded", dict(guard.guarded(simulated, SUMMARY="on"), **more), saw, SETTLE_LAUNCHES),
         Mode(UNRECORDED, "guarded, LAZYGUARD_RECORD=off", dict(guard.guarded(simulated, SUMMARY="on", RECORD="off"), **more), saw, 0),
     ]
-    if beside:
-        environment = dict(guard.guarded(simulated, SUMMARY="on"), **more, LD_PRELOAD=str(beside))
-        found.append(Mode(BESIDE, f"guarded by {beside}", environment, saw, SETTLE_LAUNCHES))
+    for number, library in enumerate(beside, 1):
+        environment = dict(guard.guarded(simulated, SUMMARY="on"), **more, LD_PRELOAD=str(library))
+        found.append(Mode(f"{BESIDE}-{number}", f"guarded by {library}", environment, saw, SETTLE_LAUNCHES))
     if cupti:
         for key, title in ((CALLBACK, "CUPTI, callback at each launch"), (ACTIVITY, "CUPTI, kernel activity records")):
             environment = dict(guard.bare(None, simulated), CUDA_INJECTION64_PATH=str(cupti), BENCH_CUPTI=key.split("-")[1])
             found.append(Mode(key, title, environment, sees(r"seen=(\d+)", "CUPTI"), 0))
     return found
+
+
+def of_library(mode):
+    """Whether what it measures is preloaded, or nothing: CUPTI sees launches of any way."""
+    return mode.key not in (CALLBACK, ACTIVITY)
 
 
 def counted(number, word):

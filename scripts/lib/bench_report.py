@@ -5,7 +5,7 @@ the promises; the other rows are for comparison. PASS and MISS judge the median:
 worse than promised, and no failure.
 """
 
-from bench_plan import AGAIN, BARE, GUARD
+from bench_plan import AGAIN, BARE, GUARD, of_library
 from bench_stats import compare, median, pairwise, pooled
 
 MOST_ADDED_NS = 30.0
@@ -52,6 +52,18 @@ def rows_of(loop, modes, outcome, stepped):
             def whole(answer):
                 return answer["wall_ns"] + answer["closing_ns"]
             found.append(judged(row(loop, f"{title}, to the end of the card's work", mode, series(base, whole), series(other, whole), None)))
+    return found + [judged(one) for one in beside_direct(loop, title, modes, outcome)]
+
+
+def beside_direct(loop, title, modes, outcome):
+    """Launches beside those that the same process has made past the library: what two processes differ by is not in them."""
+    found = []
+    for mode in modes:
+        answers = outcome.samples.get(mode.key, [])
+        if mode.key == BARE or not of_library(mode) or not answers or any(answer.get("direct_ns", -1) < 0 for rounds in answers for answer in rounds):
+            continue
+        past, through = (series(answers, lambda answer, of=of: answer[of]) for of in ("direct_ns", "wall_ns"))
+        found.append(row(loop, f"{title}, beside launches of the same process past the library", mode, past, through, None))
     return found
 
 

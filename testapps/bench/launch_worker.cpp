@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "direct.hpp"
 #include "eviction.hpp"
 #include "image.hpp"
 #include "session.hpp"
@@ -39,18 +40,10 @@ class Launches {
 
   int warm_up() const { return std::max(bench::kWarmUp, static_cast<int>(functions_.size())); }
 
-  void launch(int thread, int n) {
-    State state = states_[static_cast<size_t>(thread)];
-    void* parameters[] = {&state.memory, nullptr};
-    const size_t functions = functions_.size(), streams = own_streams_ ? 0 : streams_.size();
-    for (int i = 0; i < n; ++i) {
-      evict_();
-      CK(cuLaunchKernel(functions_[state.function], 1, 1, 1, 1, 1, 1, 0, streams_[state.stream], parameters, nullptr));
-      if (++state.function == functions) state.function = 0;
-      if (streams > 1 && ++state.stream == streams) state.stream = 0;
-    }
-    states_[static_cast<size_t>(thread)] = state;
-  }
+  void launch(int thread, int n) { launch(thread, n, cuLaunchKernel); }
+
+  // Past what is preloaded.
+  void launch_directly(int thread, int n) { launch(thread, n, directly_); }
 
   void settle(int thread) {
     // A thread's chunk has gone through no more streams than it has launches.
@@ -63,6 +56,19 @@ class Launches {
     size_t function = 0, stream = 0;
     CUdeviceptr memory = 0;
   };
+
+  void launch(int thread, int n, decltype(&cuLaunchKernel) launch_kernel) {
+    State state = states_[static_cast<size_t>(thread)];
+    void* parameters[] = {&state.memory, nullptr};
+    const size_t functions = functions_.size(), streams = own_streams_ ? 0 : streams_.size();
+    for (int i = 0; i < n; ++i) {
+      evict_();
+      CK(launch_kernel(functions_[state.function], 1, 1, 1, 1, 1, 1, 0, streams_[state.stream], parameters, nullptr));
+      if (++state.function == functions) state.function = 0;
+      if (streams > 1 && ++state.stream == streams) state.stream = 0;
+    }
+    states_[static_cast<size_t>(thread)] = state;
+  }
 
   void load_one() {
     code_ = lg::image("job");
@@ -89,6 +95,7 @@ class Launches {
   lg::Session session_;
   const int threads_;
   const bench::Eviction evict_;
+  decltype(&cuLaunchKernel) const directly_ = bench::directly("cuLaunchKernel", cuLaunchKernel);
   bool own_streams_ = false;
   std::vector<char> code_;
   std::vector<CUfunction> functions_;

@@ -3,14 +3,15 @@
 // Workers of every mode are started once and then asked in turn, so that what drifts on the machine drifts for all of them alike.
 //
 //   ready                 the worker's first line, when all is warm
-//   batch N               asks for N launches a thread; answers `wall_ns=.. cpu_ns=.. closing_ns=.. instructions=.. cache_misses=..`
+//   batch N               asks for N launches a thread; answers `wall_ns=.. cpu_ns=.. closing_ns=.. instructions=.. cache_misses=.. direct_ns=..`
 //   steps N               asks for N launches of the first thread, counted an instruction at a time (steps.hpp);
 //                         answers `instructions=.. locked=.. system_calls=..`
 //   end of the input      the worker ends in an orderly way
 //
 // All figures are for one launch, -1 where they are not to be had. Wall-clock time is that of the launches alone: every kChunk of them the
 // streams are synchronized outside of it, so that no queue fills and it is the host's time that is measured; closing_ns is the time of
-// those synchronizes. The measuring threads are pinned to a processor, and only they, and only once the driver is there: what a driver or
+// those synchronizes. After each chunk of one thread comes one past what is preloaded (direct.hpp), whose wall-clock time is direct_ns; the
+// first launches of both, which bring the caches to what they will be, count for nothing. The measuring threads are pinned to a processor, and only they, and only once the driver is there: what a driver or
 // a library under test starts for itself runs where it likes.
 #pragma once
 #include <sched.h>
@@ -27,6 +28,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "counters.hpp"
@@ -37,6 +39,8 @@ namespace bench {
 // Far below the depth of a launch queue (1,022 on the cards it was measured on).
 constexpr int kChunk = 400;
 constexpr int kWarmUp = 400;
+// After a change of the way.
+constexpr int kFew = 40;
 
 inline double now_ns(clockid_t clock) {
   timespec now;
@@ -65,7 +69,7 @@ inline void pin(int first, int n) {
 }
 
 struct Sample {
-  double wall_ns = 0, cpu_ns = 0, closing_ns = 0;
+  double wall_ns = 0, cpu_ns = 0, closing_ns = 0, direct_ns = 0;
   double instructions = 0, cache_misses = 0;
 };
 
@@ -88,8 +92,13 @@ class Start {
   std::atomic<int> arrived_{0}, turn_{0};
 };
 
-// Work: enter(thread) makes the thread able to launch; launch(thread, n) launches n times; settle(thread) waits until all is done;
-// warm_up() says how many launches touch everything once.
+template <class Work, class = void>
+struct HasDirect : std::false_type {};
+template <class Work>
+struct HasDirect<Work, std::void_t<decltype(&Work::launch_directly)>> : std::true_type {};
+
+// Work: enter(thread) makes the thread able to launch; launch(thread, n) launches n times, and launch_directly(thread, n), which not every work
+// has, past what is preloaded; settle(thread) waits until all is done; warm_up() says how many launches touch everything once.
 template <class Work>
 class Worker {
  public:
@@ -137,9 +146,10 @@ class Worker {
         mean.closing_ns += sample.closing_ns / threads_;
         mean.instructions += sample.instructions / threads_;
         mean.cache_misses += sample.cache_misses / threads_;
+        mean.direct_ns += sample.direct_ns / threads_;
       }
-      std::printf("wall_ns=%.3f cpu_ns=%.3f closing_ns=%.3f instructions=%.3f cache_misses=%.4f\n", mean.wall_ns, mean.cpu_ns, mean.closing_ns, mean.instructions,
-                  mean.cache_misses);
+      std::printf("wall_ns=%.3f cpu_ns=%.3f closing_ns=%.3f instructions=%.3f cache_misses=%.4f direct_ns=%.3f\n", mean.wall_ns, mean.cpu_ns, mean.closing_ns,
+                  mean.instructions, mean.cache_misses, mean.direct_ns);
     }
     std::fflush(stdout);
   }
@@ -184,6 +194,9 @@ class Worker {
     if (threads_ > 1) start_.wait();
     for (int left = launches; left > 0; left -= kChunk) {
       const int n = std::min(left, kChunk);
+      if constexpr (kHasDirect) {
+        if (threads_ == 1) work_.launch(index, kFew);
+      }
       const long long instructions = counters.instructions.now(), misses = counters.cache_misses.now();
       const double cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
       const double begin = now_ns(CLOCK_MONOTONIC);
@@ -198,9 +211,25 @@ class Worker {
       sum.closing_ns += now_ns(CLOCK_MONOTONIC) - closing;
       if (instructions < 0) sum.instructions = -static_cast<double>(launches);
       if (misses < 0) sum.cache_misses = -static_cast<double>(launches);
+      sum.direct_ns += direct(index, n);
     }
     const double n = std::max(launches, 1);
-    return {sum.wall_ns / n, sum.cpu_ns / n, sum.closing_ns / n, sum.instructions / n, sum.cache_misses / n};
+    return {sum.wall_ns / n, sum.cpu_ns / n, sum.closing_ns / n, sum.direct_ns / n, sum.instructions / n, sum.cache_misses / n};
+  }
+
+  // Nanoseconds of n launches past what is preloaded; -n where that is not to be had.
+  double direct(int index, int n) {
+    if constexpr (kHasDirect) {
+      if (threads_ == 1) {
+        work_.launch_directly(index, kFew);
+        const double begin = now_ns(CLOCK_MONOTONIC);
+        work_.launch_directly(index, n);
+        const double end = now_ns(CLOCK_MONOTONIC);
+        work_.settle(index);
+        return end - begin;
+      }
+    }
+    return -n;
   }
 
   Steps step(int index, int launches) {
@@ -210,6 +239,8 @@ class Worker {
     work_.settle(index);
     return found;
   }
+
+  static constexpr bool kHasDirect = HasDirect<Work>::value;
 
   Work& work_;
   const int threads_, core_;
