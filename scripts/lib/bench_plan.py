@@ -10,7 +10,8 @@ from tools import ROOT, TARGET
 
 BENCH = TARGET / "bench"
 BARE, AGAIN, GUARD, UNRECORDED, BESIDE = "bare", "again", "guard", "record-off", "beside"
-CALLBACK, ACTIVITY = "cupti-callback", "cupti-activity"
+CALLBACK, ACTIVITY, CLOCK = "cupti-callback", "cupti-activity", "clock"
+LAUNCH_WORKER = BENCH / "launch_worker"
 # The launches of a batch, long enough that reading the clock is nothing, short enough that few batches are interrupted.
 SIMULATED_LAUNCHES = 10000
 CARD_LAUNCHES = 2000
@@ -57,6 +58,8 @@ def modes(simulated, cupti=None, beside=()):
         Mode(GUARD, "guarded", dict(guard.guarded(simulated, SUMMARY="on"), **more), saw, SETTLE_LAUNCHES),
         Mode(UNRECORDED, "guarded, LAZYGUARD_RECORD=off", dict(guard.guarded(simulated, SUMMARY="on", RECORD="off"), **more), saw, 0),
     ]
+    environment = dict(guard.bare(None, simulated), LD_PRELOAD=str(BENCH / "libbench_clock.so"), **more)
+    found.append(Mode(CLOCK, "two readings of the clock", environment, sees(r"seen=(\d+)", "the clock's library"), 0))
     for number, library in enumerate(beside, 1):
         environment = dict(guard.guarded(simulated, SUMMARY="on"), **more, LD_PRELOAD=str(library))
         found.append(Mode(f"{BESIDE}-{number}", f"guarded by {library}", environment, saw, SETTLE_LAUNCHES))
@@ -65,6 +68,11 @@ def modes(simulated, cupti=None, beside=()):
             environment = dict(guard.bare(None, simulated), CUDA_INJECTION64_PATH=str(cupti), BENCH_CUPTI=key.split("-")[1])
             found.append(Mode(key, title, environment, sees(r"seen=(\d+)", "CUPTI"), 0))
     return found
+
+
+def modes_of(loop, modes):
+    """Those that see the loop's launches: the clock's library is in front of the driver's own function alone."""
+    return [mode for mode in modes if mode.key != CLOCK or loop.command[0] == LAUNCH_WORKER]
 
 
 def of_library(mode):
@@ -78,7 +86,7 @@ def counted(number, word):
 
 def launch_loop(threads, functions, streams, launches, evicted=0):
     """streams: how many in all, or 0 for one of each thread's own; evicted: kibibytes that go through the caches before each launch."""
-    command = [BENCH / "launch_worker", "--threads", threads, "--functions", functions, "--streams", streams, "--core", core()]
+    command = [LAUNCH_WORKER, "--threads", threads, "--functions", functions, "--streams", streams, "--core", core()]
     if evicted:
         command += ["--evict", evicted]
     where = "a stream each" if streams == 0 else counted(streams, "stream")

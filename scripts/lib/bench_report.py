@@ -5,7 +5,7 @@ the promises; the other rows are for comparison. PASS and MISS judge the median:
 worse than promised, and no failure.
 """
 
-from bench_plan import AGAIN, BARE, GUARD, of_library
+from bench_plan import AGAIN, BARE, CLOCK, GUARD, of_library
 from bench_stats import compare, median, pairwise, pooled
 
 MOST_ADDED_NS = 30.0
@@ -52,7 +52,15 @@ def rows_of(loop, modes, outcome, stepped):
             def whole(answer):
                 return answer["wall_ns"] + answer["closing_ns"]
             found.append(judged(row(loop, f"{title}, to the end of the card's work", mode, series(base, whole), series(other, whole), None)))
-    return found + [judged(one) for one in beside_direct(loop, title, modes, outcome)]
+    return found + [judged(one) for one in beside_clock(loop, title, modes, outcome) + beside_direct(loop, title, modes, outcome)]
+
+
+def beside_clock(loop, title, modes, outcome):
+    """The guard beside the clock's two readings: what a machine's clock takes, no code of the guard can save."""
+    if CLOCK not in outcome.samples or GUARD not in outcome.samples:
+        return []
+    clock, guarded = (series(outcome.samples[key], lambda answer: answer[figure(loop)]) for key in (CLOCK, GUARD))
+    return [row(loop, f"{title}, beside two readings of the clock", next(mode for mode in modes if mode.key == GUARD), clock, guarded, None)]
 
 
 def beside_direct(loop, title, modes, outcome):

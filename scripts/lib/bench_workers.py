@@ -127,7 +127,7 @@ class Generation:
         self.workers[key].until_ready()
         launches = self.modes[key].settle // self.loop.threads
         if self.loop.settled and launches:
-            self.workers[key].ask("batch", launches)
+            self.workers[key].ask("settle", launches)
 
     def __exit__(self, *_):
         for worker in self.workers.values():

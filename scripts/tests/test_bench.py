@@ -180,6 +180,19 @@ class Rows(unittest.TestCase):
         self.assertEqual([(row["mode"], row["bare_ns"], row["added_ns"], row["verdict"]) for row in rows],
                          [(bench_plan.AGAIN, 90.0, 12.0, ""), (bench_plan.GUARD, 90.0, 12.0, "PASS")])
 
+    def test_the_guard_is_held_against_the_clock_as_well(self):
+        modes = [*self.MODES, Mode(bench_plan.CLOCK, "clock", None, silent, 0)]
+        for guarded, verdict in ((165.0, "PASS"), (166.0, "MISS")):
+            samples = {bench_plan.BARE: answers(100.0), bench_plan.CLOCK: answers(135.0), bench_plan.GUARD: answers(guarded)}
+            rows = bench_report.rows_of(launch_loop(), modes, bench_workers.Outcome(samples, {}), {})
+            self.assertEqual([(row["mode"], row["bare_ns"], row["added_ns"], row["verdict"]) for row in rows],
+                             [(bench_plan.GUARD, 100.0, guarded - 100.0, "MISS"), (bench_plan.CLOCK, 100.0, 35.0, ""), (bench_plan.GUARD, 135.0, guarded - 135.0, verdict)])
+
+    def test_the_clocks_library_sees_the_driver_s_own_launches_alone(self):
+        modes = bench_plan.modes(simulated=False)
+        of = lambda loop: bench_plan.CLOCK in [mode.key for mode in bench_plan.modes_of(loop, modes)]
+        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch": False, "varied": True, "driver-fresh": True})
+
     def test_without_a_bare_run_there_is_no_row(self):
         outcome = bench_workers.Outcome({bench_plan.GUARD: answers(1.0)}, {bench_plan.BARE: "gone"})
         self.assertEqual(bench_report.rows_of(launch_loop(), self.MODES, outcome, {}), [])
@@ -219,10 +232,10 @@ class ThePlan(unittest.TestCase):
 
     def test_modes_differ_in_what_they_are_and_start_with_bare(self):
         modes = bench_plan.modes(simulated=False, cupti=Path("/x/libbench_cupti.so"))
-        self.assertEqual([mode.key for mode in modes], ["bare", "again", "guard", "record-off", "cupti-callback", "cupti-activity"])
+        self.assertEqual([mode.key for mode in modes], ["bare", "again", "guard", "record-off", "clock", "cupti-callback", "cupti-activity"])
         self.assertNotIn("LD_PRELOAD", modes[0].environment)
-        self.assertEqual(modes[4].environment["BENCH_CUPTI"], "callback")
-        self.assertNotIn("LD_PRELOAD", modes[4].environment)
+        self.assertEqual(modes[5].environment["BENCH_CUPTI"], "callback")
+        self.assertNotIn("LD_PRELOAD", modes[5].environment)
         self.assertEqual(modes[3].environment["LAZYGUARD_RECORD"], "off")
         simulated = bench_plan.modes(simulated=True, beside=[Path("/y/liblazyguard.so"), Path("/z/liblazyguard.so")])
         self.assertEqual([(mode.key, mode.environment["LD_PRELOAD"]) for mode in simulated[-2:]],

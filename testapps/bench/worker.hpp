@@ -4,6 +4,7 @@
 //
 //   ready                 the worker's first line, when all is warm
 //   batch N               asks for N launches a thread; answers `wall_ns=.. cpu_ns=.. closing_ns=.. instructions=.. cache_misses=.. direct_ns=..`
+//   settle N              asks for N launches a thread, of which nothing is measured; answers `launches=N`
 //   steps N               asks for N launches of the first thread, counted an instruction at a time (steps.hpp);
 //                         answers `instructions=.. locked=.. system_calls=..`
 //   end of the input      the worker ends in an orderly way
@@ -134,7 +135,9 @@ class Worker {
   }
 
   void answer(const std::string& what) {
-    if (what == "steps") {
+    if (what == "settle") {
+      std::printf("launches=%d\n", launches_);
+    } else if (what == "steps") {
       const double n = launches_;
       std::printf("instructions=%.2f locked=%.3f system_calls=%.3f\n", static_cast<double>(steps_.instructions) / n, static_cast<double>(steps_.locked) / n,
                   static_cast<double>(steps_.system_calls) / n);
@@ -170,6 +173,7 @@ class Worker {
         launches = launches_;
       }
       if (what == "batch") samples_[static_cast<size_t>(index)] = batch(index, launches, counters);
+      if (what == "settle") through(index, launches);
       if (what == "steps" && index == 0) steps_ = step(index, launches);
       {
         std::lock_guard<std::mutex> hold(mutex_);
@@ -181,8 +185,10 @@ class Worker {
   }
 
   // What another process left in the caches meanwhile is of no interest.
-  void warm(int index) {
-    for (int left = work_.warm_up(); left > 0; left -= kChunk) {
+  void warm(int index) { through(index, work_.warm_up()); }
+
+  void through(int index, int launches) {
+    for (int left = launches; left > 0; left -= kChunk) {
       work_.launch(index, std::min(left, kChunk));
       work_.settle(index);
     }
