@@ -43,8 +43,11 @@ pub enum Skip {
     LocalMemoryInUse,
     /// The program has set the stack limit itself: what would have been set aside was not, or is no more.
     StackLimitSet,
-    /// The driver had no memory left for an allocation of the program's: what was set aside has been given back.
+    /// The driver had no memory left for a call of the program's: what was set aside has been given back.
     LocalMemoryGivenBack,
+    /// The driver had no memory left for a call of the program's: modules and libraries that it had not asked for were unloaded, or not loaded ahead any
+    /// more.
+    CodeGivenBack,
 }
 
 impl Skip {
@@ -64,7 +67,10 @@ impl Skip {
             Self::LocalMemoryInUse => "the context was in use before local memory could be set aside",
             Self::StackLimitSet => "local memory is as the program has set its stack limit (cuCtxSetLimit)",
             Self::LocalMemoryGivenBack => {
-                "local memory was given back, because the program's allocations found no memory"
+                "local memory was given back, because the program's calls found no memory"
+            }
+            Self::CodeGivenBack => {
+                "code that the program had not asked for was unloaded, or not loaded ahead, because its calls found no memory"
             }
         }
     }
@@ -390,6 +396,7 @@ mod tests {
             Skip::LocalMemoryInUse,
             Skip::StackLimitSet,
             Skip::LocalMemoryGivenBack,
+            Skip::CodeGivenBack,
         ];
         let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
         assert_eq!(texts.len(), spent.len() + others.len());

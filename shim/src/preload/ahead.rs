@@ -24,7 +24,7 @@ use lazyguard_core::sync::lock;
 use memchr::memmem;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// In the names of the functions by which kernels print, `printf` and `vprintf`.
@@ -57,7 +57,7 @@ struct Ready {
     image: u32,
     nth: u32,
     handle: u64,
-    /// It is the program's now.
+    /// It is the program's now, or it has been given back to the driver.
     given: bool,
 }
 
@@ -74,15 +74,38 @@ pub struct There {
     pub is_new: bool,
 }
 
+/// A module or a library that the program has not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its handle.
+    pub owner: u64,
+    /// What its functions are: a library has kernels.
+    pub kind: FunctionKind,
+}
+
+impl Held {
+    /// Unloads it. Returns whether the driver has done so.
+    pub fn unload(self) -> bool {
+        let owner = self.owner as Handle;
+        let unloaded = match self.kind {
+            FunctionKind::Kernel => driver::library_unload(owner),
+            FunctionKind::Function => driver::module_unload(owner),
+        };
+        unloaded == Some(SUCCESS)
+    }
+}
+
 /// What became of a load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The module or library is there.
     There(There),
-    /// It is the program's, which may have unloaded it.
+    /// It is the program's, which may have unloaded it, or it has been given back.
     Given,
     /// The driver does not load it.
     Refused,
+    /// It is not loaded ahead any more.
+    NoRoom,
 }
 
 /// See the module.
@@ -92,6 +115,8 @@ pub struct Ahead {
     /// Of each image, whether it has the name of a function in it by which kernels print. Compressed code shows none.
     prints: Vec<bool>,
     ready: Mutex<Vec<Ready>>,
+    /// The program has found no memory: nothing more is loaded ahead of it.
+    has_no_room: AtomicBool,
     modules: Counted,
     libraries: Counted,
 }
@@ -158,6 +183,7 @@ impl Ahead {
         let owner = match known {
             Some(Ready { given: true, .. }) => return Outcome::Given,
             Some(ready) => ready.handle,
+            None if self.has_no_room.load(Ordering::Relaxed) => return Outcome::NoRoom,
             None => {
                 let Some(handle) = load_image(wanted) else { return Outcome::Refused };
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
@@ -184,6 +210,33 @@ impl Ahead {
         taken.given = true;
         self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
         Some(taken.handle)
+    }
+
+    /// Whether something is there that the program has not asked for.
+    pub fn waits(&self) -> bool {
+        lock(&self.ready).iter().any(|ready| !ready.given)
+    }
+
+    /// The program has found no memory. What it has not asked for of the current context, which has this number, is the caller's to unload; libraries, which
+    /// are in no context, if they are wanted too. From now on nothing more is loaded ahead.
+    pub fn give_back(&self, context: u32, with_libraries: bool) -> Vec<Held> {
+        self.has_no_room.store(true, Ordering::Relaxed);
+        let identity = identity(&LoadOptions::default());
+        let mut ready = lock(&self.ready);
+        let is_library = |ready: &Ready| {
+            let image = self.images.get(ready.image as usize);
+            image.is_some_and(|image| image.options.is_library())
+        };
+        let is_here = |ready: &&mut Ready| match is_library(ready) {
+            true => with_libraries && !ready.given,
+            false => (ready.context, ready.identity, ready.given) == (context, identity, false),
+        };
+        let held = ready.iter_mut().filter(is_here).map(|ready| {
+            ready.given = true;
+            let kind = if is_library(ready) { FunctionKind::Kernel } else { FunctionKind::Function };
+            Held { owner: ready.handle, kind }
+        });
+        held.collect()
     }
 
     /// A context is gone, and its modules with it.
@@ -336,6 +389,34 @@ mod tests {
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));
+    }
+
+    #[test]
+    fn what_the_program_has_not_asked_for_is_given_back_once_and_nothing_is_loaded_from_then_on() {
+        let library = LoadOptions::default().of_library();
+        let mut images = ahead().images;
+        images.push(Image { options: library.clone(), ..image(b"three", &[]) });
+        let ahead = Ahead::new(images);
+        let ready =
+            |context, image, nth, handle, identity| Ready { context, identity, image, nth, handle, given: false };
+        let home = library.home(1);
+        let of_another = ready(1, 0, 3, 0x1e, 5);
+        let all = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd), (home, 2, 0, 0xe)];
+        lock(&ahead.ready).extend(all.map(|(context, image, nth, handle)| ready(context, image, nth, handle, 0)));
+        lock(&ahead.ready).push(of_another);
+        assert!(ahead.waits());
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
+        let held = |owner, kind| Held { owner, kind };
+        let modules = [0xb, 0xd].map(|owner| held(owner, FunctionKind::Function));
+        assert_eq!(ahead.give_back(1, false), modules, "not the one of another context under the same handle");
+        assert_eq!(ahead.give_back(1, true), [held(0xe, FunctionKind::Kernel)]);
+        assert_eq!(ahead.give_back(1, true), []);
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), None, "it is gone");
+        assert_eq!((ahead.load(1, 0, 1), ahead.load(1, 2, 0)), (Outcome::Given, Outcome::Given));
+        assert_eq!(ahead.load(3, 1, 0), Outcome::NoRoom, "in no context");
+        assert_eq!((ahead.waits(), ahead.take(2, b"one", &LoadOptions::default())), (true, Some(0xc)));
+        lock(&ahead.ready).retain(|ready| ready.identity == 0);
+        assert_eq!((ahead.waits(), ahead.modules()), (false, (0, 2)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
-use super::ahead::{self, Ahead};
+use super::ahead::{self, Ahead, Held};
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
@@ -17,6 +17,7 @@ use super::local_memory::{free_memory, LocalAhead};
 use super::queue::{Item, Queue};
 use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::door;
 use crate::runtime::process::Process;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::map::HashSet;
@@ -46,6 +47,9 @@ const BACK_OFF: u64 = 10;
 
 /// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
+
+/// The longest that a call waits for another thread's turn before it makes room for itself.
+const FOR_A_TURN: Duration = Duration::from_millis(500);
 
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
@@ -447,27 +451,64 @@ impl Loader {
         items
     }
 
-    /// The driver has no memory left for an allocation of the program's in its current context: what was set aside there is given back, if nothing
-    /// is in flight. Returns whether it was.
-    pub fn give_local_memory_back(&self, process: &Process, slot: &ThreadSlot) -> bool {
-        let Some(entry) = self.local_memory.current(process) else { return false };
-        let Some(context) = process.tracker.known_context(entry.handle()) else { return false };
-        if self.busy.swap(true, Ordering::Acquire) {
+    /// The driver has no memory left for a call of the program's in its current context: what the guard holds there for the program, by a profile, is
+    /// given back, if nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not asked for. The call
+    /// was entered at `entered`, if it submits something. Returns whether there is more memory now.
+    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos) -> bool {
+        if !self.local_memory.has_raised() && !self.ahead.waits() && !self.libraries.waits() {
             return false;
         }
-        let _turn = Turn(&self.busy);
-        let entered = process.now();
+        let known = process.tracker.known_context(driver::current_context() as u64);
+        let Some((context, entry)) = known.and_then(|number| Some((number, process.tracker.context_entry(number)?)))
+        else {
+            return false;
+        };
+        let Some(_turn) = self.turn_soon() else { return false };
         let Some(_closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
-        let given_back = nothing_under_way(process, slot, context)
+        let is_idle = nothing_under_way(process, slot, context)
             && entry.alive()
             && !idle::may_capture(process)
-            && self.idle(process, context, slot.thread(), entered, false)
-            && self.local_memory.give_back(entry);
-        if given_back {
-            self.skip(Skip::LocalMemoryGivenBack, 1);
+            && self.idle(process, context, slot.thread(), entered, false);
+        if !is_idle {
+            return false;
         }
-        given_back
+        let local_memory = u64::from(self.local_memory.give_back(entry));
+        let code = self.give_code_back(process, context);
+        self.skip(Skip::LocalMemoryGivenBack, local_memory);
+        self.skip(Skip::CodeGivenBack, code);
+        local_memory + code > 0
+    }
+
+    /// Unloads what was loaded ahead and the program has not asked for, of the current context, which is idle, and libraries, if there is no other context:
+    /// to unload one may wait for each. Returns how much was unloaded.
+    fn give_code_back(&self, process: &Process, context: u32) -> u64 {
+        let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
+        let mut held = self.ahead.give_back(context, is_alone);
+        if is_alone {
+            let libraries = self.libraries.give_back().into_iter();
+            held.extend(libraries.map(|owner| Held { owner, kind: FunctionKind::Kernel }));
+        }
+        let unload = |held: Held| {
+            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
+            self.owner_goes(held.owner);
+            process.tracker.owner_gone(held.owner);
+            idle::settle();
+            held.unload()
+        };
+        held.into_iter().map(|held| u64::from(unload(held))).sum()
+    }
+
+    /// This thread's turn at loading, which another thread may have; `None` if that does not end its own soon.
+    fn turn_soon(&self) -> Option<Turn<'_>> {
+        let since = Instant::now();
+        while self.busy.swap(true, Ordering::Acquire) {
+            if since.elapsed() > FOR_A_TURN {
+                return None;
+            }
+            door::pause(Duration::from_millis(1));
+        }
+        Some(Turn(&self.busy))
     }
 
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {
@@ -594,6 +635,7 @@ impl Loader {
                         return Ok(Content { kind: FunctionKind::Function, owner: 0, handles: Vec::new() })
                     }
                     ahead::Outcome::Refused => return Err(Skip::DriverRefused),
+                    ahead::Outcome::NoRoom => return Err(Skip::CodeGivenBack),
                 };
                 outcome.modules += u64::from(there.is_new);
                 // A library comes into the context with its first kernel.

@@ -294,12 +294,59 @@ fn local_memory_is_given_back_where_an_allocation_finds_none() {
     let log = work.path().join("calls");
     let run = without_memory(profiled(&work, program(), &profile).set("LGSIM_CALL_LOG", &log));
     run.expect_same_as(&bare);
-    assert_eq!(local_memory(&run), (MANY, 1, vec![("local_memory_given_back".to_owned(), 1)]), "{run}");
+    // The module that the program loads after that goes as well.
+    let given_back = ["local_memory_given_back", "code_given_back"].map(|reason| (reason.to_owned(), 1));
+    assert_eq!(local_memory(&run), (MANY, 1, given_back.into()), "{run}");
     let log = fs::read_to_string(&log).unwrap();
     let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let count = |symbol: &str| called.iter().filter(|called| **called == symbol).count();
     // Raised, and set back; the first allocation is tried again then, and the second one, for which nothing is left to give back, is not.
     assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{log}");
+}
+
+/// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again once.
+#[test]
+fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_memory() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || hostile_program("no_memory_left");
+    let log = work.path().join("calls");
+    let taught = profiled(&work, program(), &profile).args(["uses"]).finish();
+    assert_eq!(taught.code, Some(0), "{taught}");
+    for (does, symbol) in
+        [("allocates", "cuMemAlloc_v2"), ("in_stream", "cuMemAllocAsync"), ("loads", "cuModuleLoadData")]
+    {
+        let bare = Run::new(&work, program()).args([does]).set("LGSIM_CALL_LOG", &log).finish();
+        assert!(bare.code == Some(0) && bare.stdout.lines().all(|line| line.ends_with(": 0")), "{bare}");
+        let calls = || {
+            let log = fs::read_to_string(&log).unwrap();
+            let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect();
+            fs::remove_file(work.path().join("calls")).unwrap();
+            move |symbol: &str| called.iter().filter(|called| *called == symbol).count()
+        };
+        let before = calls()(symbol);
+        let run = profiled(&work, program(), &profile).args([does]).set("LGSIM_CALL_LOG", &log).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((ahead(&run), libraries_ahead(&run)), ((8, 0), (8, 0)), "{does}: {run}");
+        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{does}: {run}");
+        let calls = calls();
+        assert_eq!([calls("cuModuleUnload"), calls("cuLibraryUnload")], [8, 8], "{does}: {run}");
+        assert_eq!(calls(symbol), before + 1, "{does}: {run}");
+    }
+}
+
+/// To unload something waits until the context is idle.
+#[test]
+fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || hostile_program("no_memory_left");
+    let bare = Run::new(&work, program()).args(["spins"]).finish();
+    assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), "cuMemAlloc: 0\n"), "{bare}");
+    profiled(&work, program(), &profile).args(["uses"]).finish();
+    let run = profiled(&work, program(), &profile).args(["spins"]).finish();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "cuMemAlloc: 2\n"), "{run}");
+    assert_eq!((ahead(&run), local_memory(&run).2), ((8, 0), vec![]), "{run}");
 }
 
 /// Without the nudge, as where a runtime holds hundreds of fat binaries: the second one comes with a kernel that is launched too late. Runtimes
