@@ -12,6 +12,7 @@
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 
+use crate::image::Prints;
 use crate::settings::{AtDanger, Policy, Settings};
 use crate::Nanos;
 
@@ -148,6 +149,42 @@ pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
         return Some(0);
     }
     (spent - FREE_NANOS).checked_mul(100)?.checked_div(settings.budget_share_percent)
+}
+
+/// How far a context is with its first launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLaunch {
+    /// The program has launched nothing there.
+    ToCome,
+    /// It is about to be made.
+    Now,
+    /// It was made.
+    Made,
+}
+
+/// What may come into a context ahead of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A module that the program is expected to load itself, by a profile.
+    Module,
+    /// A library, whose kernels come into the context.
+    Library,
+}
+
+/// Whether code waits for the first launch of a context, or until that was made.
+///
+/// Where a module of the context prints, the driver holds the first launch of the context back until everything in flight has ended, and the
+/// program may wait for that launch. So what prints, or may print, does not come before the first launch. Right before it, in an idle context, it may:
+/// the launch finds nothing to wait for, and many a program has its persistent kernel in the first one. The driver may refuse that launch, and the next one
+/// be made beside work: so a module that is seen to print comes after it. A library that does so comes right before it, as the program's own kernels
+/// are wanted by then; and so does what may print and hardly ever does.
+pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) -> bool {
+    match (first, prints) {
+        (FirstLaunch::Made, _) | (_, Prints::No) => false,
+        (FirstLaunch::Now, Prints::Yes) => code == Code::Module,
+        (FirstLaunch::Now, Prints::Unknown) => false,
+        (FirstLaunch::ToCome, _) => true,
+    }
 }
 
 /// Whether a policy loads whole libraries and modules.
@@ -339,6 +376,22 @@ mod tests {
             let settings = Settings { preload, at_danger, ..Settings::default() };
             let loaded = [false, true].map(|is_danger| of_large(&settings, is_danger));
             assert_eq!(loaded, [safe, danger], "{preload:?} {at_danger:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_print_does_not_come_before_the_first_launch_and_a_module_that_prints_comes_after_it() {
+        use {Code::*, FirstLaunch::*};
+        for (prints, code, waits) in [
+            (Prints::No, Module, [false, false, false]),
+            (Prints::No, Library, [false, false, false]),
+            (Prints::Yes, Module, [true, true, false]),
+            (Prints::Yes, Library, [true, false, false]),
+            (Prints::Unknown, Module, [true, false, false]),
+            (Prints::Unknown, Library, [true, false, false]),
+        ] {
+            let found = [ToCome, Now, Made].map(|first| waits_for_first_launch(prints, code, first));
+            assert_eq!(found, waits, "{prints:?} {code:?}");
         }
     }
 

@@ -8,6 +8,7 @@ use super::room::with_room;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
+use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Known;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
@@ -93,8 +94,9 @@ pub(super) fn load(
                     known = Known::Unused;
                 }
             }
-            if call.about.raw.loaded_image().prints() {
-                call.guard.loader.prints(library);
+            // What the guard has loaded itself is known better.
+            if handed_over.get() == 0 && call.about.raw.loaded_image().prints() {
+                call.guard.loader.prints(library, Prints::Yes);
             }
             let is_of_large = image::is_a_runtimes(code, options)
                 && call.guard.loader.large.registers(call.caller.address as u64, library);

@@ -11,24 +11,20 @@
 //! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
 //! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
 //!
-//! An image that prints has its turn once the context has launched a kernel: where a module of the context prints, the driver holds the context's first
-//! launch back until everything in flight has ended, and the program may wait for that launch.
+//! When an image has its turn that prints, or may print, [`lazyguard_core::preload::waits_for_first_launch`] decides.
 //!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::image::Prints;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
-use memchr::memmem;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
-
-/// In the names of the functions by which kernels print, `printf` and `vprintf`.
-const PRINT: &[u8] = b"printf";
 
 /// An image that is to be loaded ahead.
 pub struct Image {
@@ -112,8 +108,8 @@ pub enum Outcome {
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
-    /// Of each image, whether it has the name of a function in it by which kernels print. Compressed code shows none.
-    prints: Vec<bool>,
+    /// Of each image, whether it prints.
+    prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
     /// The program has found no memory: nothing more is loaded ahead of it.
     has_no_room: AtomicBool,
@@ -136,13 +132,25 @@ impl Counted {
 impl Ahead {
     /// Of these images.
     pub fn new(images: Vec<Image>) -> Self {
-        let prints = images.iter().map(|image| memmem::find(image.content(), PRINT).is_some()).collect();
+        let prints = images.iter().map(|image| Prints::of(image.content())).collect();
         Self { images, prints, ..Self::default() }
     }
 
-    /// Whether this image prints, as far as its content shows.
-    pub fn prints(&self, image: u32) -> bool {
-        self.prints.get(image as usize).copied().unwrap_or(false)
+    /// Whether this image prints, as far as its content tells.
+    pub fn prints(&self, image: u32) -> Prints {
+        self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
+    }
+
+    /// Whether this image is loaded as a library, which is in no context until its kernels come there.
+    pub fn is_library(&self, image: u32) -> bool {
+        self.images.get(image as usize).is_some_and(|image| image.options.is_library())
+    }
+
+    /// The library of this image that is there.
+    pub fn library(&self, image: u32, nth: u32) -> Option<u64> {
+        let ready = lock(&self.ready);
+        let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth))?;
+        self.is_library(image).then_some(found.handle)
     }
 
     /// Each module that a context gets: the image, and which of the image's it is.
@@ -223,17 +231,13 @@ impl Ahead {
         self.has_no_room.store(true, Ordering::Relaxed);
         let identity = identity(&LoadOptions::default());
         let mut ready = lock(&self.ready);
-        let is_library = |ready: &Ready| {
-            let image = self.images.get(ready.image as usize);
-            image.is_some_and(|image| image.options.is_library())
-        };
-        let is_here = |ready: &&mut Ready| match is_library(ready) {
+        let is_here = |ready: &&mut Ready| match self.is_library(ready.image) {
             true => with_libraries && !ready.given,
             false => (ready.context, ready.identity, ready.given) == (context, identity, false),
         };
         let held = ready.iter_mut().filter(is_here).map(|ready| {
             ready.given = true;
-            let kind = if is_library(ready) { FunctionKind::Kernel } else { FunctionKind::Function };
+            let kind = if self.is_library(ready.image) { FunctionKind::Kernel } else { FunctionKind::Function };
             Held { owner: ready.handle, kind }
         });
         held.collect()
@@ -336,10 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn an_image_prints_that_names_a_function_for_it() {
-        let contents: [&[u8]; 4] = [b"\0vprintf\0", b".extern .func (.param .b32 r) vprintf", b"\0print\0", b""];
+    fn whether_an_image_prints_is_known_by_its_number_and_of_others_nothing_is() {
+        let contents: [&[u8]; 3] = [b"\x7fELF\0vprintf\0", b"\x7fELF\0print\0", b"packed"];
         let ahead = Ahead::new(contents.map(|content| image(content, &[])).into());
-        assert_eq!([0, 1, 2, 3, 4].map(|number| ahead.prints(number)), [true, true, false, false, false]);
+        let prints = [Prints::Yes, Prints::No, Prints::Unknown, Prints::Unknown];
+        assert_eq!([0, 1, 2, 3].map(|number| ahead.prints(number)), prints);
     }
 
     #[test]
@@ -386,6 +391,12 @@ mod tests {
         [0, 2].into_iter().for_each(|context| ahead.context_gone(context));
         assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [Some(0xb), Some(0xc), None]);
         assert_eq!(ahead.load(2, 1, 0), Outcome::Given, "a library that may be gone");
+        assert_eq!([0, 1, 2].map(|nth| ahead.library(1, nth)), [Some(0xb), Some(0xc), None]);
+        lock(&ahead.ready).push(Ready { context: 1, identity: 0, image: 0, nth: 0, handle: 0xa, given: false });
+        assert_eq!(
+            (ahead.library(0, 0), [0, 1, 2].map(|number| ahead.is_library(number))),
+            (None, [false, true, false])
+        );
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));

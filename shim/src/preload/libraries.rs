@@ -18,7 +18,7 @@
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
-use lazyguard_core::image::{fat_binary_of, length_of, Length, Start, REFERENCE_BYTES};
+use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::{ImageId, Place, Samples, MOST_LIBRARY_BYTES};
@@ -74,6 +74,8 @@ pub struct There {
     pub is_without_kernels: bool,
     /// Whether it was loaded just now.
     pub is_new: bool,
+    /// Whether it prints, of one that was loaded just now.
+    pub prints: Prints,
 }
 
 /// See the module.
@@ -164,9 +166,9 @@ impl Libraries {
         let at = number as usize;
         let state = lock(&self.states).get(at).copied();
         let (Some(wanted), Some(state)) = (self.wanted.get(at), state) else { return Err(Skip::Gone) };
-        let (library, is_new) = match state {
+        let (library, prints) = match state {
             State::Absent | State::Gone => return Err(Skip::Gone),
-            State::Ready(Ready { library, .. }) | State::Given(library) => (library, false),
+            State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
                 let loaded = match self.has_no_room.load(Ordering::Relaxed) {
                     true => Err(Skip::CodeGivenBack),
@@ -183,7 +185,8 @@ impl Libraries {
                 };
                 self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
                 self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
-                (loaded?.library, true)
+                let ready = loaded?;
+                (ready.library, Some(Prints::of(ready.content)))
             }
         };
         let kernels = wanted.kernels.iter().filter_map(|name| {
@@ -192,7 +195,16 @@ impl Libraries {
             found.then_some(kernel as u64)
         });
         let is_without_kernels = wanted.kernels.is_empty();
-        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new })
+        let (is_new, prints) = (prints.is_some(), prints.unwrap_or(Prints::Unknown));
+        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new, prints })
+    }
+
+    /// The library of this number that is there, the guard's or the runtime's.
+    pub fn library(&self, number: u32) -> Option<u64> {
+        match lock(&self.states).get(number as usize)? {
+            State::Ready(Ready { library, .. }) | State::Given(library) => Some(*library),
+            State::Absent | State::Found | State::Gone => None,
+        }
     }
 
     /// The number of the one whose fat binary is there.
@@ -515,8 +527,9 @@ mod tests {
         assert_eq!(libraries.take(0, address(1)), None, "not loaded yet");
         ready(&libraries, 0, 0xa, 1);
         assert_eq!(libraries.take(0, address(0)), None, "at another address");
+        assert_eq!([0, 1, 3, 9].map(|number| libraries.library(number)), [Some(0xa), None, None, None]);
         assert_eq!([0; 2].map(|_| libraries.take(0, address(1))), [Some(0xa), None]);
-        assert_eq!(libraries.counts(), (0, 1));
+        assert_eq!((libraries.counts(), libraries.library(0)), ((0, 1), Some(0xa)));
         assert_eq!((libraries.take(3, address(0)), libraries.take(9, address(0))), (None, None));
         libraries.gone(0xb);
         assert_eq!(libraries.all(), [0, 3]);

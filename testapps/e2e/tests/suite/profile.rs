@@ -512,6 +512,50 @@ fn a_module_that_prints_is_loaded_ahead_after_the_first_launch_of_the_context() 
     }
 }
 
+/// The library is loaded ahead, and its kernels come into the context once that has launched something.
+#[test]
+fn a_library_of_a_runtime_that_prints_comes_into_the_context_after_its_first_launch() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("prints_in_object")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for expected in [(0, 0), (1, 1), (1, 1)] {
+        let run = profiled(&work, hostile_program("prints_in_object"), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!(libraries_ahead(&run), expected, "{run}");
+    }
+}
+
+/// What may print comes right before the first launch of an idle context, in which nothing can be held back.
+#[test]
+fn code_that_cannot_be_read_is_there_from_the_first_launch_on() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("packed_code")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    let log = work.path().join("calls");
+    for expected in [((0, 0), (0, 0)), ((2, 2), (1, 1)), ((2, 2), (1, 1))] {
+        let _ = fs::remove_file(&log);
+        let run = profiled(&work, hostile_program("packed_code"), &profile).set("LGSIM_CALL_LOG", &log).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((ahead(&run), libraries_ahead(&run)), expected, "{run}");
+        if expected.1 .0 > 0 {
+            let log = fs::read_to_string(&log).unwrap();
+            let at = |symbol: &str, which: usize| {
+                let lines = log.lines().enumerate().filter(|(_, line)| line.split(' ').nth(1) == Some(symbol));
+                lines.map(|(at, _)| at).nth(which).unwrap_or_else(|| panic!("{symbol}: {log}"))
+            };
+            // The plain module, the library, and the module that cannot be read, for which the first launch waits.
+            let [first_launch, next_launch] = [0, 1].map(|which| at("cuLaunchKernel", which));
+            let loaded = [0, 1].map(|which| at("cuModuleLoadDataEx", which));
+            assert!(loaded[0] < loaded[1] && loaded[1] < first_launch && first_launch < next_launch, "{log}");
+            assert!(at("cuKernelGetFunction", 0) < first_launch, "{log}");
+            let stream_created = at("cuStreamCreate", 1);
+            assert!(loaded[0] < stream_created && stream_created < loaded[1], "not at the start: {log}");
+        }
+    }
+}
+
 /// A launch that the driver refuses is none.
 #[test]
 fn a_module_that_prints_is_not_loaded_ahead_after_a_launch_that_was_refused() {
