@@ -74,18 +74,23 @@ fn a_program_that_hangs_in_the_use_of_a_library_of_its_own_completes_in_its_seco
     assert!(shown.stdout.contains("  loaded 1 time as a library\n  other_step\n"), "{shown}");
 }
 
+/// Of three runs with one profile the program notices nothing, and from the second one on so many modules and libraries are loaded ahead and handed over.
+fn hands_over(work: &Work, name: &str, modules: u64, libraries: u64) {
+    let profile = work.path().join(name);
+    let bare = Run::new(work, hostile_program(name)).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for (modules, libraries) in [(0, 0), (modules, libraries), (modules, libraries)] {
+        let run = profiled(work, hostile_program(name), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((ahead(&run), libraries_ahead(&run)), ((modules, modules), (libraries, libraries)), "{run}");
+    }
+}
+
 #[test]
 fn each_load_gets_a_library_of_its_own_and_the_program_notices_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("own_libraries")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
     // Three without options, and one with: not the one with a log, nor those that are never used.
-    for expected in [(0, 0), (4, 4), (4, 4)] {
-        let run = profiled(&work, hostile_program("own_libraries"), &profile).finish();
-        run.expect_same_as(&bare);
-        assert_eq!((libraries_ahead(&run), ahead(&run)), (expected, (0, 0)), "{run}");
-    }
+    hands_over(&work, "own_libraries", 0, 4);
 }
 
 /// Its kernels are loaded early as long as no run has shown that the start does without them, and again once a run has used one.
@@ -498,31 +503,12 @@ fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_no
     }
 }
 
-/// Such a module, in the context before its first launch, would hold that launch back.
+/// In the context before its first launch, a module that prints would hold that launch back, and so would a kernel of a library that is loaded ahead.
 #[test]
-fn a_module_that_prints_is_loaded_ahead_after_the_first_launch_of_the_context() {
+fn what_prints_is_loaded_ahead_and_comes_into_the_context_after_its_first_launch() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("prints_later")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
-    for expected in [(0, 0), (2, 2), (2, 2)] {
-        let run = profiled(&work, hostile_program("prints_later"), &profile).finish();
-        run.expect_same_as(&bare);
-        assert_eq!(ahead(&run), expected, "{run}");
-    }
-}
-
-/// The library is loaded ahead, and its kernels come into the context once that has launched something.
-#[test]
-fn a_library_of_a_runtime_that_prints_comes_into_the_context_after_its_first_launch() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("prints_in_object")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
-    for expected in [(0, 0), (1, 1), (1, 1)] {
-        let run = profiled(&work, hostile_program("prints_in_object"), &profile).finish();
-        run.expect_same_as(&bare);
-        assert_eq!(libraries_ahead(&run), expected, "{run}");
+    for (name, modules, libraries) in [("prints_later", 2, 0), ("prints_in_object", 1, 1)] {
+        hands_over(&work, name, modules, libraries);
     }
 }
 
@@ -530,30 +516,19 @@ fn a_library_of_a_runtime_that_prints_comes_into_the_context_after_its_first_lau
 #[test]
 fn code_that_cannot_be_read_is_there_from_the_first_launch_on() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("packed_code")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
-    let log = work.path().join("calls");
-    for expected in [((0, 0), (0, 0)), ((2, 2), (1, 1)), ((2, 2), (1, 1))] {
-        let _ = fs::remove_file(&log);
-        let run = profiled(&work, hostile_program("packed_code"), &profile).set("LGSIM_CALL_LOG", &log).finish();
-        run.expect_same_as(&bare);
-        assert_eq!((ahead(&run), libraries_ahead(&run)), expected, "{run}");
-        if expected.1 .0 > 0 {
-            let log = fs::read_to_string(&log).unwrap();
-            let at = |symbol: &str, which: usize| {
-                let lines = log.lines().enumerate().filter(|(_, line)| line.split(' ').nth(1) == Some(symbol));
-                lines.map(|(at, _)| at).nth(which).unwrap_or_else(|| panic!("{symbol}: {log}"))
-            };
-            // The plain module, the library, and the module that cannot be read, for which the first launch waits.
-            let [first_launch, next_launch] = [0, 1].map(|which| at("cuLaunchKernel", which));
-            let loaded = [0, 1].map(|which| at("cuModuleLoadDataEx", which));
-            assert!(loaded[0] < loaded[1] && loaded[1] < first_launch && first_launch < next_launch, "{log}");
-            assert!(at("cuKernelGetFunction", 0) < first_launch, "{log}");
-            let stream_created = at("cuStreamCreate", 1);
-            assert!(loaded[0] < stream_created && stream_created < loaded[1], "not at the start: {log}");
-        }
-    }
+    hands_over(&work, "packed_code", 2, 1);
+    let (log, profile) = (work.path().join("calls"), work.path().join("packed_code"));
+    profiled(&work, hostile_program("packed_code"), &profile).set("LGSIM_CALL_LOG", &log).finish();
+    let log = fs::read_to_string(&log).unwrap();
+    let at = |symbol: &str, which: usize| {
+        let lines = log.lines().enumerate().filter(|(_, line)| line.split(' ').nth(1) == Some(symbol));
+        lines.map(|(at, _)| at).nth(which).unwrap_or_else(|| panic!("{symbol}: {log}"))
+    };
+    // The plain module, and the one that cannot be read, for which the first launch waits.
+    let [plain, packed] = [0, 1].map(|which| at("cuModuleLoadDataEx", which));
+    let (started, launched) = (at("cuStreamCreate", 1), at("cuLaunchKernel", 0));
+    assert!(plain < started && started < packed && packed < launched, "{log}");
+    assert!(started < at("cuKernelGetFunction", 0) && at("cuKernelGetFunction", 0) < launched, "{log}");
 }
 
 /// A launch that the driver refuses is none.
