@@ -624,6 +624,19 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     let pruned = lazyguard(&work, &["profile", "prune", "--most", "0", &text(&all)]);
     assert!(pruned.stdout.starts_with("removed 4 images"), "{pruned}");
     assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("0 images"));
+    let elsewhere = work.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("letter"), "a file of the user's").unwrap();
+    fs::remove_dir(all.join("images")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, all.join("images")).unwrap();
+    for arguments in [&["verify"][..], &["prune"], &["merge"]] {
+        let others = if arguments == ["merge"] { vec![text(&all), text(&one)] } else { vec![text(&all)] };
+        let mut all_arguments = [&["profile"], arguments].concat();
+        all_arguments.extend(others.iter().map(String::as_str));
+        let seen = lazyguard(&work, &all_arguments);
+        assert!(seen.code == Some(1) && seen.stderr.contains("images: it is a symbolic link"), "{arguments:?}: {seen}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1, "{arguments:?}");
+    }
     let part = fs::read_dir(&one).unwrap().flatten().find(|entry| entry.path().is_file()).unwrap().path();
     let content = fs::read(&part).unwrap();
     fs::write(&part, &content[..content.len() / 2]).unwrap();
