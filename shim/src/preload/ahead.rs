@@ -52,6 +52,7 @@ struct Ready {
     identity: u64,
     image: u32,
     nth: u32,
+    /// 0 of one that the program has loaded itself.
     handle: u64,
     /// It is the program's now, or it has been given back to the driver.
     given: bool,
@@ -149,7 +150,7 @@ impl Ahead {
     /// The library of this image that is there.
     pub fn library(&self, image: u32, nth: u32) -> Option<u64> {
         let ready = lock(&self.ready);
-        let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth))?;
+        let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth) && ready.handle != 0)?;
         self.is_library(image).then_some(found.handle)
     }
 
@@ -205,19 +206,26 @@ impl Ahead {
         Outcome::There(There { owner, kind, functions, is_new: known.is_none() })
     }
 
-    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on.
+    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. Where none is, the
+    /// program is about to load one itself, and one less is loaded ahead: the program is expected to load as many as in an earlier run. So a library that it
+    /// loads before there is a context is not loaded once more when one comes.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
         let here = (options.home(context), identity(options));
         let mut ready = lock(&self.ready);
-        let free = |ready: &&mut Ready| {
-            !ready.given && (ready.context, ready.identity) == here && ready.image as usize == number
-        };
-        let taken = ready.iter_mut().find(free)?;
-        taken.given = true;
-        self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
-        Some(taken.handle)
+        let is_here = |ready: &Ready| (ready.context, ready.identity) == here && ready.image as usize == number;
+        if let Some(taken) = ready.iter_mut().find(|ready| !ready.given && is_here(ready)) {
+            taken.given = true;
+            self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
+            return Some(taken.handle);
+        }
+        let is_left = |nth: &u32| !ready.iter().any(|ready| is_here(ready) && ready.nth == *nth);
+        if let Some(nth) = (0..self.images[number].most).find(is_left) {
+            let (context, identity) = here;
+            ready.push(Ready { context, identity, image: number as u32, nth, handle: 0, given: true });
+        }
+        None
     }
 
     /// Whether something is there that the program has not asked for.
@@ -356,6 +364,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_program_loads_itself_is_not_loaded_ahead_once_more() {
+        let options = LoadOptions::default().of_library();
+        let images = vec![image(b"one", &[]), Image { options: options.clone(), ..image(b"one", &[]) }];
+        let (ahead, plain) = (Ahead::new(images), LoadOptions::default());
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        // There is no driver here that loads it.
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, Outcome::Refused], "one less");
+        assert_eq!(ahead.load(2, 0, 0), Outcome::Refused, "in another context there is none");
+        // Before there is a context.
+        assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [None; 3]);
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 1, nth)), [Outcome::Given, Outcome::Given]);
+        let count = lock(&ahead.ready).len();
+        assert_eq!((count, ahead.library(1, 0), ahead.waits()), (3, None, false));
+        ahead.context_gone(1);
+        assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "another context of that number");
+        assert_eq!((ahead.modules(), ahead.libraries()), ((0, 0), (0, 0)));
+    }
+
+    #[test]
     fn what_the_driver_does_not_load_or_have_is_not_there() {
         let ahead = ahead();
         // There is no driver here.
@@ -443,8 +470,10 @@ mod tests {
         let (ahead, plain) = (ahead(), LoadOptions::default());
         // There is no driver here: the current context has no identity.
         lock(&ahead.ready).iter_mut().filter(|ready| ready.context == 1).for_each(|ready| ready.identity = 7);
-        assert_eq!(ahead.take(1, b"one", &plain), None);
+        assert_eq!(ahead.take(1, b"two", &LoadOptions::new([(0, 32)]).unwrap()), None);
         assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "it would be loaded anew");
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        lock(&ahead.ready).retain(|ready| ready.handle != 0);
         assert!(lock(&ahead.ready).iter().all(|ready| ready.context == 2));
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
     }

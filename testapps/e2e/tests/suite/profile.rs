@@ -93,6 +93,13 @@ fn each_load_gets_a_library_of_its_own_and_the_program_notices_nothing() {
     hands_over(&work, "own_libraries", 0, 4);
 }
 
+/// The one that the program loads after there is a context is loaded ahead, and no other.
+#[test]
+fn a_library_that_is_loaded_before_there_is_a_context_is_not_loaded_ahead() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    hands_over(&work, "early_library", 0, 1);
+}
+
 /// Its kernels are loaded early as long as no run has shown that the start does without them, and again once a run has used one.
 #[test]
 fn a_library_that_earlier_runs_have_loaded_and_not_used_waits_until_the_start_is_over() {
