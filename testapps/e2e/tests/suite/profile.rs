@@ -266,8 +266,23 @@ fn a_program_notices_nothing_of_a_stack_limit_that_a_profile_has_raised() {
         assert_eq!(run("sets"), (MANY, 1, set(1)));
         assert_eq!(run("raised"), (MANY, 1, set(1)));
         assert_eq!(run("captured"), (MANY, 1, vec![]));
+        assert_eq!(run("graph"), (MANY, 2, vec![]));
         assert_eq!(run("first"), (MANY, 1, set(1)));
         assert_eq!(run("fills"), (MANY, 1, vec![]));
+    }
+}
+
+/// The kernel is in graphs alone, in a context each: the profile learns of it where one is made executable, and where one is updated.
+#[test]
+fn what_graphs_need_is_known_from_the_call_that_makes_them_executable() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let bare = Run::new(&work, hostile_program("stack_limit")).args(["graph"]).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    let profile = work.path().join("profile");
+    for expected in [(0, 0, vec![]), (MANY, 2, vec![])] {
+        let run = profiled(&work, hostile_program("stack_limit"), &profile).args(["graph"]).finish();
+        run.expect_same_as(&bare);
+        assert_eq!(local_memory(&run), expected, "{run}");
     }
 }
 
