@@ -366,12 +366,11 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
 #[test]
 fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let program = || hostile_program("no_memory_left");
-    let bare = Run::new(&work, program()).args(["spins"]).finish();
+    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let bare = Run::new(&work, program.clone()).args(["spins"]).finish();
     assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), "cuMemAlloc: 0\n"), "{bare}");
-    profiled(&work, program(), &profile).args(["uses"]).finish();
-    let run = profiled(&work, program(), &profile).args(["spins"]).finish();
+    profiled(&work, program.clone(), &profile).args(["uses"]).finish();
+    let run = profiled(&work, program, &profile).args(["spins"]).finish();
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "cuMemAlloc: 2\n"), "{run}");
     assert_eq!((ahead(&run), local_memory(&run).2), ((8, 0), vec![]), "{run}");
 }
