@@ -4,7 +4,7 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::release::releases_now;
-use super::room::with_room;
+use super::room::with_room_on_the_device;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
@@ -208,8 +208,6 @@ pub(super) fn gets_limit(entry: Entry, told: Handle, limit: i32, real: impl FnOn
 
 /// Memory is allocated, which may wait for the context.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl Fn() -> i32) -> i32 {
-    // Memory of the host is not the device's.
-    let is_of_the_device = !entry.entry_point.info().base().contains("Host");
     let allocated = || match real() {
         result if may_be_for_lack_of_releases(result) && releases_now() => real(),
         result => result,
@@ -220,7 +218,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        || if is_of_the_device { with_room(allocated) } else { allocated() },
+        || with_room_on_the_device(entry.entry_point, allocated),
         |call, result| gave_out(call, memory, result),
     )
 }

@@ -1,14 +1,14 @@
 //! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; what that does is listed when the graph
 //! is instantiated.
 //!
-//! The list is made on the program's own thread, right after the program's own call about the graph has returned, or right before that: the program has to
+//! The list is made on the program's own thread, right after the program's own call about the graph has returned: the program has to
 //! see to it that no other thread uses the graph then. Only questions about the graph itself are asked. They neither load nor wait, and
 //! the driver does not synchronize them. So many nodes are looked at and the rest is counted, so that a graph of thousands of nodes
 //! costs a fraction of its instantiation.
 //!
 //! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
-//! context is idle for that (measured). Where there is a profile, the list is made before that call, which may never return: the profile learns what the
-//! kernels need. That is asked of kernels which are loaded in the context, since the question would load another.
+//! context is idle for that (measured). Where there is a profile, a list is made before that call as well, which may never return: the profile learns what
+//! the kernels need. That is asked of kernels which are loaded in the context, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
@@ -50,12 +50,11 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
 
 /// A graph is made executable.
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let listed = Cell::new(None);
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
-            listed.set(learn(call, graph));
+            learn(call, graph);
         },
         real,
         |call, result| {
@@ -63,7 +62,7 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
                 // SAFETY: the driver has succeeded, so that it has written the handle there.
                 let executable = unsafe { executable.cast::<Handle>().read() };
                 call.gave_out(executable as u64);
-                note(call, executable, listed.take().unwrap_or_else(|| list(call, graph)));
+                note(call, executable, graph);
             }
         },
     )
@@ -71,10 +70,7 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 
 /// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let listed = Cell::new(None);
-    let before = |call: &mut Call| listed.set(learn(call, graph));
-    let means = |call: &Call| note(call, executable, listed.take().unwrap_or_else(|| list(call, graph)));
-    changes(entry, executable, before, real, means)
+    changes(entry, executable, |call| learn(call, graph), real, |call| note(call, executable, graph))
 }
 
 /// An executable graph is destroyed.
@@ -180,14 +176,12 @@ struct Listed {
     asked: HashSet<u32>,
 }
 
-/// Lists what a graph does that is about to become executable, where there is a profile that learns of it.
-fn learn(call: &Call, graph: Handle) -> Option<Listed> {
-    if graph.is_null() {
-        return None;
+/// The profile, if there is one, learns what a graph needs that is about to become executable. What was listed for that is not kept until the call has
+/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+fn learn(call: &Call, graph: Handle) {
+    if call.guard.profile.is_some() && !graph.is_null() {
+        call.is_to_set_aside(list(call, graph).needs);
     }
-    let listed = call.guard.profile.is_some().then(|| list(call, graph));
-    listed.iter().for_each(|listed| call.is_to_set_aside(listed.needs));
-    listed
 }
 
 fn list(call: &Call, graph: Handle) -> Listed {
@@ -197,7 +191,8 @@ fn list(call: &Call, graph: Handle) -> Listed {
 }
 
 /// Notes what an executable graph does, which was made of this graph or updated by it.
-fn note(call: &Call, executable: Handle, listed: Listed) {
+fn note(call: &Call, executable: Handle, graph: Handle) {
+    let listed = list(call, graph);
     call.has_set_aside(listed.needs);
     call.guard.tracker.graph_is(executable as u64, listed.contents, call.returned);
 }

@@ -8,6 +8,7 @@
 
 use crate::record::guard;
 use crate::runtime::{door, thread};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::Nanos;
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
@@ -21,15 +22,27 @@ pub(super) fn with_room(real: impl Fn() -> i32) -> i32 {
 /// The same of a call that was entered at this time, and that may submit something: an answer of the driver says nothing about that.
 pub(super) fn with_room_since(entered: Nanos, real: impl Fn() -> i32) -> i32 {
     match real() {
-        OUT_OF_MEMORY if comes_back(entered) => real(),
+        OUT_OF_MEMORY if comes_back(None, entered) => real(),
         result => result,
     }
 }
 
-/// Gives back what the guard holds in the current context. Returns whether there is more memory now.
+/// The same of a call that allocates memory, be it the host's, of which the guard has none to give.
+pub(super) fn with_room_on_the_device(entry_point: EntryPoint, real: impl Fn() -> i32) -> i32 {
+    match real() {
+        OUT_OF_MEMORY if comes_back(Some(entry_point), Nanos::MAX) => real(),
+        result => result,
+    }
+}
+
+/// Gives back what the guard holds in the current context, unless the call allocates memory of the host. Returns whether there is more memory now.
 #[cold]
-fn comes_back(entered: Nanos) -> bool {
+fn comes_back(allocates: Option<EntryPoint>, entered: Nanos) -> bool {
     let Some(guard) = guard() else { return false };
-    let given_back = || Some(guard.loader.make_room(guard, thread::slot_if_any(guard)?, entered));
+    let given_back = || {
+        let is_of_the_host = allocates.is_some_and(|entry_point| entry_point.info().base().contains("Host"));
+        let slot = thread::slot_if_any(guard).filter(|_| !is_of_the_host)?;
+        Some(guard.loader.make_room(guard, slot, entered))
+    };
     door::inside(given_back).flatten() == Some(true)
 }
