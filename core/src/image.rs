@@ -456,6 +456,13 @@ mod tests {
         assert_eq!(kinds(&[1; MOST_ENTRIES]), bits::FAT_BINARY, "who knows what else");
         let no_header = kind_of(Start::FatBinary, &fat(&[entry(1, 0), entry(1, 64)]));
         assert_eq!(no_header, bits::FAT_BINARY, "there is no next entry");
+        let mut last = entry(1, 0);
+        last[8] = last.len() as u8;
+        assert_eq!(
+            kind_of(Start::FatBinary, &fat(&[last])),
+            bits::FAT_BINARY,
+            "nor behind one that seems to be the last"
+        );
         // Each entry ends where its header and its body do.
         let mut long = entry(1, 80);
         long[8] = 24;
