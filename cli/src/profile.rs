@@ -71,6 +71,9 @@ impl Folder {
         let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
         let mut found =
             Self { path: path.to_owned(), known: Profile::default(), parts: Vec::new(), damaged: Vec::new() };
+        if found.has_a_link() {
+            found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
+        }
         for entry in fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let (part, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
@@ -90,8 +93,16 @@ impl Folder {
         self.path.join(IMAGES).join(id.to_string())
     }
 
+    /// Whether a link is in the place of the folder of images: that is not used, and no file behind it is removed.
+    fn has_a_link(&self) -> bool {
+        fs::symlink_metadata(self.path.join(IMAGES)).is_ok_and(|about| about.is_symlink())
+    }
+
     /// The images in the folder; of a file with another name `None` with its path.
     fn images(&self) -> Vec<(Option<ImageId>, PathBuf)> {
+        if self.has_a_link() {
+            return Vec::new();
+        }
         let entries = fs::read_dir(self.path.join(IMAGES)).into_iter().flatten().flatten();
         let all = entries
             .map(|entry| entry.path())
@@ -249,6 +260,10 @@ fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
     let failed = |error: io::Error| Failure::Input(format!("{}: {error}", into.display()));
     fs::create_dir_all(into.join(IMAGES)).map_err(failed)?;
     let mut all = Folder::read(into)?;
+    if all.has_a_link() {
+        all.say_what_is_damaged();
+        return Ok(ExitCode::FAILURE);
+    }
     for other in others {
         let other = Folder::read(other)?;
         other.say_what_is_damaged();

@@ -7,6 +7,7 @@
 //! Must not: ask for more bytes than the driver has to read itself to learn the same. What follows an image may not be readable.
 
 use crate::trace::layout::image as bits;
+use memchr::memmem;
 
 const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
 const FAT_BINARY: u32 = 0xBA55_ED50;
@@ -29,15 +30,17 @@ const BODY_SIZE: usize = 8;
 const ENTRY_KIND: usize = 0;
 const ENTRY_HEAD_SIZE: usize = 4;
 const ENTRY_BODY_SIZE: usize = 8;
-/// The kind of an entry with machine code.
+/// The kinds of entries: text of the virtual instruction set, and machine code.
+const TEXT: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 /// Entries that are looked at.
 const MOST_ENTRIES: usize = 64;
 
-/// Images up to this size are searched for `printf`.
-const MOST_SEARCHED_BYTES: usize = 128 << 10;
-/// The names of the function by which kernels print, as a table of symbols holds them.
-const PRINT: [&[u8]; 2] = [b"\0vprintf\0", b"\0printf\0"];
+/// Images up to this size are looked through for what prints, on the program's own call.
+pub const MOST_SEARCHED_BYTES: usize = 128 << 10;
+/// In the names of the functions by which kernels print, `printf` and `vprintf`: in a table of symbols, where one name may be the end of another, and
+/// in text.
+const PRINT: &[u8] = b"printf";
 
 /// What an image begins as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,41 +171,114 @@ fn holds_its_parts(elf: &[u8]) -> Option<bool> {
 /// What an image is, in the bits that records have; 0 for a reference. `content` is as long as the image says, and empty where that is not known.
 pub fn kind_of(start: Start, content: &[u8]) -> u64 {
     let kind = match start {
-        Start::Text => return bits::PTX,
+        Start::Text => bits::PTX,
         Start::Elf => bits::MACHINE_CODE,
         Start::FatBinary if has_machine_code(content) => bits::FAT_BINARY,
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    kind | if prints(content) { bits::PRINTS } else { 0 }
+    kind | printing(content)
+}
+
+/// The bit of an image that prints, as far as it is small enough to be looked through.
+fn printing(content: &[u8]) -> u64 {
+    let is_searched = content.len() <= MOST_SEARCHED_BYTES;
+    if is_searched && Prints::of(content) == Prints::Yes {
+        bits::PRINTS
+    } else {
+        0
+    }
+}
+
+/// An entry of a fat binary: its kind, and its body, as far as that is there.
+struct Entry<'a> {
+    kind: u64,
+    body: &'a [u8],
+    is_whole: bool,
+    /// Where the next one begins; `None` behind one without a header.
+    next: Option<usize>,
+}
+
+impl<'a> Entry<'a> {
+    fn at(content: &'a [u8], at: usize) -> Option<Self> {
+        let entry = content.get(at..)?;
+        let kind = number(entry, ENTRY_KIND, 2)?;
+        let [head, body] = [number(entry, ENTRY_HEAD_SIZE, 4)?, number(entry, ENTRY_BODY_SIZE, 8)?];
+        let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let bytes = entry.get(size(head)..).unwrap_or_default();
+        let next = (head > 0).then(|| at.saturating_add(size(head)).saturating_add(size(body)));
+        let is_whole = bytes.len() >= size(body);
+        Some(Self { kind, body: &bytes[..bytes.len().min(size(body))], is_whole, next })
+    }
+}
+
+/// What is asked of each entry of a fat binary in turn; `None` where it has very many, or one without a header: there may be others.
+fn each_entry<'a>(content: &'a [u8], mut f: impl FnMut(&Entry<'a>)) -> Option<()> {
+    let mut at = number(content, HEAD_SIZE, 2)? as usize;
+    for _ in 0..MOST_ENTRIES {
+        let Some(entry) = Entry::at(content, at) else { return Some(()) };
+        f(&entry);
+        at = entry.next?;
+    }
+    None
 }
 
 /// Whether a fat binary has machine code in it, or only text to be compiled. One that has very many entries, or is damaged, has.
 fn has_machine_code(content: &[u8]) -> bool {
-    let mut at = number(content, HEAD_SIZE, 2);
-    for _ in 0..MOST_ENTRIES {
-        let entry = at.and_then(|at| content.get(usize::try_from(at).ok()?..));
-        let field = |offset, bytes| number(entry?, offset, bytes);
-        let (Some(kind), Some(head), Some(body)) =
-            (field(ENTRY_KIND, 2), field(ENTRY_HEAD_SIZE, 4), field(ENTRY_BODY_SIZE, 8))
-        else {
-            return false;
-        };
-        if kind == MACHINE_CODE || head == 0 {
-            return true;
-        }
-        at = at.map(|at| at.saturating_add(head).saturating_add(body));
-    }
-    true
+    let mut found = false;
+    let all = each_entry(content, |entry| found |= entry.kind == MACHINE_CODE);
+    found || all.is_none() && content.len() >= FAT_BINARY_BYTES
 }
 
-/// Whether it holds the name of a `printf` function. Of what is compressed that is not known.
-fn prints(content: &[u8]) -> bool {
-    if content.len() > MOST_SEARCHED_BYTES {
-        return false;
+/// Whether kernels of an image print, as far as its bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Prints {
+    /// None does.
+    No,
+    /// One has the name of a function for it.
+    Yes,
+    /// It is compressed, or not known.
+    Unknown,
+}
+
+impl Prints {
+    /// Of a whole image. In a fat binary, text that cannot be read says nothing beside machine code that can: compilers make both of one source, and
+    /// compress the text alone unless they are asked for more. Machine code that cannot be read leaves it open, whatever is beside it: the driver
+    /// takes one entry of several, and which one is not known.
+    pub fn of(content: &[u8]) -> Self {
+        match Start::of(|n| content.get(n).copied().unwrap_or(0)) {
+            Some(Start::FatBinary) => Self::of_fat_binary(content),
+            Some(Start::Text | Start::Elf) if names_print(content) => Self::Yes,
+            Some(Start::Text | Start::Elf) => Self::No,
+            Some(Start::Reference) | None => Self::Unknown,
+        }
     }
-    let mut begins = content.windows(2).enumerate().filter(|(_, two)| two[0] == 0 && matches!(two[1], b'v' | b'p'));
-    begins.any(|(at, _)| PRINT.iter().any(|name| content[at..].starts_with(name)))
+
+    fn of_fat_binary(content: &[u8]) -> Self {
+        let (mut prints, mut reads_code, mut has_text) = (false, false, false);
+        let mut is_open = content.len() < FAT_BINARY_BYTES;
+        let all = each_entry(content, |entry| {
+            let start = Start::of(|n| entry.body.get(n).copied().unwrap_or(0));
+            match (entry.kind, start) {
+                _ if !entry.is_whole => is_open = true,
+                (MACHINE_CODE, Some(Start::Elf)) => reads_code = true,
+                (TEXT, Some(Start::Text)) => {}
+                (TEXT, _) => has_text = true,
+                _ => is_open = true,
+            }
+            prints |= start.is_some() && names_print(entry.body);
+        });
+        match () {
+            () if prints => Self::Yes,
+            () if all.is_none() || is_open || has_text && !reads_code => Self::Unknown,
+            () => Self::No,
+        }
+    }
+}
+
+/// Whether there is the name of a function by which kernels print.
+fn names_print(content: &[u8]) -> bool {
+    memmem::find(content, PRINT).is_some()
 }
 
 /// The number of so many bytes, eight at most, at an offset.
@@ -380,6 +456,13 @@ mod tests {
         assert_eq!(kinds(&[1; MOST_ENTRIES]), bits::FAT_BINARY, "who knows what else");
         let no_header = kind_of(Start::FatBinary, &fat(&[entry(1, 0), entry(1, 64)]));
         assert_eq!(no_header, bits::FAT_BINARY, "there is no next entry");
+        let mut last = entry(1, 0);
+        last[8] = last.len() as u8;
+        assert_eq!(
+            kind_of(Start::FatBinary, &fat(&[last])),
+            bits::FAT_BINARY,
+            "nor behind one that seems to be the last"
+        );
         // Each entry ends where its header and its body do.
         let mut long = entry(1, 80);
         long[8] = 24;
@@ -393,24 +476,102 @@ mod tests {
         assert_eq!(kind_of(Start::FatBinary, &fat(&[endless, entry(2, 64)])), bits::FAT_BINARY_OF_PTX);
     }
 
+    /// An entry of this kind and with this body, behind which `flags` says that it is compressed, if it is.
+    fn holding(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut bytes = entry(kind, 64);
+        bytes.truncate(64);
+        bytes[8..16].copy_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    const QUIET: &[u8] = b"\x7fELF\0kernel\0";
+    const LOUD: &[u8] = b"\x7fELF\0kernel\0vprintf\0";
+    const QUIET_TEXT: &[u8] = b".version 8.0\n.entry k() { ret; }";
+    const LOUD_TEXT: &[u8] = b".version 8.0\n.extern .func (.param .b32 r) vprintf";
+    /// As the compilers' two ways to compress begin.
+    const COMPRESSED: [&[u8]; 2] = [b"(\xb5/\xfd`\x05", b"\xf5\x12\x7fELF\x02"];
+
+    #[test]
+    fn an_image_prints_that_names_a_function_for_it() {
+        for (content, prints) in [
+            (QUIET, Prints::No),
+            (LOUD, Prints::Yes),
+            (b"\x7fELF\0myprintf\0", Prints::Yes),
+            (b"\x7fELF\0print\0", Prints::No),
+            (QUIET_TEXT, Prints::No),
+            (LOUD_TEXT, Prints::Yes),
+            (b"", Prints::Unknown),
+            (COMPRESSED[0], Prints::Unknown),
+            (&fat(&[])[..15], Prints::Unknown),
+        ] {
+            assert_eq!(Prints::of(content), prints, "{}", content.escape_ascii());
+        }
+        let mut large = vec![0; 40 << 20];
+        large[..4].copy_from_slice(b"\x7fELF");
+        assert_eq!(Prints::of(&large), Prints::No);
+        large.extend(b"vprintf\0");
+        assert_eq!(Prints::of(&large), Prints::Yes, "at any place");
+    }
+
+    #[test]
+    fn of_a_fat_binary_the_machine_code_tells_and_what_cannot_be_read_leaves_it_open() {
+        const T: u16 = TEXT as u16;
+        const M: u16 = MACHINE_CODE as u16;
+        let of = |entries: &[(u16, &[u8])]| {
+            Prints::of(&fat(&entries.iter().map(|(kind, body)| holding(*kind, body)).collect::<Vec<_>>()))
+        };
+        for packed in COMPRESSED {
+            for (entries, prints) in [
+                (&[(M, QUIET)][..], Prints::No),
+                (&[(M, LOUD)], Prints::Yes),
+                (&[(M, QUIET), (M, LOUD)], Prints::Yes),
+                (&[(T, QUIET_TEXT)], Prints::No),
+                (&[(T, LOUD_TEXT)], Prints::Yes),
+                (&[(T, QUIET_TEXT), (M, QUIET)], Prints::No),
+                (&[(T, packed), (M, QUIET)], Prints::No),
+                (&[(M, QUIET), (T, packed)], Prints::No),
+                (&[(T, packed), (M, LOUD)], Prints::Yes),
+                (&[(T, packed)], Prints::Unknown),
+                (&[(T, packed), (T, QUIET_TEXT)], Prints::Unknown),
+                (&[(M, packed)], Prints::Unknown),
+                (&[(M, packed), (M, QUIET)], Prints::Unknown),
+                (&[(M, QUIET), (M, packed)], Prints::Unknown),
+                (&[(M, packed), (T, QUIET_TEXT)], Prints::Unknown),
+                (&[(M, packed), (T, LOUD_TEXT)], Prints::Yes),
+                // An intermediate form, of which nothing is known.
+                (&[(0x10, QUIET), (M, QUIET)], Prints::Unknown),
+                (&[(M, b"")], Prints::Unknown),
+                (&[], Prints::No),
+            ] {
+                assert_eq!(of(entries), prints, "{entries:?}");
+            }
+        }
+        let named_in_what_is_packed = [COMPRESSED[0], b"vprintf"].concat();
+        assert_eq!(of(&[(M, &named_in_what_is_packed)]), Prints::Unknown, "by chance");
+        let many = vec![(M, QUIET); MOST_ENTRIES];
+        assert_eq!((of(&many[1..]), of(&many)), (Prints::No, Prints::Unknown), "who knows what else");
+        assert_eq!(Prints::of(&fat(&[entry(2, 0), holding(M, QUIET)])), Prints::Unknown, "there is no next entry");
+        let whole = fat(&[holding(M, QUIET)]);
+        assert_eq!(Prints::of(&whole[..whole.len() - 1]), Prints::Unknown, "it is cut off");
+    }
+
     #[test]
     fn a_small_image_tells_whether_it_prints() {
         let with = |name: &[u8], length: usize| {
-            let mut content = fat(&[entry(2, 64)]);
-            content.resize(length.max(content.len() + name.len()) - name.len(), 0);
-            content.extend_from_slice(name);
-            kind_of(Start::FatBinary, &content)
+            let mut body = QUIET.to_vec();
+            let around = fat(&[holding(2, b"")]).len() + name.len();
+            body.resize(body.len().max(length.saturating_sub(around)), 0);
+            body.extend_from_slice(name);
+            kind_of(Start::FatBinary, &fat(&[holding(2, &body)]))
         };
-        for name in [&b"\0vprintf\0"[..], b"\0printf\0", b"\0vp\0vprintf\0"] {
-            assert_eq!(with(name, 0), bits::FAT_BINARY | bits::PRINTS);
-        }
-        for name in [&b"\0vprintx\0"[..], b"xvprintf\0", b"\0vprintf", b"\0fprintf\0"] {
-            assert_eq!(with(name, 0), bits::FAT_BINARY);
-        }
+        assert_eq!(with(b"\0vprintf\0", 0), bits::FAT_BINARY | bits::PRINTS);
+        assert_eq!(with(b"\0vprintx\0", 0), bits::FAT_BINARY);
         assert_eq!(with(b"\0vprintf\0", MOST_SEARCHED_BYTES), bits::FAT_BINARY | bits::PRINTS);
         assert_eq!(with(b"\0vprintf\0", MOST_SEARCHED_BYTES + 1), bits::FAT_BINARY, "not searched");
-        assert_eq!(kind_of(Start::Elf, b"\x7fELF\0vprintf\0"), bits::MACHINE_CODE | bits::PRINTS);
+        assert_eq!(kind_of(Start::Elf, LOUD), bits::MACHINE_CODE | bits::PRINTS);
         assert_eq!(kind_of(Start::Elf, &[]), bits::MACHINE_CODE);
-        assert_eq!((kind_of(Start::Text, b""), kind_of(Start::Reference, b"\0vprintf\0")), (bits::PTX, 0));
+        assert_eq!([b"", LOUD_TEXT].map(|text| kind_of(Start::Text, text)), [bits::PTX, bits::PTX | bits::PRINTS]);
+        assert_eq!(kind_of(Start::Reference, LOUD), 0);
     }
 }

@@ -183,6 +183,13 @@ class Copier {
   std::thread thread_;
 };
 
+// Loaded kernels in a session of their own: one spins until the host sets a word, another needs more local memory a thread than a context has.
+struct LocalMemory {
+  const CUmodule code = (open_session(), module("corpus"));
+  const CUfunction spin = function(code, "spin_until"), large = function(code, "many_locals");
+  const MappedWord stop = mapped_word(), counter = mapped_word();
+};
+
 }  // namespace lg
 
 #define SCENARIO(name)                                                 \

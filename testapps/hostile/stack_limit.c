@@ -5,6 +5,7 @@
  *             reset, where the same kernel is launched again
  *   sets      sets the limit: to what it is while a kernel spins, for which the driver waits for nothing, and then to other values
  *   captured  asks for the limit after a launch that comes after one which is captured
+ *   graph     asks for the limit around the calls that make a graph of that kernel, make it executable, and make another executable graph run it
  *   first     sets the limit in the first moment
  *   raised    sets the limit that a launch has raised
  *   fills     allocates, and prints what it is answered
@@ -148,6 +149,55 @@ static void captured(void) {
   say("after a launch");
 }
 
+static CUgraph captured_graph(CUfunction function, void *first_parameter, void *second_parameter) {
+  CUresult (*begin)(CUstream, CUstreamCaptureMode), (*end)(CUstream, CUgraph *);
+  CUgraph graph;
+  FUNCTION(begin, "cuStreamBeginCapture_v2");
+  FUNCTION(end, "cuStreamEndCapture");
+  CK(begin(j.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CK(job_launch(&j, function, j.stream, first_parameter, second_parameter));
+  CK(end(j.stream, &graph));
+  return graph;
+}
+
+/* The kernel is launched by graphs alone. */
+static void graph(void) {
+  CUresult (*instantiate)(CUgraphExec *, CUgraph, unsigned long long), (*launch)(CUgraphExec, CUstream);
+  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *), (*reset)(CUdevice);
+  CUmodule module;
+  CUfunction many, step;
+  CUdeviceptr one;
+  CUgraphExec executable;
+  CUgraphExecUpdateResultInfo info;
+  int n = 3;
+  FUNCTION(instantiate, "cuGraphInstantiateWithFlags");
+  FUNCTION(launch, "cuGraphLaunch");
+  FUNCTION(update, "cuGraphExecUpdate_v2");
+  FUNCTION(reset, "cuDevicePrimaryCtxReset_v2");
+  for (int round = 0; round < 2; round++) {
+    CK(load(&module, image));
+    CK(function_of(&many, module, "many_locals"));
+    CK(function_of(&step, module, "step"));
+    job_mapped_word(&j, &one);
+    const CUgraph graph = captured_graph(many, &one, &n);
+    say("after a capture");
+    if (round == 0) {
+      CK(instantiate(&executable, graph, 0));
+      say("after it was made executable");
+    } else {
+      CK(instantiate(&executable, captured_graph(step, &one, NULL), 0));
+      say("after another one was made executable");
+      CK(update(executable, graph, &info));
+      say("after that was updated");
+    }
+    CK(launch(executable, j.stream));
+    CK(j.d.ctx_synchronize());
+    say("after a launch");
+    CK(reset(j.device));
+    CK(j.d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
+  }
+}
+
 static void first(void) {
   CK(set_limit(CU_LIMIT_STACK_SIZE, 2048));
   say("set");
@@ -184,6 +234,7 @@ int main(int argc, char **argv) {
   if (!strcmp(does, "asks")) asks();
   CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
   if (!strcmp(does, "captured")) captured();
+  if (!strcmp(does, "graph")) graph();
   if (!strcmp(does, "sets") || !strcmp(does, "raised")) {
     j.code = driver_image(&d, "job");
     CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));

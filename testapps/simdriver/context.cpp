@@ -32,6 +32,9 @@ uint64_t thread_number() {
 namespace {
 
 struct Primary {
+  // Held while the context comes or ends, each of which is done before the next begins: also while the end waits for what is in flight. Taken first.
+  std::mutex lifetime;
+  // Guards what follows, and is held for a moment.
   std::mutex mutex;
   std::shared_ptr<Context> context;
   unsigned retained = 0;
@@ -181,6 +184,7 @@ CUresult retain(CUcontext *result, CUdevice device) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   Primary &p = primary();
+  std::lock_guard<std::mutex> hold_lifetime(p.lifetime);
   std::lock_guard<std::mutex> hold(p.mutex);
   if (!p.context) {
     CUresult r = new_context(p.context, p.flags, true);
@@ -199,6 +203,7 @@ CUresult retain(CUcontext *result, CUdevice device) {
 CUresult release(CUdevice device) {
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   Primary &p = primary();
+  std::lock_guard<std::mutex> hold_lifetime(p.lifetime);
   std::shared_ptr<Context> to_end;
   {
     std::lock_guard<std::mutex> hold(p.mutex);
@@ -212,6 +217,7 @@ CUresult release(CUdevice device) {
 CUresult reset(CUdevice device) {
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   Primary &p = primary();
+  std::lock_guard<std::mutex> hold_lifetime(p.lifetime);
   std::shared_ptr<Context> to_end;
   {
     std::lock_guard<std::mutex> hold(p.mutex);

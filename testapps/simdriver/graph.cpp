@@ -245,7 +245,8 @@ template <class Set> CUresult change(CUgraphNode handle, CUgraphNodeType type, S
 template <class Set> CUresult change_in_exec(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type, Set set) {
   NodeRef node;
   CUresult r = find_in_exec(exec, handle, type, node);
-  return r == CUDA_SUCCESS ? set(*node) : r;
+  if (r == CUDA_SUCCESS) r = set(*node);
+  return r == CUDA_SUCCESS && node->node_type == CU_GRAPH_NODE_TYPE_KERNEL ? set_local_memory_aside(*node->launch.function) : r;
 }
 
 // The nodes in an order that respects every edge; empty when there is a cycle.
@@ -272,6 +273,26 @@ bool has_kernel(const Graph &graph) {
   });
 }
 
+void add_functions(const Graph &graph, std::vector<FunctionRef> &functions) {
+  for (const NodeRef &node : graph.nodes) {
+    if (node->node_type == CU_GRAPH_NODE_TYPE_KERNEL) functions.push_back(node->launch.function);
+    if (node->child) add_functions(*node->child, functions);
+  }
+}
+
+// What a graph is to run has the local memory that it needs from here on.
+CUresult set_local_memory_aside(const Graph &graph) {
+  std::vector<FunctionRef> functions;
+  {
+    std::lock_guard<std::mutex> hold(graph_mutex());
+    add_functions(graph, functions);
+  }
+  CUresult r = CUDA_SUCCESS;
+  for (const FunctionRef &function : functions)
+    if (r == CUDA_SUCCESS) r = set_local_memory_aside(*function);
+  return r;
+}
+
 CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long flags) {
   constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                        CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -280,6 +301,8 @@ CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long fla
   CUresult r = find_graph(handle, graph);
   if (r != CUDA_SUCCESS) return r;
   NEED_CONTEXT(context);
+  r = set_local_memory_aside(*graph);
+  if (r != CUDA_SUCCESS) return r;
   Alone hold(context->api_lock);
   auto exec = std::make_shared<GraphExec>();
   {
@@ -470,6 +493,7 @@ CUresult update(CUgraphExec exec_handle, CUgraph handle, CUgraphExecUpdateResult
   GraphRef graph;
   CUresult r = find_exec(exec_handle, exec);
   if (r == CUDA_SUCCESS) r = find_graph(handle, graph);
+  if (r == CUDA_SUCCESS) r = set_local_memory_aside(*graph);
   if (r != CUDA_SUCCESS) return r;
   std::lock_guard<std::mutex> hold(graph_mutex());
   GraphRef fresh = clone(*graph, false);

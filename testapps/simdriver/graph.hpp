@@ -65,6 +65,9 @@ std::mutex &graph_mutex();
 OpRef launch_op(const Launch &launch);
 CUresult prepare_launch(Context &context, const void *function, const lgsim_grid &grid, unsigned shared_bytes, bool cooperative,
                         void **parameters, void **extra, Launch &launch);
+// Sets as much local memory aside in a function's context as the function needs, for which the context is stopped. Measured: a launch does that, and the
+// call that makes a graph with the function executable, or an executable graph run it; not a capture, and not the call that adds a node.
+CUresult set_local_memory_aside(const Function &function);
 // In memop.cpp: one piece of work that runs a batch of memory operations in order.
 CUresult batch_work(unsigned count, const CUstreamBatchMemOpParams *parameters, std::function<void()> &work);
 // In graph.cpp.

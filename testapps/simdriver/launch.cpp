@@ -194,6 +194,7 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
   if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   Launch launch;
   r = prepare_launch(stream->context, f, grid, shared_bytes, cooperative, parameters, extra, launch);
+  if (r == CUDA_SUCCESS && !is_capturing(stream)) r = set_local_memory_aside(*launch.function);
   if (r != CUDA_SUCCESS) return r;
   Shared hold(stream->context.api_lock);
   bool captured = false;
@@ -265,17 +266,19 @@ CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &
   if (r == CUDA_SUCCESS) r = check_grid(*function, grid, shared_bytes, cooperative);
   if (r == CUDA_SUCCESS) r = copy_arguments(function->kernel, parameters, extra, launch.arguments);
   if (r != CUDA_SUCCESS) return r;
-  if (function->kernel.attributes.local_bytes > context.local_bytes) {
-    Alone hold(context.api_lock);
-    set_local_memory(context, std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes));
-    r = outcome();
-    if (r != CUDA_SUCCESS) return r;
-  }
   launch.function = function;
   launch.grid = grid;
   launch.shared_bytes = shared_bytes;
   launch.cooperative = cooperative;
   return CUDA_SUCCESS;
+}
+
+CUresult set_local_memory_aside(const Function &function) {
+  Context &context = function.module.context;
+  if (function.kernel.attributes.local_bytes <= context.local_bytes) return CUDA_SUCCESS;
+  Alone hold(context.api_lock);
+  if (function.kernel.attributes.local_bytes > context.local_bytes) set_local_memory(context, function.kernel.attributes.local_bytes);
+  return outcome();
 }
 
 }  // namespace lgsim

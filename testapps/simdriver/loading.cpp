@@ -64,6 +64,7 @@ void read_loading_mode() {
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module) {
   stop_context(context);
   if (work_is_lost()) return outcome();
+  if (free_device_bytes() < static_cast<uint64_t>(kModuleBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   module = std::make_shared<Module>(context, image);
   const lgsim_kernel *table = nullptr;
   if (!image->is_ptx) {

@@ -52,10 +52,7 @@ void give_back(const Allocation &a) {
 
 CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base, CUmemoryPool pool = nullptr) {
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  {
-    std::lock_guard<std::mutex> hold(allocations().mutex);
-    if (kind == Memory::device && bytes > kDeviceBytes - allocations().device_used) return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (kind == Memory::device && bytes > free_device_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
   void *at = take(bytes);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   base = reinterpret_cast<uintptr_t>(at);
@@ -117,6 +114,13 @@ void free_context_memory(Context &context) {
     }
   }
   for (const Allocation &a : gone) give_back(a);
+}
+
+uint64_t free_device_bytes() {
+  const uint64_t others = local_memory_bytes() + static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
+  std::lock_guard<std::mutex> hold(allocations().mutex);
+  const uint64_t used = allocations().device_used + others;
+  return used < kDeviceBytes ? kDeviceBytes - used : 0;
 }
 
 void count_code(int64_t bytes) { code_bytes.fetch_add(bytes, std::memory_order_relaxed); }
@@ -237,10 +241,8 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
-  const uint64_t others = local_memory_bytes() + static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
-  std::lock_guard<std::mutex> hold(allocations().mutex);
   *total = kDeviceBytes;
-  *free = kDeviceBytes - allocations().device_used - others;
+  *free = free_device_bytes();
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {

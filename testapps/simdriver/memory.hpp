@@ -32,7 +32,9 @@ CUresult check_pool(CUmemoryPool handle);
 CUmemoryPool current_pool();
 
 constexpr uint64_t kDeviceBytes = 141ull << 30;
-// Device memory that loaded code takes; counted so that cuMemGetInfo shows what loading costs.
+// Device memory that neither allocations take, nor loaded code, nor local memory.
+uint64_t free_device_bytes();
+// Device memory that loaded code takes.
 void count_code(int64_t bytes);
 
 }  // namespace lgsim

@@ -206,6 +206,18 @@ fn calls_that_wait_for_the_whole_context_are_named_for_it() {
     let story = TestTrace::new();
     story.launch(0, 10, "spin").blocked(1, 30, "cuLaunchKernel", Some(1), Kind::Call, "big");
     story.check(&[(Code::LG204, "spin")]);
+    for call in ["cuGraphInstantiateWithFlags", "cuGraphExecUpdate_v2", "cuGraphExecKernelNodeSetParams_v2"] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "spin").waits(1, 30, call, None);
+        story.check(&[(Code::LG204, "spin")]);
+        let verdict = &story.diagnosis().verdicts[0];
+        assert!(verdict.fix.contains("StackSize"), "{call}: {verdict:#?}");
+    }
+    for call in ["cuGraphExecDestroy", "cuGraphAddKernelNode_v2"] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "spin").waits(1, 30, call, None);
+        assert!(story.diagnosis().verdicts.is_empty(), "{call}");
+    }
     let story = TestTrace::of(StreamKind::Blocking);
     story.launch(0, 10, "spin").waits(1, 30, "cuMemcpyDtoH_v2", None);
     story.check(&[(Code::LG204, "spin")]);

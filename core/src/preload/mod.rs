@@ -12,6 +12,7 @@
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 
+use crate::image::Prints;
 use crate::settings::{AtDanger, Policy, Settings};
 use crate::Nanos;
 
@@ -43,8 +44,11 @@ pub enum Skip {
     LocalMemoryInUse,
     /// The program has set the stack limit itself: what would have been set aside was not, or is no more.
     StackLimitSet,
-    /// The driver had no memory left for an allocation of the program's: what was set aside has been given back.
+    /// The driver had no memory left for a call of the program's: what was set aside has been given back.
     LocalMemoryGivenBack,
+    /// The driver had no memory left for a call of the program's: modules and libraries that it had not asked for were unloaded, or not loaded ahead any
+    /// more.
+    CodeGivenBack,
 }
 
 impl Skip {
@@ -64,7 +68,10 @@ impl Skip {
             Self::LocalMemoryInUse => "the context was in use before local memory could be set aside",
             Self::StackLimitSet => "local memory is as the program has set its stack limit (cuCtxSetLimit)",
             Self::LocalMemoryGivenBack => {
-                "local memory was given back, because the program's allocations found no memory"
+                "local memory was given back, because the program's calls found no memory"
+            }
+            Self::CodeGivenBack => {
+                "code that the program had not asked for was unloaded, or not loaded ahead, because its calls found no memory"
             }
         }
     }
@@ -142,6 +149,42 @@ pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
         return Some(0);
     }
     (spent - FREE_NANOS).checked_mul(100)?.checked_div(settings.budget_share_percent)
+}
+
+/// How far a context is with its first launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLaunch {
+    /// The program has launched nothing there.
+    ToCome,
+    /// It is about to be made.
+    Now,
+    /// It was made.
+    Made,
+}
+
+/// What may come into a context ahead of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A module that the program is expected to load itself, by a profile.
+    Module,
+    /// A library, whose kernels come into the context.
+    Library,
+}
+
+/// Whether code waits for the first launch of a context, or until that was made.
+///
+/// Where a module of the context prints, the driver holds the first launch of the context back until everything in flight has ended, and the
+/// program may wait for that launch. So what prints, or may print, does not come before the first launch. Right before it, in an idle context, it may:
+/// the launch finds nothing to wait for, and many a program has its persistent kernel in the first one. The driver may refuse that launch, and the next one
+/// be made beside work: so a module that is seen to print comes after it. A library that does so comes right before it, as the program's own kernels
+/// are wanted by then; and so does what may print and hardly ever does.
+pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) -> bool {
+    match (first, prints) {
+        (FirstLaunch::Made, _) | (_, Prints::No) => false,
+        (FirstLaunch::Now, Prints::Yes) => code == Code::Module,
+        (FirstLaunch::Now, Prints::Unknown) => false,
+        (FirstLaunch::ToCome, _) => true,
+    }
 }
 
 /// Whether a policy loads whole libraries and modules.
@@ -337,6 +380,22 @@ mod tests {
     }
 
     #[test]
+    fn what_may_print_does_not_come_before_the_first_launch_and_a_module_that_prints_comes_after_it() {
+        use {Code::*, FirstLaunch::*};
+        for (prints, code, waits) in [
+            (Prints::No, Module, [false, false, false]),
+            (Prints::No, Library, [false, false, false]),
+            (Prints::Yes, Module, [true, true, false]),
+            (Prints::Yes, Library, [true, false, false]),
+            (Prints::Unknown, Module, [true, false, false]),
+            (Prints::Unknown, Library, [true, false, false]),
+        ] {
+            let found = [ToCome, Now, Made].map(|first| waits_for_first_launch(prints, code, first));
+            assert_eq!(found, waits, "{prints:?} {code:?}");
+        }
+    }
+
+    #[test]
     fn local_memory_is_set_aside_where_there_is_less_and_the_context_is_fresh() {
         for (needs, limit, set_aside, in_use, expect) in [
             (0, 1024, 0, false, Ok(None)),
@@ -390,6 +449,7 @@ mod tests {
             Skip::LocalMemoryInUse,
             Skip::StackLimitSet,
             Skip::LocalMemoryGivenBack,
+            Skip::CodeGivenBack,
         ];
         let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
         assert_eq!(texts.len(), spent.len() + others.len());

@@ -7,7 +7,7 @@
 //! since, until the program sets it itself. From then on the limit is the program's.
 //!
 //! A function's first launch in a context takes the slow path, which notes here what it needs. So what launches have made of the limit is known
-//! without a fold. What only graphs launch is not: no card was asked whether the launch of one raises the limit.
+//! without a fold. A graph does the same as it becomes executable, and its launch does not (measured).
 //!
 //! Protocol: one word has the whole state of the limit. It says that the limit is being raised before the driver is asked to do it: a thread that
 //! asks meanwhile gets the limit of before, and not the driver's answer. The program's own calls that set a limit wait at the gate, which is

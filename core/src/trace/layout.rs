@@ -226,7 +226,7 @@ pub mod image {
     pub const PTX: u64 = 3;
     /// A fat binary without machine code.
     pub const FAT_BINARY_OF_PTX: u64 = 4;
-    /// In addition: it has the name of the function in it by which kernels print. Only small images are looked through.
+    /// In addition: it has the name of a function in it by which kernels print. Only small images are looked through.
     pub const PRINTS: u64 = 0x100;
 }
 

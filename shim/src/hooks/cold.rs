@@ -55,10 +55,13 @@ impl Call {
                 profile.uses(self.about.owner, self.guard.tracker.function_name(number));
             }
         }
-        if !self.is_loaded(function) || self.is_first_of_the_context() {
-            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending; what prints as well, if this is
-            // a launch.
-            self.load_pending(self.about.context);
+        let (context, is_first) = (self.about.context, self.is_first_of_the_context());
+        if is_first && self.guard.loader.waits_for_this_launch(self.guard, context) {
+            // It was there to be loaded at the start, but for this launch.
+            self.load_at_start(context);
+        } else if is_first || !self.is_loaded(function) {
+            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
+            self.load_pending(context);
         }
         if self.is_loaded(function) {
             self.slot.cache_loaded_function(self.use_key(function), self.about.context, self.epoch, number);

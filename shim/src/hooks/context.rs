@@ -4,14 +4,14 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::release::releases_now;
+use super::room::with_room_on_the_device;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::local_memory::{hide, STACK_SIZE};
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::record::{guard, last_guard};
-use crate::runtime::{clock, door, thread};
-use lazyguard_core::api::EntryPoint;
+use crate::runtime::{clock, door};
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -208,36 +208,19 @@ pub(super) fn gets_limit(entry: Entry, told: Handle, limit: i32, real: impl FnOn
 
 /// Memory is allocated, which may wait for the context.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl Fn() -> i32) -> i32 {
+    let allocated = || match real() {
+        result if may_be_for_lack_of_releases(result) && releases_now() => real(),
+        result => result,
+    };
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        || match real() {
-            result if may_be_for_lack_of_releases(result) && releases_now() => real(),
-            OUT_OF_MEMORY if local_memory_comes_back(entry.entry_point) => real(),
-            result => result,
-        },
+        || with_room_on_the_device(entry.entry_point, allocated),
         |call, result| gave_out(call, memory, result),
     )
-}
-
-/// `CUDA_ERROR_OUT_OF_MEMORY`.
-const OUT_OF_MEMORY: i32 = 2;
-
-/// The device has no memory left for a call: what the guard has set aside in the context by the profile is given back. Returns whether there is
-/// more now.
-#[cold]
-fn local_memory_comes_back(entry_point: EntryPoint) -> bool {
-    let Some(guard) = guard().filter(|guard| guard.loader.local_memory.is_wanted()) else { return false };
-    let given_back = || {
-        // Memory of the host is not the device's.
-        let is_of_the_device = !entry_point.info().base().contains("Host");
-        let slot = thread::slot_if_any(guard).filter(|_| is_of_the_device)?;
-        Some(guard.loader.give_local_memory_back(guard, slot))
-    };
-    door::inside(given_back).flatten() == Some(true)
 }
 
 /// A call that has succeeded filled in where the memory is.

@@ -5,9 +5,12 @@
 use super::call::{observe, Entry};
 use super::context::gave_out;
 use super::release::before_copy;
+use super::room::with_room_since;
 use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
+use lazyguard_core::Nanos;
+use std::cell::Cell;
 use std::mem::offset_of;
 
 /// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
@@ -144,14 +147,16 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
 }
 
 /// An allocation in the order of a stream.
-pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
+    let entered = Cell::new(Nanos::MAX);
     observe(
         entry,
         |call| {
+            entered.set(call.entered);
             call.submits_to(stream);
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        real,
+        || with_room_since(entered.get(), real),
         |call, result| gave_out(call, memory, result),
     )
 }

@@ -6,17 +6,25 @@
 //! the driver does not synchronize them. So many nodes are looked at and the rest is counted, so that a graph of thousands of nodes
 //! costs a fraction of its instantiation.
 //!
+//! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
+//! context is idle for that (measured). Where there is a profile, a list is made before that call as well, which may never return: the profile learns what
+//! the kernels need. That is asked of kernels which are loaded in the context, since the question would load another.
+//!
 //! Must not: change what a graph holds, or look at one in a launch.
 
 use super::call::{observe, published, Call, Entry};
 use super::cold::number_of;
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver_queries;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
     CUDA_BATCH_MEM_OP_NODE_PARAMS as MemoryOperations,
 };
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
+use lazyguard_core::hazard::rules;
+use lazyguard_core::map::HashSet;
+use lazyguard_core::state::FunctionKind;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
@@ -44,14 +52,17 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| call.about.context = call.current_context(),
+        |call| {
+            call.about.context = call.current_context();
+            learn(call, graph);
+        },
         real,
         |call, result| {
             if result == SUCCESS && !executable.is_null() {
                 // SAFETY: the driver has succeeded, so that it has written the handle there.
                 let executable = unsafe { executable.cast::<Handle>().read() };
                 call.gave_out(executable as u64);
-                list(call, executable, graph);
+                note(call, executable, graph);
             }
         },
     )
@@ -59,21 +70,28 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 
 /// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, real, |call| list(call, executable, graph))
+    changes(entry, executable, |call| learn(call, graph), real, |call| note(call, executable, graph))
 }
 
 /// An executable graph is destroyed.
 pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, real, |_| {})
+    changes(entry, executable, |_| {}, real, |_| {})
 }
 
-/// A call about an executable graph; what its success means.
-fn changes(entry: Entry, executable: Handle, real: impl FnOnce() -> i32, means: impl FnOnce(&Call)) -> i32 {
+/// A call about an executable graph; what is done before it, and what its success means.
+fn changes(
+    entry: Entry,
+    executable: Handle,
+    before: impl FnOnce(&mut Call),
+    real: impl FnOnce() -> i32,
+    means: impl FnOnce(&Call),
+) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::about(executable as u64);
+            before(call);
         },
         real,
         |call, result| {
@@ -86,16 +104,22 @@ fn changes(entry: Entry, executable: Handle, real: impl FnOnce() -> i32, means: 
 
 /// Another event for a node of an executable graph.
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, real, |call| {
-        let waits = call.entry_point.symbol().contains("Wait");
-        let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
-        call.changed(executable, GraphPart::about(kind, event as u64));
-    })
+    changes(
+        entry,
+        executable,
+        |_| {},
+        real,
+        |call| {
+            let waits = call.entry_point.symbol().contains("Wait");
+            let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
+            call.changed(executable, GraphPart::about(kind, event as u64));
+        },
+    )
 }
 
 /// A node of an executable graph does something else, which is not followed.
 pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
+    changes(entry, executable, |_| {}, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
 }
 
 impl Call {
@@ -105,22 +129,76 @@ impl Call {
     }
 
     /// The same of the kernel that the call is about.
-    fn changed_kernel(&self, executable: Handle, result: i32) {
+    fn changed_kernel(&self, executable: Handle, result: i32, needs: u64) {
         if result == SUCCESS && self.about.function != 0 {
+            self.has_set_aside(needs);
             self.changed(executable, GraphPart::about(NodeKind::Kernel, self.about.function.into()));
+        }
+    }
+
+    /// The bytes of local memory a thread that a kernel of an executable graph needs; 0 where that cannot be asked.
+    fn local_memory_of(&self, kernel: Handle, number: u32) -> u64 {
+        let tracker = &self.guard.tracker;
+        let function = tracker.function_entry(number).filter(|function| function.loaded_in(self.about.context));
+        let (Some(function), Some(context)) = (function, tracker.context_entry(self.about.context)) else { return 0 };
+        let is_kernel = function.kind() == FunctionKind::Kernel;
+        driver_queries::local_bytes(kernel, is_kernel, context.device().max(0)).unwrap_or(0)
+    }
+
+    /// The call makes an executable graph run this kernel, or none where it is null, of which it was said before. Returns what that needs.
+    fn is_to_run(&self, kernel: Handle) -> u64 {
+        let needs = if kernel.is_null() { 0 } else { self.local_memory_of(kernel, self.about.function) };
+        self.is_to_set_aside(needs);
+        needs
+    }
+
+    /// The call is about to set so many bytes of local memory a thread aside.
+    fn is_to_set_aside(&self, needs: u64) {
+        if let (Some(profile), true) = (&self.guard.profile, needs > rules::LOCAL_BYTES_AT_START) {
+            profile.needs_local_memory(needs);
+        }
+    }
+
+    /// The call has succeeded, and has set so many aside if there were less.
+    fn has_set_aside(&self, needs: u64) {
+        if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs > 0) {
+            context.local_memory().is_launched(needs);
         }
     }
 }
 
+/// What a graph does, and the most local memory a thread that a kernel of it needs, in bytes.
+#[derive(Default)]
+struct Listed {
+    contents: GraphContents,
+    needs: u64,
+    /// The kernels that were asked.
+    asked: HashSet<u32>,
+}
+
+/// The profile, if there is one, learns what a graph needs that is about to become executable. What was listed for that is not kept until the call has
+/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+fn learn(call: &Call, graph: Handle) {
+    if call.guard.profile.is_some() && !graph.is_null() {
+        call.is_to_set_aside(list(call, graph).needs);
+    }
+}
+
+fn list(call: &Call, graph: Handle) -> Listed {
+    let mut listed = Listed::default();
+    take_in(call, graph, &mut listed, &mut { MOST_NODES }, MOST_DEEP);
+    listed
+}
+
 /// Notes what an executable graph does, which was made of this graph or updated by it.
-fn list(call: &Call, executable: Handle, graph: Handle) {
-    let mut contents = GraphContents::default();
-    take_in(call, graph, &mut contents, &mut { MOST_NODES }, MOST_DEEP);
-    call.guard.tracker.graph_is(executable as u64, contents, call.returned);
+fn note(call: &Call, executable: Handle, graph: Handle) {
+    let listed = list(call, graph);
+    call.has_set_aside(listed.needs);
+    call.guard.tracker.graph_is(executable as u64, listed.contents, call.returned);
 }
 
 /// Takes in the nodes of a graph, as long as there are `left` to be looked at.
-fn take_in(call: &Call, graph: Handle, contents: &mut GraphContents, left: &mut usize, deep: u32) {
+fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, deep: u32) {
     let mut count = 0;
     if driver::graph_nodes(graph, null_mut(), &mut count) != Some(SUCCESS) || count == 0 {
         return;
@@ -132,6 +210,7 @@ fn take_in(call: &Call, graph: Handle, contents: &mut GraphContents, left: &mut 
         looked_at = 0;
     }
     nodes.truncate(looked_at);
+    let contents = &mut listed.contents;
     contents.nodes = contents.nodes.saturating_add(counted(count));
     contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
     *left = left.saturating_sub(nodes.len());
@@ -141,19 +220,19 @@ fn take_in(call: &Call, graph: Handle, contents: &mut GraphContents, left: &mut 
             kind = -1;
         }
         let kind = NodeKind::of_type(kind);
-        match (kind, is_about(call, kind, node)) {
+        match (kind, is_about(call, kind, node, listed)) {
             (NodeKind::ChildGraph, Some(child)) => {
-                contents.add(GraphPart::of(kind));
-                take_in(call, child as Handle, contents, left, deep - 1);
+                listed.contents.add(GraphPart::of(kind));
+                take_in(call, child as Handle, listed, left, deep - 1);
             }
-            (NodeKind::MemoryOperations, _) => memory_operations(node, contents),
-            (kind, what) => contents.add(GraphPart::about(kind, what.unwrap_or(0))),
+            (NodeKind::MemoryOperations, _) => memory_operations(node, &mut listed.contents),
+            (kind, what) => listed.contents.add(GraphPart::about(kind, what.unwrap_or(0))),
         }
     }
 }
 
 /// What a node of this kind is about: the number of the kernel, the address of the host function, the handle of event or graph.
-fn is_about(call: &Call, kind: NodeKind, node: Handle) -> Option<u64> {
+fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> Option<u64> {
     let handle = |ask: fn(Handle, *mut Handle) -> Option<i32>| {
         let mut found = null_mut();
         (ask(node, &mut found) == Some(SUCCESS) && !found.is_null()).then_some(found as u64)
@@ -170,6 +249,9 @@ fn is_about(call: &Call, kind: NodeKind, node: Handle) -> Option<u64> {
             (!function.is_null()).then(|| {
                 let number = number_of(call, function);
                 call.guard.tracker.introduce_function(number, call.entered);
+                if listed.asked.insert(number) {
+                    listed.needs = listed.needs.max(call.local_memory_of(function, number));
+                }
                 number.into()
             })
         }
@@ -202,13 +284,17 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
 pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| call.uses_kernel_node(params), real)
+    published(entry, |call| _ = call.uses_kernel_node(params), real)
 }
 
 /// The same of an executable graph.
 pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let before = |call: &mut Call| call.uses_kernel_node(params);
-    observe(entry, before, real, |call, result| call.changed_kernel(executable, result))
+    let needs = Cell::new(0);
+    let before = |call: &mut Call| {
+        let kernel = call.uses_kernel_node(params);
+        needs.set(call.is_to_run(kernel));
+    };
+    observe(entry, before, real, |call, result| call.changed_kernel(executable, result, needs.get()))
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
@@ -218,13 +304,17 @@ pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32)
 
 /// The same of an executable graph.
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let kind = Cell::new(NodeKind::Other);
+    let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(0));
     observe(
         entry,
-        |call| kind.set(call.uses_node(params)),
+        |call| {
+            let (is, kernel) = call.uses_node(params);
+            kind.set(is);
+            needs.set(call.is_to_run(kernel));
+        },
         real,
         |call, result| match kind.get() {
-            NodeKind::Kernel => call.changed_kernel(executable, result),
+            NodeKind::Kernel => call.changed_kernel(executable, result, needs.get()),
             // They are the same to the diagnosis, whatever they copy.
             NodeKind::Copy | NodeKind::Fill => {}
             kind if result == SUCCESS => call.changed(executable, GraphPart::of(kind)),
@@ -234,29 +324,32 @@ pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real
 }
 
 impl Call {
-    fn uses_kernel_node(&mut self, params: Handle) {
+    /// The kernel of the node; null where there is no node.
+    fn uses_kernel_node(&mut self, params: Handle) -> Handle {
         // The first version of the structure ends before the kernel's handle.
         let with_kernel = self.entry_point.symbol().ends_with("_v2");
         self.about.context = self.current_context();
-        if !params.is_null() {
-            self.uses(function_of(params, with_kernel));
-        }
+        let kernel = if params.is_null() { params } else { function_of(params, with_kernel) };
+        self.uses(kernel);
+        kernel
     }
 
-    /// The kind of the node.
-    fn uses_node(&mut self, params: Handle) -> NodeKind {
+    /// The kind of the node, and its kernel; null where it has none.
+    fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
         if params.is_null() {
-            return NodeKind::Other;
+            return (NodeKind::Other, null_mut());
         }
         // SAFETY: the program passes a node description, which the driver reads as well; the kind is read as an integer.
         let kind = NodeKind::of_type(unsafe { params.cast::<i32>().read() });
-        if kind == NodeKind::Kernel {
-            // SAFETY: as above: what follows at this offset is a kernel node's description.
-            let node = unsafe { params.cast::<u8>().add(offset_of!(NodeParams, __bindgen_anon_1)) };
-            self.uses(function_of(node.cast(), true));
+        if kind != NodeKind::Kernel {
+            return (kind, null_mut());
         }
-        kind
+        // SAFETY: as above: what follows at this offset is a kernel node's description.
+        let node = unsafe { params.cast::<u8>().add(offset_of!(NodeParams, __bindgen_anon_1)) };
+        let kernel = function_of(node.cast(), true);
+        self.uses(kernel);
+        (kind, kernel)
     }
 }
 

@@ -5,7 +5,9 @@
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
-use lazyguard_core::image::{is_cut_off, kind_of, length_of, Length, Reference, Start, REFERENCE_BYTES};
+use lazyguard_core::image::{
+    is_cut_off, kind_of, length_of, Length, Reference, Start, MOST_SEARCHED_BYTES, REFERENCE_BYTES,
+};
 use lazyguard_core::profile::{ImageId, LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
 use std::ffi::{c_char, CStr, OsStr};
@@ -60,6 +62,13 @@ impl Given {
             Length::ToZero => unsafe { libc::strlen(self.at.cast()) as u64 },
         };
         (length <= MOST_IMAGE_BYTES).then(|| self.bytes(length))?
+    }
+
+    /// All bytes of text, which ends with a zero for the driver; `None` where it is too long to be looked through.
+    fn short_text<'a>(&self) -> Option<&'a [u8]> {
+        // SAFETY: as for the driver, it is not read behind its end.
+        let length = unsafe { libc::strnlen(self.at.cast(), MOST_SEARCHED_BYTES + 1) };
+        (length <= MOST_SEARCHED_BYTES).then(|| self.bytes(length as u64))?
     }
 
     /// Its bytes, by its length. They are read during the program's call alone.
@@ -182,8 +191,8 @@ pub(super) fn kind(code: Handle) -> u64 {
     let Some(given) = Given::of(code) else { return 0 };
     let content = match given.length() {
         Some(Length::Bytes(length)) => given.bytes(length),
-        // Text is told by its first byte, and not looked through.
-        Some(Length::ToZero) | None => None,
+        Some(Length::ToZero) => given.short_text(),
+        None => None,
     };
     kind_of(given.start, content.unwrap_or_default())
 }
@@ -281,6 +290,10 @@ mod tests {
         assert_eq!(kind_at(b"\0"), 0);
         assert_eq!(kind_at(b".version 8.0\0"), image::PTX);
         assert_eq!(kind_at(b"//\n.version 8.0\0"), image::PTX);
+        assert_eq!(kind_at(b".version 8.0\n.extern .func vprintf\0"), image::PTX | image::PRINTS);
+        let text = |length| [b".extern .func vprintf".to_vec(), vec![b' '; length], vec![0]].concat();
+        let [short, long] = [MOST_SEARCHED_BYTES - 21, MOST_SEARCHED_BYTES - 20].map(|length| kind_at(&text(length)));
+        assert_eq!((short, long), (image::PTX | image::PRINTS, image::PTX), "what is long is not looked through");
         let mut elf = [0u8; 64];
         elf[..5].copy_from_slice(b"\x7fELF\x02");
         assert_eq!(kind_at(&elf), image::MACHINE_CODE);
@@ -294,6 +307,7 @@ mod tests {
             assert_eq!(kind_at(&reference(version, binary.as_ptr())), image::FAT_BINARY_OF_PTX, "version {version}");
         }
         binary[16] = 2;
+        binary[80..84].copy_from_slice(b"\x7fELF");
         binary[120..129].copy_from_slice(b"\0vprintf\0");
         for fat_binary in [&binary, &reference(1, binary.as_ptr())[..]] {
             assert_eq!(kind_at(fat_binary), image::FAT_BINARY | image::PRINTS);

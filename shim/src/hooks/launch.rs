@@ -5,6 +5,7 @@
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 #[cfg(test)]
 use super::caller::Frame;
+use super::room::with_room_since;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
@@ -18,6 +19,7 @@ use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use lazyguard_core::Nanos;
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -30,14 +32,14 @@ pub(super) fn kernel(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
     let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         return launch_observed(entry, function, stream, size, real);
     };
@@ -144,11 +146,15 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 /// The slow path. Later launches of the kind need not look up what it finds.
 #[cold]
 #[inline(never)]
-fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
+    let entered = Cell::new(Nanos::MAX);
     observe(
         entry,
-        |call| launches(call, function, stream, size),
-        real,
+        |call| {
+            entered.set(call.entered);
+            launches(call, function, stream, size);
+        },
+        || with_room_since(entered.get(), real),
         |call, result| {
             call.launched(result);
             cold_launched(call, function, result);
@@ -204,19 +210,21 @@ pub(super) fn cooperative(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     together(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
+    let entered = Cell::new(Nanos::MAX);
     observe(
         entry,
         |call| {
+            entered.set(call.entered);
             call.shows_danger();
             launches(call, function, stream, size);
         },
-        real,
+        || with_room_since(entered.get(), real),
         |call, result| {
             call.launched(result);
             cold_launched(call, function, result);
@@ -230,7 +238,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 }
 
 /// A launch described by a structure.
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Fn() -> i32) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
@@ -270,7 +278,7 @@ pub(super) fn shaped(
     stream: Handle,
     width: i32,
     height: i32,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
     launch(entry, function, stream, size, real)
@@ -287,7 +295,7 @@ struct LaunchParams {
 }
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
-pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn() -> i32) -> i32 {
     let each = |call: &Call, what: &dyn Fn(&Call)| {
         for n in 0..if list.is_null() { 0 } else { count as usize } {
             // SAFETY: the program passes `count` launches, which the driver reads as well.
@@ -409,13 +417,13 @@ mod tests {
         assert_eq!(outstanding(), 0);
         let before = guard.tracker.counts();
         CallStep::take_all();
-        let mut inside = None;
+        let inside = Cell::new(None);
         let here = 0;
         let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), frame: Frame::of(&here) };
         let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
         let returned = kernel(entry, function, to, [7, 2, 1], [64, 1, 1], 48, || {
             let call = slot.published().expect("a call is published while it is made");
-            inside = Some((call.entry_point, call.stream, call.function, call.context, is_busy()));
+            inside.set(Some((call.entry_point, call.stream, call.function, call.context, is_busy())));
             result
         });
         assert_eq!(returned, result);
@@ -425,7 +433,7 @@ mod tests {
         assert_eq!(records.len(), 1, "a launch leaves one record: {records:?}");
         Left {
             steps: CallStep::take_all(),
-            inside: inside.unwrap(),
+            inside: inside.get().unwrap(),
             record: Record { entered: 0, returned: 0, ..records[0] },
             counts: (after.0 - before.0, after.1 - before.1),
             outstanding: outstanding(),

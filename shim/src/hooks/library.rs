@@ -4,9 +4,11 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::image::{self, Options};
+use super::room::with_room;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
+use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Known;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
@@ -15,7 +17,7 @@ use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 /// A library is loaded from a file.
-pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_file(entry: Entry, library: Handle, real: impl Fn() -> i32) -> i32 {
     let none = null_mut();
     load(entry, library, none, 0, none, none, none, none, 0, real)
 }
@@ -32,7 +34,7 @@ pub(super) fn load(
     options: Handle,
     values: Handle,
     count: u32,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     let jit = Options { count: jit_count, options: jit_options, values: jit_values };
     let options = Options { count, options, values };
@@ -62,7 +64,7 @@ pub(super) fn load(
             };
             handed_over.set(ahead.unwrap_or(0));
         },
-        || given_ahead(library, handed_over.get(), real),
+        || with_room(|| given_ahead(library, handed_over.get(), &real)),
         |call, result| {
             if result != SUCCESS || library.is_null() {
                 return;
@@ -92,8 +94,9 @@ pub(super) fn load(
                     known = Known::Unused;
                 }
             }
-            if call.about.raw.loaded_image().prints() {
-                call.guard.loader.prints(library);
+            // What the guard has loaded itself is known better.
+            if handed_over.get() == 0 && call.about.raw.loaded_image().prints() {
+                call.guard.loader.prints(library, Prints::Yes);
             }
             let is_of_large = image::is_a_runtimes(code, options)
                 && call.guard.loader.large.registers(call.caller.address as u64, library);
@@ -188,12 +191,12 @@ pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i3
 }
 
 /// Something of a library is wanted in the current context, which brings the library there.
-pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| brings(call, library as u64), real)
+pub(super) fn uses_library(entry: Entry, library: Handle, real: impl Fn() -> i32) -> i32 {
+    published(entry, |call| brings(call, library as u64), || with_room(real))
 }
 
 /// Something is asked of a kernel for which its library has to be in the current context; the kernel's function is not loaded.
-pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl Fn() -> i32) -> i32 {
     published(
         entry,
         |call| {
@@ -204,7 +207,7 @@ pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() 
                 brings(call, owner);
             }
         },
-        real,
+        || with_room(real),
     )
 }
 
@@ -222,14 +225,14 @@ fn brings(call: &mut Call, library: u64) {
 }
 
 /// A kernel's function in the current context is wanted, which loads it.
-pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl Fn() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(kernel);
         },
-        real,
+        || with_room(real),
         |call, result| {
             if result != SUCCESS || function.is_null() {
                 return;
@@ -251,13 +254,13 @@ pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real:
 }
 
 /// A call about a function or kernel that loads it in the current context.
-pub(super) fn loads_function(entry: Entry, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn loads_function(entry: Entry, function: Handle, real: impl Fn() -> i32) -> i32 {
     published(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(function);
         },
-        real,
+        || with_room(real),
     )
 }

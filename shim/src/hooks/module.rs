@@ -7,6 +7,7 @@
 use super::call::{observe, published, Entry};
 use super::image::{self, Options};
 use super::library::{given_ahead, resolved};
+use super::room::with_room;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::profile::LoadOptions;
@@ -18,7 +19,7 @@ use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 /// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
-pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl Fn() -> i32) -> i32 {
     load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
@@ -30,13 +31,13 @@ pub(super) fn load_data(
     count: u32,
     options: Handle,
     values: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
 /// A module is loaded by a call that takes a fat binary alone.
-pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl Fn() -> i32) -> i32 {
     load(entry, module, image, || image::given_as_fat_binary(image), real)
 }
 
@@ -46,7 +47,7 @@ fn load<'a>(
     module: Handle,
     image: Handle,
     given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
     observe(
@@ -67,7 +68,7 @@ fn load<'a>(
             }
             call.loads(ColdKind::Module);
         },
-        || given_ahead(module, handed_over.get(), real),
+        || with_room(|| given_ahead(module, handed_over.get(), &real)),
         |call, result| {
             if result != SUCCESS || module.is_null() {
                 return;
@@ -91,7 +92,7 @@ pub(super) fn get_function(
     function: Handle,
     module: Handle,
     name: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
 ) -> i32 {
     observe(
         entry,
@@ -104,7 +105,7 @@ pub(super) fn get_function(
                 profile.looks_up(module as u64, &name.to_string_lossy());
             }
         },
-        real,
+        || with_room(real),
         |call, result| {
             if result != SUCCESS {
                 return;
@@ -123,13 +124,13 @@ pub(super) fn get_function(
 }
 
 /// A global of a module.
-pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_global(entry: Entry, module: Handle, real: impl Fn() -> i32) -> i32 {
     published(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
         },
-        real,
+        || with_room(real),
     )
 }

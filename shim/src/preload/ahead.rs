@@ -11,24 +11,20 @@
 //! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
 //! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
 //!
-//! An image that prints has its turn once the context has launched a kernel: where a module of the context prints, the driver holds the context's first
-//! launch back until everything in flight has ended, and the program may wait for that launch.
+//! When an image has its turn that prints, or may print, [`lazyguard_core::preload::waits_for_first_launch`] decides.
 //!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::image::Prints;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
-use memchr::memmem;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
-
-/// In the names of the functions by which kernels print, `printf` and `vprintf`.
-const PRINT: &[u8] = b"printf";
 
 /// An image that is to be loaded ahead.
 pub struct Image {
@@ -56,8 +52,9 @@ struct Ready {
     identity: u64,
     image: u32,
     nth: u32,
+    /// 0 of one that the program has loaded itself.
     handle: u64,
-    /// It is the program's now.
+    /// It is the program's now, or it has been given back to the driver.
     given: bool,
 }
 
@@ -74,24 +71,49 @@ pub struct There {
     pub is_new: bool,
 }
 
+/// A module or a library that the program has not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its handle.
+    pub owner: u64,
+    /// What its functions are: a library has kernels.
+    pub kind: FunctionKind,
+}
+
+impl Held {
+    /// Unloads it. Returns whether the driver has done so.
+    pub fn unload(self) -> bool {
+        let owner = self.owner as Handle;
+        let unloaded = match self.kind {
+            FunctionKind::Kernel => driver::library_unload(owner),
+            FunctionKind::Function => driver::module_unload(owner),
+        };
+        unloaded == Some(SUCCESS)
+    }
+}
+
 /// What became of a load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The module or library is there.
     There(There),
-    /// It is the program's, which may have unloaded it.
+    /// It is the program's, which may have unloaded it, or it has been given back.
     Given,
     /// The driver does not load it.
     Refused,
+    /// It is not loaded ahead any more.
+    NoRoom,
 }
 
 /// See the module.
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
-    /// Of each image, whether it has the name of a function in it by which kernels print. Compressed code shows none.
-    prints: Vec<bool>,
+    /// Of each image, whether it prints.
+    prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
+    /// The program has found no memory: nothing more is loaded ahead of it.
+    has_no_room: AtomicBool,
     modules: Counted,
     libraries: Counted,
 }
@@ -111,13 +133,25 @@ impl Counted {
 impl Ahead {
     /// Of these images.
     pub fn new(images: Vec<Image>) -> Self {
-        let prints = images.iter().map(|image| memmem::find(image.content(), PRINT).is_some()).collect();
+        let prints = images.iter().map(|image| Prints::of(image.content())).collect();
         Self { images, prints, ..Self::default() }
     }
 
-    /// Whether this image prints, as far as its content shows.
-    pub fn prints(&self, image: u32) -> bool {
-        self.prints.get(image as usize).copied().unwrap_or(false)
+    /// Whether this image prints, as far as its content tells.
+    pub fn prints(&self, image: u32) -> Prints {
+        self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
+    }
+
+    /// Whether this image is loaded as a library, which is in no context until its kernels come there.
+    pub fn is_library(&self, image: u32) -> bool {
+        self.images.get(image as usize).is_some_and(|image| image.options.is_library())
+    }
+
+    /// The library of this image that is there.
+    pub fn library(&self, image: u32, nth: u32) -> Option<u64> {
+        let ready = lock(&self.ready);
+        let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth) && ready.handle != 0)?;
+        self.is_library(image).then_some(found.handle)
     }
 
     /// Each module that a context gets: the image, and which of the image's it is.
@@ -158,6 +192,7 @@ impl Ahead {
         let owner = match known {
             Some(Ready { given: true, .. }) => return Outcome::Given,
             Some(ready) => ready.handle,
+            None if self.has_no_room.load(Ordering::Relaxed) => return Outcome::NoRoom,
             None => {
                 let Some(handle) = load_image(wanted) else { return Outcome::Refused };
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
@@ -171,19 +206,49 @@ impl Ahead {
         Outcome::There(There { owner, kind, functions, is_new: known.is_none() })
     }
 
-    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on.
+    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. Where none is, the
+    /// program is about to load one itself, and one less is loaded ahead: the program is expected to load as many as in an earlier run. So a library that it
+    /// loads before there is a context is not loaded once more when one comes.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
         let here = (options.home(context), identity(options));
         let mut ready = lock(&self.ready);
-        let free = |ready: &&mut Ready| {
-            !ready.given && (ready.context, ready.identity) == here && ready.image as usize == number
+        let is_here = |ready: &Ready| (ready.context, ready.identity) == here && ready.image as usize == number;
+        if let Some(taken) = ready.iter_mut().find(|ready| !ready.given && is_here(ready)) {
+            taken.given = true;
+            self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
+            return Some(taken.handle);
+        }
+        let is_left = |nth: &u32| !ready.iter().any(|ready| is_here(ready) && ready.nth == *nth);
+        if let Some(nth) = (0..self.images[number].most).find(is_left) {
+            let (context, identity) = here;
+            ready.push(Ready { context, identity, image: number as u32, nth, handle: 0, given: true });
+        }
+        None
+    }
+
+    /// Whether something is there that the program has not asked for.
+    pub fn waits(&self) -> bool {
+        lock(&self.ready).iter().any(|ready| !ready.given)
+    }
+
+    /// The program has found no memory. What it has not asked for of the current context, which has this number, is the caller's to unload; libraries, which
+    /// are in no context, if they are wanted too. From now on nothing more is loaded ahead.
+    pub fn give_back(&self, context: u32, with_libraries: bool) -> Vec<Held> {
+        self.has_no_room.store(true, Ordering::Relaxed);
+        let identity = identity(&LoadOptions::default());
+        let mut ready = lock(&self.ready);
+        let is_here = |ready: &&mut Ready| match self.is_library(ready.image) {
+            true => with_libraries && !ready.given,
+            false => (ready.context, ready.identity, ready.given) == (context, identity, false),
         };
-        let taken = ready.iter_mut().find(free)?;
-        taken.given = true;
-        self.counted(&self.images[number]).given.fetch_add(1, Ordering::Relaxed);
-        Some(taken.handle)
+        let held = ready.iter_mut().filter(is_here).map(|ready| {
+            ready.given = true;
+            let kind = if self.is_library(ready.image) { FunctionKind::Kernel } else { FunctionKind::Function };
+            Held { owner: ready.handle, kind }
+        });
+        held.collect()
     }
 
     /// A context is gone, and its modules with it.
@@ -283,10 +348,11 @@ mod tests {
     }
 
     #[test]
-    fn an_image_prints_that_names_a_function_for_it() {
-        let contents: [&[u8]; 4] = [b"\0vprintf\0", b".extern .func (.param .b32 r) vprintf", b"\0print\0", b""];
+    fn whether_an_image_prints_is_known_by_its_number_and_of_others_nothing_is() {
+        let contents: [&[u8]; 3] = [b"\x7fELF\0vprintf\0", b"\x7fELF\0print\0", b"packed"];
         let ahead = Ahead::new(contents.map(|content| image(content, &[])).into());
-        assert_eq!([0, 1, 2, 3, 4].map(|number| ahead.prints(number)), [true, true, false, false, false]);
+        let prints = [Prints::Yes, Prints::No, Prints::Unknown, Prints::Unknown];
+        assert_eq!([0, 1, 2, 3].map(|number| ahead.prints(number)), prints);
     }
 
     #[test]
@@ -295,6 +361,25 @@ mod tests {
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, there(0xb, Some(Vec::new()))]);
         assert_eq!(ahead.modules(), (0, 1));
+    }
+
+    #[test]
+    fn what_the_program_loads_itself_is_not_loaded_ahead_once_more() {
+        let options = LoadOptions::default().of_library();
+        let images = vec![image(b"one", &[]), Image { options: options.clone(), ..image(b"one", &[]) }];
+        let (ahead, plain) = (Ahead::new(images), LoadOptions::default());
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        // There is no driver here that loads it.
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, Outcome::Refused], "one less");
+        assert_eq!(ahead.load(2, 0, 0), Outcome::Refused, "in another context there is none");
+        // Before there is a context.
+        assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [None; 3]);
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 1, nth)), [Outcome::Given, Outcome::Given]);
+        let count = lock(&ahead.ready).len();
+        assert_eq!((count, ahead.library(1, 0), ahead.waits()), (3, None, false));
+        ahead.context_gone(1);
+        assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "another context of that number");
+        assert_eq!((ahead.modules(), ahead.libraries()), ((0, 0), (0, 0)));
     }
 
     #[test]
@@ -333,9 +418,43 @@ mod tests {
         [0, 2].into_iter().for_each(|context| ahead.context_gone(context));
         assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [Some(0xb), Some(0xc), None]);
         assert_eq!(ahead.load(2, 1, 0), Outcome::Given, "a library that may be gone");
+        assert_eq!([0, 1, 2].map(|nth| ahead.library(1, nth)), [Some(0xb), Some(0xc), None]);
+        lock(&ahead.ready).push(Ready { context: 1, identity: 0, image: 0, nth: 0, handle: 0xa, given: false });
+        assert_eq!(
+            (ahead.library(0, 0), [0, 1, 2].map(|number| ahead.is_library(number))),
+            (None, [false, true, false])
+        );
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));
+    }
+
+    #[test]
+    fn what_the_program_has_not_asked_for_is_given_back_once_and_nothing_is_loaded_from_then_on() {
+        let library = LoadOptions::default().of_library();
+        let mut images = ahead().images;
+        images.push(Image { options: library.clone(), ..image(b"three", &[]) });
+        let ahead = Ahead::new(images);
+        let ready =
+            |context, image, nth, handle, identity| Ready { context, identity, image, nth, handle, given: false };
+        let home = library.home(1);
+        let of_another = ready(1, 0, 3, 0x1e, 5);
+        let all = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd), (home, 2, 0, 0xe)];
+        lock(&ahead.ready).extend(all.map(|(context, image, nth, handle)| ready(context, image, nth, handle, 0)));
+        lock(&ahead.ready).push(of_another);
+        assert!(ahead.waits());
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
+        let held = |owner, kind| Held { owner, kind };
+        let modules = [0xb, 0xd].map(|owner| held(owner, FunctionKind::Function));
+        assert_eq!(ahead.give_back(1, false), modules, "not the one of another context under the same handle");
+        assert_eq!(ahead.give_back(1, true), [held(0xe, FunctionKind::Kernel)]);
+        assert_eq!(ahead.give_back(1, true), []);
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), None, "it is gone");
+        assert_eq!((ahead.load(1, 0, 1), ahead.load(1, 2, 0)), (Outcome::Given, Outcome::Given));
+        assert_eq!(ahead.load(3, 1, 0), Outcome::NoRoom, "in no context");
+        assert_eq!((ahead.waits(), ahead.take(2, b"one", &LoadOptions::default())), (true, Some(0xc)));
+        lock(&ahead.ready).retain(|ready| ready.identity == 0);
+        assert_eq!((ahead.waits(), ahead.modules()), (false, (0, 2)));
     }
 
     #[test]
@@ -351,8 +470,10 @@ mod tests {
         let (ahead, plain) = (ahead(), LoadOptions::default());
         // There is no driver here: the current context has no identity.
         lock(&ahead.ready).iter_mut().filter(|ready| ready.context == 1).for_each(|ready| ready.identity = 7);
-        assert_eq!(ahead.take(1, b"one", &plain), None);
+        assert_eq!(ahead.take(1, b"two", &LoadOptions::new([(0, 32)]).unwrap()), None);
         assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "it would be loaded anew");
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        lock(&ahead.ready).retain(|ready| ready.handle != 0);
         assert!(lock(&ahead.ready).iter().all(|ready| ready.context == 2));
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
     }

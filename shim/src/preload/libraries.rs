@@ -18,7 +18,7 @@
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
-use lazyguard_core::image::{fat_binary_of, length_of, Length, Start, REFERENCE_BYTES};
+use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::{ImageId, Place, Samples, MOST_LIBRARY_BYTES};
@@ -26,7 +26,7 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// A library that is to be loaded ahead.
@@ -47,7 +47,7 @@ enum State {
     Ready(Ready),
     /// It is the runtime's.
     Given(u64),
-    /// The driver has refused it, there is something else in its place, or the program has unloaded it.
+    /// The driver has refused it, there is something else in its place, the program has unloaded it, or it has been given back.
     Gone,
 }
 
@@ -74,6 +74,8 @@ pub struct There {
     pub is_without_kernels: bool,
     /// Whether it was loaded just now.
     pub is_new: bool,
+    /// Whether it prints, of one that was loaded just now.
+    pub prints: Prints,
 }
 
 /// See the module.
@@ -83,6 +85,8 @@ pub struct Libraries {
     states: Mutex<Vec<State>>,
     /// How many are absent.
     absent: AtomicUsize,
+    /// The program has found no memory: nothing more is loaded ahead of it.
+    has_no_room: AtomicBool,
     /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
     loads: AtomicU64,
     changed: AtomicU64,
@@ -162,11 +166,14 @@ impl Libraries {
         let at = number as usize;
         let state = lock(&self.states).get(at).copied();
         let (Some(wanted), Some(state)) = (self.wanted.get(at), state) else { return Err(Skip::Gone) };
-        let (library, is_new) = match state {
+        let (library, prints) = match state {
             State::Absent | State::Gone => return Err(Skip::Gone),
-            State::Ready(Ready { library, .. }) | State::Given(library) => (library, false),
+            State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
-                let loaded = load_library(&wanted.place);
+                let loaded = match self.has_no_room.load(Ordering::Relaxed) {
+                    true => Err(Skip::CodeGivenBack),
+                    false => load_library(&wanted.place),
+                };
                 let mut states = lock(&self.states);
                 // Meanwhile a runtime may have loaded it itself: then that one counts.
                 let state = states.get_mut(at).filter(|state| **state == State::Found).ok_or(Skip::Gone)?;
@@ -178,7 +185,8 @@ impl Libraries {
                 };
                 self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
                 self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
-                (loaded?.library, true)
+                let ready = loaded?;
+                (ready.library, Some(Prints::of(ready.content)))
             }
         };
         let kernels = wanted.kernels.iter().filter_map(|name| {
@@ -187,7 +195,16 @@ impl Libraries {
             found.then_some(kernel as u64)
         });
         let is_without_kernels = wanted.kernels.is_empty();
-        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new })
+        let (is_new, prints) = (prints.is_some(), prints.unwrap_or(Prints::Unknown));
+        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new, prints })
+    }
+
+    /// The library of this number that is there, the guard's or the runtime's.
+    pub fn library(&self, number: u32) -> Option<u64> {
+        match lock(&self.states).get(number as usize)? {
+            State::Ready(Ready { library, .. }) | State::Given(library) => Some(*library),
+            State::Absent | State::Found | State::Gone => None,
+        }
     }
 
     /// The number of the one whose fat binary is there.
@@ -234,6 +251,25 @@ impl Libraries {
         }
         *state = State::Given(library);
         true
+    }
+
+    /// Whether a library is there that no runtime has asked for.
+    pub fn waits(&self) -> bool {
+        lock(&self.states).iter().any(|state| matches!(state, State::Ready(_)))
+    }
+
+    /// The program has found no memory. The libraries that no runtime has asked for are the caller's to unload. From now on nothing more is loaded ahead.
+    /// Their copies stay: the driver does not say when it no longer reads them.
+    pub fn give_back(&self) -> Vec<u64> {
+        self.has_no_room.store(true, Ordering::Relaxed);
+        let mut held = Vec::new();
+        for state in lock(&self.states).iter_mut() {
+            if let State::Ready(ready) = *state {
+                *state = State::Gone;
+                held.push(ready.library);
+            }
+        }
+        held
     }
 
     /// A library is about to be unloaded.
@@ -491,8 +527,9 @@ mod tests {
         assert_eq!(libraries.take(0, address(1)), None, "not loaded yet");
         ready(&libraries, 0, 0xa, 1);
         assert_eq!(libraries.take(0, address(0)), None, "at another address");
+        assert_eq!([0, 1, 3, 9].map(|number| libraries.library(number)), [Some(0xa), None, None, None]);
         assert_eq!([0; 2].map(|_| libraries.take(0, address(1))), [Some(0xa), None]);
-        assert_eq!(libraries.counts(), (0, 1));
+        assert_eq!((libraries.counts(), libraries.library(0)), ((0, 1), Some(0xa)));
         assert_eq!((libraries.take(3, address(0)), libraries.take(9, address(0))), (None, None));
         libraries.gone(0xb);
         assert_eq!(libraries.all(), [0, 3]);
@@ -548,6 +585,25 @@ mod tests {
         // There is no driver here that has one.
         assert_eq!((with_kernels.library, with_kernels.kernels, with_kernels.is_without_kernels), (0xc, vec![], false));
         assert_eq!(libraries.counts(), (0, 0));
+    }
+
+    #[test]
+    fn what_no_runtime_has_asked_for_is_given_back_once_and_nothing_is_loaded_from_then_on() {
+        let libraries = libraries();
+        libraries.look(0);
+        assert!(!libraries.waits());
+        ready(&libraries, 0, 0xa, 1);
+        assert!(libraries.waits());
+        assert_eq!([0; 2].map(|_| libraries.give_back()), [vec![0xa], vec![]]);
+        assert!(!libraries.waits());
+        assert_eq!(libraries.take(0, address(1)), None, "it is gone");
+        assert!(!libraries.is_the_runtimes(0, 0xb), "the runtime's own is no library of the profile's");
+        assert_eq!(libraries.load(3).err(), Some(Skip::CodeGivenBack));
+        assert_eq!((libraries.load(3).err(), libraries.all()), (Some(Skip::Gone), vec![]));
+        let given = self::libraries();
+        ready(&given, 0, 0xa, 1);
+        assert_eq!(given.take(0, address(1)), Some(0xa));
+        assert!(given.give_back().is_empty(), "it is the runtime's");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
-use super::ahead::{self, Ahead};
+use super::ahead::{self, Ahead, Held};
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
@@ -17,12 +17,14 @@ use super::local_memory::{free_memory, LocalAhead};
 use super::queue::{Item, Queue};
 use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::door;
 use crate::runtime::process::Process;
 use lazyguard_core::api::{Class, EntryPoint};
-use lazyguard_core::map::HashSet;
+use lazyguard_core::image::Prints;
+use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::{
-    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace, Known,
-    OfLarge, Skip, Spent,
+    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, waits_for_first_launch,
+    within_budget, within_pace, Code, FirstLaunch, Known, OfLarge, Skip, Spent,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
@@ -46,6 +48,9 @@ const BACK_OFF: u64 = 10;
 
 /// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
+
+/// The longest that a call waits for another thread's turn before it makes room for itself.
+const FOR_A_TURN: Duration = Duration::from_millis(500);
 
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
@@ -71,8 +76,8 @@ pub struct Loader {
     /// CUDA runtime instances that are too large for all their kernels to be loaded.
     pub large: Large,
     queue: Mutex<Queue>,
-    /// Libraries whose images show that they print.
-    printing: Mutex<HashSet<u64>>,
+    /// Libraries that print, or may print.
+    printing: Mutex<HashMap<u64, Prints>>,
     pending: AtomicUsize,
     /// The pace is not met before this moment.
     not_before: AtomicU64,
@@ -190,9 +195,9 @@ impl Loader {
         self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
     }
 
-    /// The image of a library shows that it prints: see [`Loader::due`].
-    pub fn prints(&self, library: u64) {
-        lock(&self.printing).insert(library);
+    /// A library prints, or may print.
+    pub fn prints(&self, library: u64, prints: Prints) {
+        lock(&self.printing).insert(library, prints);
     }
 
     /// The program is about to use a kernel of a library: the first use of one of a large instance is what its load is elsewhere.
@@ -372,7 +377,8 @@ impl Loader {
 
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
-        let pending = || self.due(process, context, occasion);
+        let first = first_launch(process, context, occasion);
+        let pending = || self.due(process, context, first);
         let waits = || !pending().is_empty() || self.queue().has_releases(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
@@ -392,7 +398,7 @@ impl Loader {
         let outcome = if idle {
             let begun = Instant::now();
             while begun.elapsed() <= AT_A_TIME && !closed.breached() && self.make_next_release(context) {}
-            self.load(process, context, &items, at_start, &closed)
+            self.load(process, Place { context, first }, &items, at_start, &closed)
         } else {
             self.queue().met_work(context, &items);
             let took = process.now() - entered;
@@ -429,45 +435,97 @@ impl Loader {
     }
 
     /// What waits for a context, and whose turn has come.
-    ///
-    /// What prints would hold the context's first launch back that is made beside work. It waits until a launch was made. A library may come into the
-    /// context right before one, if that is idle by then: the launch finds nothing to wait for, and many a program has its persistent kernel in the
-    /// first one. A module of a profile may not, since the driver may refuse the launch, and the next one be made beside work.
-    fn due(&self, process: &Process, context: u32, occasion: Occasion) -> Vec<Item> {
+    fn due(&self, process: &Process, context: u32, first: FirstLaunch) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
-        let launches = || process.tracker.context_entry(context).is_some_and(Context::has_launched);
-        if !launches() {
-            let printing = lock(&self.printing);
-            let is_launch = occasion.entry_point.class() == Class::Launch;
-            items.retain(|item| match item {
-                Item::Ahead(image, _) => !self.ahead.prints(*image),
-                item => is_launch || !printing.contains(&item.owner()),
-            });
+        if first != FirstLaunch::Made {
+            items.retain(|item| !self.waits_for_launch(*item, first));
         }
         items
     }
 
-    /// The driver has no memory left for an allocation of the program's in its current context: what was set aside there is given back, if nothing
-    /// is in flight. Returns whether it was.
-    pub fn give_local_memory_back(&self, process: &Process, slot: &ThreadSlot) -> bool {
-        let Some(entry) = self.local_memory.current(process) else { return false };
-        let Some(context) = process.tracker.known_context(entry.handle()) else { return false };
-        if self.busy.swap(true, Ordering::Acquire) {
+    /// Whether something waits for a context, which is about to have its first launch, until right before that.
+    pub fn waits_for_this_launch(&self, process: &Process, context: u32) -> bool {
+        let waits = |item: &Item| {
+            let waits = |first| self.waits_for_launch(*item, first);
+            waits(FirstLaunch::ToCome) && !waits(FirstLaunch::Now)
+        };
+        let pending = if self.has_pending() { self.queue().pending_for(context, process.now()) } else { Vec::new() };
+        pending.iter().any(waits)
+    }
+
+    /// Whether an item waits for the first launch of its context, as far as is known what it is. To load a library brings it into no context: that waits for
+    /// nothing.
+    fn waits_for_launch(&self, item: Item, first: FirstLaunch) -> bool {
+        let library = match item {
+            Item::Ahead(image, _) if !self.ahead.is_library(image) => {
+                return waits_for_first_launch(self.ahead.prints(image), Code::Module, first);
+            }
+            Item::Ahead(image, nth) => self.ahead.library(image, nth),
+            Item::AheadLibrary(number) => self.libraries.library(number),
+            item => Some(item.owner()),
+        };
+        let prints = library.and_then(|library| lock(&self.printing).get(&library).copied());
+        prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
+    }
+
+    /// The driver has no memory left for a call of the program's in its current context: what the guard holds there for the program, by a profile, is
+    /// given back, if nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not asked for. The call
+    /// was entered at `entered`, if it submits something. Returns whether there is more memory now.
+    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos) -> bool {
+        if !self.local_memory.has_raised() && !self.ahead.waits() && !self.libraries.waits() {
             return false;
         }
-        let _turn = Turn(&self.busy);
-        let entered = process.now();
+        let known = process.tracker.known_context(driver::current_context() as u64);
+        let Some((context, entry)) = known.and_then(|number| Some((number, process.tracker.context_entry(number)?)))
+        else {
+            return false;
+        };
+        let Some(_turn) = self.turn_soon() else { return false };
         let Some(_closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
-        let given_back = nothing_under_way(process, slot, context)
+        let is_idle = nothing_under_way(process, slot, context)
             && entry.alive()
             && !idle::may_capture(process)
-            && self.idle(process, context, slot.thread(), entered, false)
-            && self.local_memory.give_back(entry);
-        if given_back {
-            self.skip(Skip::LocalMemoryGivenBack, 1);
+            && self.idle(process, context, slot.thread(), entered, false);
+        if !is_idle {
+            return false;
         }
-        given_back
+        let local_memory = u64::from(self.local_memory.give_back(entry));
+        let code = self.give_code_back(process, context);
+        self.skip(Skip::LocalMemoryGivenBack, local_memory);
+        self.skip(Skip::CodeGivenBack, code);
+        local_memory + code > 0
+    }
+
+    /// Unloads what was loaded ahead and the program has not asked for, of the current context, which is idle, and libraries, if there is no other context:
+    /// to unload one may wait for each. Returns how much was unloaded.
+    fn give_code_back(&self, process: &Process, context: u32) -> u64 {
+        let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
+        let mut held = self.ahead.give_back(context, is_alone);
+        if is_alone {
+            let libraries = self.libraries.give_back().into_iter();
+            held.extend(libraries.map(|owner| Held { owner, kind: FunctionKind::Kernel }));
+        }
+        let unload = |held: Held| {
+            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
+            self.owner_goes(held.owner);
+            process.tracker.owner_gone(held.owner);
+            idle::settle();
+            held.unload()
+        };
+        held.into_iter().map(|held| u64::from(unload(held))).sum()
+    }
+
+    /// This thread's turn at loading, which another thread may have; `None` if that does not end its own soon.
+    fn turn_soon(&self) -> Option<Turn<'_>> {
+        let since = Instant::now();
+        while self.busy.swap(true, Ordering::Acquire) {
+            if since.elapsed() > FOR_A_TURN {
+                return None;
+            }
+            door::pause(Duration::from_millis(1));
+        }
+        Some(Turn(&self.busy))
     }
 
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {
@@ -478,7 +536,8 @@ impl Loader {
         }
     }
 
-    fn load(&self, process: &Process, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
+    fn load(&self, process: &Process, place: Place, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
+        let context = place.context;
         let mut outcome = Outcome::default();
         let begun = Instant::now();
         let must_open = || closed.breached() || begun.elapsed() > AT_A_TIME;
@@ -497,7 +556,7 @@ impl Loader {
                 // No budget and no pace holds it back, and it takes nothing of what kernels may take.
                 outcome.interrupted = must_open();
                 if !outcome.interrupted {
-                    if let Err(reason) = self.content(process, context, *item, &mut outcome) {
+                    if let Err(reason) = self.content(process, place, *item, &mut outcome) {
                         self.skip(reason, 1);
                     }
                     self.done(context, *item);
@@ -521,14 +580,15 @@ impl Loader {
                     continue;
                 }
             }
-            let Content { kind, owner, handles: found } = match self.content(process, context, *item, &mut outcome) {
-                Ok(content) => content,
-                Err(reason) => {
-                    self.skip(reason, 1);
-                    self.done(context, *item);
-                    continue;
-                }
-            };
+            let Content { kind, owner, handles: found, is_held } =
+                match self.content(process, place, *item, &mut outcome) {
+                    Ok(content) => content,
+                    Err(reason) => {
+                        self.skip(reason, 1);
+                        self.done(context, *item);
+                        continue;
+                    }
+                };
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
@@ -568,7 +628,7 @@ impl Loader {
             }
             if outcome.interrupted {
                 self.wait_for_the_pace(process, late.nanos);
-            } else {
+            } else if !is_held {
                 self.done(context, *item);
             }
         }
@@ -576,7 +636,8 @@ impl Loader {
     }
 
     /// What an item stands for. A module or library that is expected is loaded for it, and local memory set aside.
-    fn content(&self, process: &Process, context: u32, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
+    fn content(&self, process: &Process, place: Place, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
+        let context = place.context;
         let (owner, kind, handles) = match item {
             Item::Library(library) | Item::Rest(library) => (library, FunctionKind::Kernel, kernels_of(library)),
             Item::Bare(library) => {
@@ -590,15 +651,18 @@ impl Loader {
             Item::Ahead(image, nth) => {
                 let there = match self.ahead.load(context, image, nth) {
                     ahead::Outcome::There(there) => there,
-                    ahead::Outcome::Given => {
-                        return Ok(Content { kind: FunctionKind::Function, owner: 0, handles: Vec::new() })
-                    }
+                    ahead::Outcome::Given => return Ok(Content::NONE),
                     ahead::Outcome::Refused => return Err(Skip::DriverRefused),
+                    ahead::Outcome::NoRoom => return Err(Skip::CodeGivenBack),
                 };
                 outcome.modules += u64::from(there.is_new);
                 // A library comes into the context with its first kernel.
-                if there.kind == FunctionKind::Function {
-                    process.tracker.set_present_preloaded(there.owner, context);
+                match there.kind {
+                    FunctionKind::Function => process.tracker.set_present_preloaded(there.owner, context),
+                    FunctionKind::Kernel => self.may_print(there.owner, self.ahead.prints(image), there.is_new),
+                }
+                if self.waits_for_launch(item, place.first) {
+                    return Ok(Content { is_held: true, ..Content::NONE });
                 }
                 // A run that hangs in the load of a module has not used it yet. So all of it is loaded, as of a module that the program loads.
                 let loads_all = loads_libraries(process.settings.preload);
@@ -608,6 +672,10 @@ impl Loader {
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;
                 outcome.modules += u64::from(there.is_new);
+                self.may_print(there.library, there.prints, there.is_new);
+                if self.waits_for_launch(item, place.first) {
+                    return Ok(Content { is_held: true, ..Content::NONE });
+                }
                 if there.is_without_kernels {
                     bring(process, context, there.library);
                 }
@@ -618,7 +686,15 @@ impl Loader {
                 (0, FunctionKind::Kernel, Some(Vec::new()))
             }
         };
-        handles.map(|handles| Content { kind, owner, handles }).ok_or(Skip::CannotEnumerate)
+        let content = |handles| Content { kind, owner, handles, is_held: false };
+        handles.map(content).ok_or(Skip::CannotEnumerate)
+    }
+
+    /// A library that the guard has loaded prints, or may print; of one that was there before, that is known.
+    fn may_print(&self, library: u64, prints: Prints, is_new: bool) {
+        if is_new && prints != Prints::No {
+            self.prints(library, prints);
+        }
     }
 
     /// Brings the module of a large instance's library, unless the program has brought it itself.
@@ -670,6 +746,29 @@ struct Content {
     owner: u64,
     /// The functions or kernels.
     handles: Vec<u64>,
+    /// It is not to come into the context yet: the item stays pending.
+    is_held: bool,
+}
+
+impl Content {
+    const NONE: Self = Self { kind: FunctionKind::Function, owner: 0, handles: Vec::new(), is_held: false };
+}
+
+/// A context that something is loaded into.
+#[derive(Clone, Copy)]
+struct Place {
+    context: u32,
+    first: FirstLaunch,
+}
+
+/// How far a context is with its first launch, at this call.
+fn first_launch(process: &Process, context: u32, occasion: Occasion) -> FirstLaunch {
+    let has_launched = process.tracker.context_entry(context).is_some_and(Context::has_launched);
+    match (has_launched, occasion.entry_point.class()) {
+        (true, _) => FirstLaunch::Made,
+        (false, Class::Launch) => FirstLaunch::Now,
+        (false, _) => FirstLaunch::ToCome,
+    }
 }
 
 /// This thread's turn at loading.

@@ -3,7 +3,7 @@
 //! A launch of a kernel that needs more local memory a thread than its context has set aside waits until the context is idle: LG107, and LG204
 //! where it never is. The profile of earlier runs knows the most that a kernel needed. While the context is fresh and idle, the guard raises its
 //! stack limit to that, and the driver sets as much aside at once, as was measured. To lower it again would take that away: this is done where the
-//! driver has no memory left for an allocation of the program's, which without the guard it may have.
+//! driver has no memory left for a call of the program's, which without the guard it may have.
 //!
 //! What a program may notice: the free device memory is less from the start, as it is without the guard from that launch on. Asked for the
 //! limit, the hook says what the program would be told without the guard ([`lazyguard_core::state::LocalMemory`]).
@@ -77,6 +77,11 @@ impl LocalAhead {
         Ok(())
     }
 
+    /// Whether something may have been set aside.
+    pub fn has_raised(&self) -> bool {
+        self.raises.load(Ordering::Acquire)
+    }
+
     /// Gives back what was set aside in the current context, which is idle. Returns whether the driver has done it.
     pub fn give_back(&self, context: &Context) -> bool {
         let memory = context.local_memory();
@@ -88,7 +93,7 @@ impl LocalAhead {
 
     /// The calling thread's context, if the limit of any may have been raised.
     pub fn current<'a>(&self, process: &'a Process) -> Option<&'a Context> {
-        if !self.raises.load(Ordering::Acquire) {
+        if !self.has_raised() {
             return None;
         }
         process.tracker.context_entry(process.tracker.known_context(driver::current_context() as u64)?)

@@ -49,6 +49,8 @@ pub struct Notes {
     parts: Vec<PathBuf>,
     /// The images that it has.
     kept: HashSet<ImageId>,
+    /// Whether the folder of the images can be used.
+    keeps_images: bool,
     day: u32,
     noted: Mutex<Noted>,
     /// Held while files are written.
@@ -114,16 +116,20 @@ impl Notes {
         let part = format!("{host}-{}-{started}{PART}", std::process::id());
         let day = u32::try_from(started / 86_400_000_000_000).unwrap_or(0);
         known.ends_on(day);
-        let images = fs::read_dir(path.join(IMAGES)).into_iter().flatten().flatten();
-        let kept = images.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        Some(Self { folder: path, part, known, parts, kept, day, noted: Mutex::default(), writing: Mutex::default() })
+        let images = path.join(IMAGES);
+        let said = |why: &io::Error| standard_error::line(&format!("{}: {why}; no image is used", images.display()));
+        let keeps_images = images_are_usable(&images).inspect_err(said).is_ok();
+        let entries = keeps_images.then(|| fs::read_dir(&images).into_iter().flatten().flatten()).into_iter().flatten();
+        let kept = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let (noted, writing) = (Mutex::default(), Mutex::default());
+        Some(Self { folder: path, part, known, parts, kept, keeps_images, day, noted, writing })
     }
 
     /// The images that are to be loaded ahead, the newest first. Each that cannot be read costs a line.
     pub fn ahead(&self) -> Vec<ahead::Image> {
         let mut bytes = 0;
         let mut found = Vec::new();
-        for id in self.known.newest_first() {
+        for id in self.known.newest_first().into_iter().filter(|_| self.keeps_images) {
             let Some(image) = self.known.images.get(&id) else { continue };
             bytes += id.bytes;
             if bytes > MOST_AHEAD_BYTES {
@@ -185,7 +191,7 @@ impl Notes {
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
         let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
         let is_kept = self.kept.contains(&id) && !noted.damaged.contains(&id);
-        if has_room && !is_kept && !noted.copied.contains(&id) {
+        if self.keeps_images && has_room && !is_kept && !noted.copied.contains(&id) {
             if let Some(copy) = memory::copy_of(content, 0) {
                 noted.copied.insert(id);
                 noted.unsaved_bytes += id.bytes;
@@ -425,6 +431,18 @@ fn usable(path: &Path) -> io::Result<()> {
         true => Ok(()),
         false if about.is_dir() => Err(io::Error::other("another user can write to it")),
         false => Err(io::Error::other("it is no folder")),
+    }
+}
+
+/// Whether the images can be used that are in this folder of a profile, or will be. It is no link, as the files are none: what a link leads to may
+/// be another's, and a command that removes images would remove files there. The profile's own folder may be one.
+fn images_are_usable(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() && files::is_trusted(&about) => Ok(()),
+        Ok(about) if about.is_dir() => Err(io::Error::other("another user can write to it")),
+        Ok(_) => Err(io::Error::other("it is a link, or no folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -747,6 +765,41 @@ mod tests {
         assert_eq!(folder.open(DAY).ahead().len(), 1, "a link");
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(Notes::open(folder.0.to_str().unwrap(), "host", 1).is_none(), "a folder that everybody can write to");
+    }
+
+    #[test]
+    fn images_are_used_from_a_folder_that_this_user_alone_can_write_to_and_from_no_link() {
+        use std::os::unix::fs::{symlink, PermissionsExt as _};
+        let folder = Folder::new("images");
+        run(&folder.open(DAY), b"one", "k");
+        let (images, elsewhere) = (folder.0.join(IMAGES), folder.0.join("elsewhere"));
+        let count = || fs::read_dir(folder.0.join("elsewhere")).unwrap().count();
+        let found = |day| {
+            let notes = folder.open(day * DAY);
+            // What is new is noted all the same, but for its bytes.
+            run(&notes, format!("new {day}").as_bytes(), "k");
+            assert_eq!((notes.complaint(), notes.known.images.is_empty()), (None, false));
+            notes.ahead().len()
+        };
+        fs::set_permissions(&images, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(found(2), 0, "everybody can write to it");
+        fs::set_permissions(&images, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::rename(&images, &elsewhere).unwrap();
+        symlink(&elsewhere, &images).unwrap();
+        assert_eq!((found(3), count()), (0, 1), "a link of its owner");
+        fs::remove_file(&images).unwrap();
+        symlink("nowhere", &images).unwrap();
+        assert_eq!(found(4), 0, "a link to nothing");
+        fs::remove_file(&images).unwrap();
+        fs::write(&images, "").unwrap();
+        assert_eq!(found(5), 0, "no folder");
+        fs::remove_file(&images).unwrap();
+        fs::rename(&elsewhere, &images).unwrap();
+        assert_eq!(found(6), 1);
+        let other = Folder::new("images-link");
+        symlink(&folder.0, &other.0).unwrap();
+        assert_eq!(other.open(7 * DAY).ahead().len(), 2, "the folder itself may be a link");
+        fs::remove_file(&other.0).unwrap();
     }
 
     #[test]

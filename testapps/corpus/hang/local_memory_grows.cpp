@@ -6,15 +6,10 @@
 #include "../corpus.hpp"
 
 SCENARIO(local_memory_grows) {
-  lg::open_session();
-  const lg::MappedWord stop = lg::mapped_word();
-  const CUmodule code = lg::module("corpus");
-  const CUfunction spin = lg::function(code, "spin_until");
-  const CUfunction large = lg::function(code, "many_locals");
-  const lg::MappedWord counter = lg::mapped_word();
-  CK(lg::launch_one(spin, lg::stream(), stop.device));
-  CK(lg::launch_one(large, lg::stream(), counter.device, 3));
-  *stop.host = 1;
+  const lg::LocalMemory of;
+  CK(lg::launch_one(of.spin, lg::stream(), of.stop.device));
+  CK(lg::launch_one(of.large, lg::stream(), of.counter.device, 3));
+  *of.stop.host = 1;
   CK(cuCtxSynchronize());
   std::puts("the call returned");
   return 0;

@@ -74,18 +74,30 @@ fn a_program_that_hangs_in_the_use_of_a_library_of_its_own_completes_in_its_seco
     assert!(shown.stdout.contains("  loaded 1 time as a library\n  other_step\n"), "{shown}");
 }
 
+/// Of three runs with one profile the program notices nothing, and from the second one on so many modules and libraries are loaded ahead and handed over.
+fn hands_over(work: &Work, name: &str, modules: u64, libraries: u64) {
+    let profile = work.path().join(name);
+    let bare = Run::new(work, hostile_program(name)).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for (modules, libraries) in [(0, 0), (modules, libraries), (modules, libraries)] {
+        let run = profiled(work, hostile_program(name), &profile).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((ahead(&run), libraries_ahead(&run)), ((modules, modules), (libraries, libraries)), "{run}");
+    }
+}
+
 #[test]
 fn each_load_gets_a_library_of_its_own_and_the_program_notices_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("own_libraries")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
     // Three without options, and one with: not the one with a log, nor those that are never used.
-    for expected in [(0, 0), (4, 4), (4, 4)] {
-        let run = profiled(&work, hostile_program("own_libraries"), &profile).finish();
-        run.expect_same_as(&bare);
-        assert_eq!((libraries_ahead(&run), ahead(&run)), (expected, (0, 0)), "{run}");
-    }
+    hands_over(&work, "own_libraries", 0, 4);
+}
+
+/// The one that the program loads after there is a context is loaded ahead, and no other.
+#[test]
+fn a_library_that_is_loaded_before_there_is_a_context_is_not_loaded_ahead() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    hands_over(&work, "early_library", 0, 1);
 }
 
 /// Its kernels are loaded early as long as no run has shown that the start does without them, and again once a run has used one.
@@ -254,8 +266,23 @@ fn a_program_notices_nothing_of_a_stack_limit_that_a_profile_has_raised() {
         assert_eq!(run("sets"), (MANY, 1, set(1)));
         assert_eq!(run("raised"), (MANY, 1, set(1)));
         assert_eq!(run("captured"), (MANY, 1, vec![]));
+        assert_eq!(run("graph"), (MANY, 2, vec![]));
         assert_eq!(run("first"), (MANY, 1, set(1)));
         assert_eq!(run("fills"), (MANY, 1, vec![]));
+    }
+}
+
+/// The kernel is in graphs alone, in a context each: the profile learns of it where one is made executable, and where one is updated.
+#[test]
+fn what_graphs_need_is_known_from_the_call_that_makes_them_executable() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let bare = Run::new(&work, hostile_program("stack_limit")).args(["graph"]).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    let profile = work.path().join("profile");
+    for expected in [(0, 0, vec![]), (MANY, 2, vec![])] {
+        let run = profiled(&work, hostile_program("stack_limit"), &profile).args(["graph"]).finish();
+        run.expect_same_as(&bare);
+        assert_eq!(local_memory(&run), expected, "{run}");
     }
 }
 
@@ -294,12 +321,58 @@ fn local_memory_is_given_back_where_an_allocation_finds_none() {
     let log = work.path().join("calls");
     let run = without_memory(profiled(&work, program(), &profile).set("LGSIM_CALL_LOG", &log));
     run.expect_same_as(&bare);
-    assert_eq!(local_memory(&run), (MANY, 1, vec![("local_memory_given_back".to_owned(), 1)]), "{run}");
+    // The module that the program loads after that goes as well.
+    let given_back = ["local_memory_given_back", "code_given_back"].map(|reason| (reason.to_owned(), 1));
+    assert_eq!(local_memory(&run), (MANY, 1, given_back.into()), "{run}");
     let log = fs::read_to_string(&log).unwrap();
     let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let count = |symbol: &str| called.iter().filter(|called| **called == symbol).count();
     // Raised, and set back; the first allocation is tried again then, and the second one, for which nothing is left to give back, is not.
     assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{log}");
+}
+
+/// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again once.
+#[test]
+fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_memory() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || hostile_program("no_memory_left");
+    let log = work.path().join("calls");
+    let taught = profiled(&work, program(), &profile).args(["uses"]).finish();
+    assert_eq!(taught.code, Some(0), "{taught}");
+    for (does, symbol) in
+        [("allocates", "cuMemAlloc_v2"), ("in_stream", "cuMemAllocAsync"), ("loads", "cuModuleLoadData")]
+    {
+        let bare = Run::new(&work, program()).args([does]).set("LGSIM_CALL_LOG", &log).finish();
+        assert!(bare.code == Some(0) && bare.stdout.lines().all(|line| line.ends_with(": 0")), "{bare}");
+        let calls = || {
+            let log = fs::read_to_string(&log).unwrap();
+            let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect();
+            fs::remove_file(work.path().join("calls")).unwrap();
+            move |symbol: &str| called.iter().filter(|called| *called == symbol).count()
+        };
+        let before = calls()(symbol);
+        let run = profiled(&work, program(), &profile).args([does]).set("LGSIM_CALL_LOG", &log).finish();
+        run.expect_same_as(&bare);
+        assert_eq!((ahead(&run), libraries_ahead(&run)), ((8, 0), (8, 0)), "{does}: {run}");
+        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{does}: {run}");
+        let calls = calls();
+        assert_eq!([calls("cuModuleUnload"), calls("cuLibraryUnload")], [8, 8], "{does}: {run}");
+        assert_eq!(calls(symbol), before + 1, "{does}: {run}");
+    }
+}
+
+/// To unload something waits until the context is idle.
+#[test]
+fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let bare = Run::new(&work, program.clone()).args(["spins"]).finish();
+    assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), "cuMemAlloc: 0\n"), "{bare}");
+    profiled(&work, program.clone(), &profile).args(["uses"]).finish();
+    let run = profiled(&work, program, &profile).args(["spins"]).finish();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "cuMemAlloc: 2\n"), "{run}");
+    assert_eq!((ahead(&run), local_memory(&run).2), ((8, 0), vec![]), "{run}");
 }
 
 /// Without the nudge, as where a runtime holds hundreds of fat binaries: the second one comes with a kernel that is launched too late. Runtimes
@@ -451,18 +524,32 @@ fn each_load_of_a_fat_binary_gets_a_module_of_its_own_and_the_program_notices_no
     }
 }
 
-/// Such a module, in the context before its first launch, would hold that launch back.
+/// In the context before its first launch, a module that prints would hold that launch back, and so would a kernel of a library that is loaded ahead.
 #[test]
-fn a_module_that_prints_is_loaded_ahead_after_the_first_launch_of_the_context() {
+fn what_prints_is_loaded_ahead_and_comes_into_the_context_after_its_first_launch() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = Run::new(&work, hostile_program("prints_later")).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
-    for expected in [(0, 0), (2, 2), (2, 2)] {
-        let run = profiled(&work, hostile_program("prints_later"), &profile).finish();
-        run.expect_same_as(&bare);
-        assert_eq!(ahead(&run), expected, "{run}");
+    for (name, modules, libraries) in [("prints_later", 2, 0), ("prints_in_object", 1, 1)] {
+        hands_over(&work, name, modules, libraries);
     }
+}
+
+/// What may print comes right before the first launch of an idle context, in which nothing can be held back.
+#[test]
+fn code_that_cannot_be_read_is_there_from_the_first_launch_on() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    hands_over(&work, "packed_code", 2, 1);
+    let (log, profile) = (work.path().join("calls"), work.path().join("packed_code"));
+    profiled(&work, hostile_program("packed_code"), &profile).set("LGSIM_CALL_LOG", &log).finish();
+    let log = fs::read_to_string(&log).unwrap();
+    let at = |symbol: &str, which: usize| {
+        let lines = log.lines().enumerate().filter(|(_, line)| line.split(' ').nth(1) == Some(symbol));
+        lines.map(|(at, _)| at).nth(which).unwrap_or_else(|| panic!("{symbol}: {log}"))
+    };
+    // The plain module, and the one that cannot be read, for which the first launch waits.
+    let [plain, packed] = [0, 1].map(|which| at("cuModuleLoadDataEx", which));
+    let (started, launched) = (at("cuStreamCreate", 1), at("cuLaunchKernel", 0));
+    assert!(plain < started && started < packed && packed < launched, "{log}");
+    assert!(started < at("cuKernelGetFunction", 0) && at("cuKernelGetFunction", 0) < launched, "{log}");
 }
 
 /// A launch that the driver refuses is none.
@@ -558,6 +645,19 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     let pruned = lazyguard(&work, &["profile", "prune", "--most", "0", &text(&all)]);
     assert!(pruned.stdout.starts_with("removed 4 images"), "{pruned}");
     assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("0 images"));
+    let elsewhere = work.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("letter"), "a file of the user's").unwrap();
+    fs::remove_dir(all.join("images")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, all.join("images")).unwrap();
+    for arguments in [&["verify"][..], &["prune"], &["merge"]] {
+        let others = if arguments == ["merge"] { vec![text(&all), text(&one)] } else { vec![text(&all)] };
+        let mut all_arguments = [&["profile"], arguments].concat();
+        all_arguments.extend(others.iter().map(String::as_str));
+        let seen = lazyguard(&work, &all_arguments);
+        assert!(seen.code == Some(1) && seen.stderr.contains("images: it is a symbolic link"), "{arguments:?}: {seen}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1, "{arguments:?}");
+    }
     let part = fs::read_dir(&one).unwrap().flatten().find(|entry| entry.path().is_file()).unwrap().path();
     let content = fs::read(&part).unwrap();
     fs::write(&part, &content[..content.len() / 2]).unwrap();

@@ -1,0 +1,48 @@
+//! Memory of the device for a call that finds none.
+//!
+//! What the guard holds there by a profile, ahead of the program, the program has not asked for: local memory that was set aside, modules and
+//! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
+//! once more. Calls that allocate, load or launch are made so, as far as they are hooked.
+//!
+//! Must not: make a call again that has failed for another reason, or more than once; or wait for work in flight.
+
+use crate::record::guard;
+use crate::runtime::{door, thread};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::Nanos;
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+const OUT_OF_MEMORY: i32 = 2;
+
+/// Makes the real call, of a call that submits nothing; and once more, if there was no memory and the guard has given some back.
+pub(super) fn with_room(real: impl Fn() -> i32) -> i32 {
+    with_room_since(Nanos::MAX, real)
+}
+
+/// The same of a call that was entered at this time, and that may submit something: an answer of the driver says nothing about that.
+pub(super) fn with_room_since(entered: Nanos, real: impl Fn() -> i32) -> i32 {
+    match real() {
+        OUT_OF_MEMORY if comes_back(None, entered) => real(),
+        result => result,
+    }
+}
+
+/// The same of a call that allocates memory, be it the host's, of which the guard has none to give.
+pub(super) fn with_room_on_the_device(entry_point: EntryPoint, real: impl Fn() -> i32) -> i32 {
+    match real() {
+        OUT_OF_MEMORY if comes_back(Some(entry_point), Nanos::MAX) => real(),
+        result => result,
+    }
+}
+
+/// Gives back what the guard holds in the current context, unless the call allocates memory of the host. Returns whether there is more memory now.
+#[cold]
+fn comes_back(allocates: Option<EntryPoint>, entered: Nanos) -> bool {
+    let Some(guard) = guard() else { return false };
+    let given_back = || {
+        let is_of_the_host = allocates.is_some_and(|entry_point| entry_point.info().base().contains("Host"));
+        let slot = thread::slot_if_any(guard).filter(|_| !is_of_the_host)?;
+        Some(guard.loader.make_room(guard, slot, entered))
+    };
+    door::inside(given_back).flatten() == Some(true)
+}

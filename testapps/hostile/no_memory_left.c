@@ -1,0 +1,97 @@
+/* The device's memory is used up. A guard that loads modules and libraries ahead, by a profile of runs that have used them, takes device memory for
+ * what this run may never ask for: a call that finds memory without the guard has to find it with the guard.
+ *
+ *   uses       loads and uses modules and libraries, which the other runs do not
+ *   allocates  allocates all the memory that the device has without them
+ *   in_stream  the same in the order of a stream
+ *   loads      allocates all but what the modules take that it loads then, which are others
+ *   spins      allocates while a kernel spins, for which an unload would wait
+ *
+ * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too; but where a kernel spins, it prints what the driver answers. */
+#include "modules.h"
+
+enum { MODULES = 8, MEBIBYTE = 1 << 20 };
+
+static size_t all_of_the_device(void) {
+  CUresult (*memory_info)(size_t *, size_t *);
+  size_t free_bytes, total;
+  FUNCTION(memory_info, "cuMemGetInfo_v2");
+  CK(memory_info(&free_bytes, &total));
+  return total;
+}
+
+static void uses(void *image) {
+  CUmodule modules[MODULES];
+  CUlibrary libraries[MODULES];
+  for (int n = 0; n < MODULES; n++) CK(load(&modules[n], image));
+  for (int n = 0; n < MODULES; n++) use("a module", modules[n]);
+  for (int n = 0; n < MODULES; n++) CK(j.d.library_load(&libraries[n], image, NULL, NULL, 0, NULL, NULL, 0));
+  for (int n = 0; n < MODULES; n++) {
+    CUkernel set;
+    CK(j.d.library_kernel(&set, libraries[n], "k2"));
+    CK(job_launch(&j, (CUfunction)set, NULL, NULL, NULL));
+  }
+  CK(j.d.ctx_synchronize());
+}
+
+static void allocates(size_t bytes) {
+  CUdeviceptr memory = 0;
+  printf("cuMemAlloc: %d\n", j.d.mem_alloc(&memory, bytes));
+}
+
+static void in_stream(size_t bytes) {
+  CUresult (*allocate)(CUdeviceptr *, size_t, CUstream), (*release)(CUdeviceptr, CUstream);
+  CUdeviceptr memory = 0;
+  FUNCTION(allocate, "cuMemAllocAsync");
+  FUNCTION(release, "cuMemFreeAsync");
+  const int result = allocate(&memory, bytes, j.stream);
+  printf("cuMemAllocAsync: %d\n", result);
+  if (result == 0) CK(release(memory, j.stream));
+  CK(j.d.stream_synchronize(j.stream));
+}
+
+static void loads(size_t bytes) {
+  CUdeviceptr memory;
+  CUmodule modules[MODULES];
+  void *other = driver_image(&j.d, "corpus_other");
+  CK(j.d.mem_alloc(&memory, bytes - 2 * MEBIBYTE));
+  for (int n = 0; n < MODULES; n++) printf("cuModuleLoadData: %d\n", load(&modules[n], other));
+  CK(j.d.mem_free(memory));
+  free(other);
+}
+
+static void spins(size_t bytes) {
+  CUdeviceptr stop;
+  volatile int *const word = job_mapped_word(&j, &stop);
+  CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
+  allocates(bytes);
+  *word = 1;
+  CK(j.d.ctx_synchronize());
+}
+
+int main(int argc, char **argv) {
+  const char *does = argc > 1 ? argv[1] : "uses";
+  const struct driver d = driver_open();
+  j.d = d;
+  CK(d.init(0));
+  CK(d.device_get(&j.device, 0));
+  CK(d.primary_retain(&j.context, j.device));
+  CK(d.set_current(j.context));
+  CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
+  FUNCTION(load, "cuModuleLoadData");
+  FUNCTION(function_of, "cuModuleGetFunction");
+  FUNCTION(global_of, "cuModuleGetGlobal_v2");
+  void *image = driver_image(&d, "lazy_pair");
+  if (!strcmp(does, "uses")) uses(image);
+  if (!strcmp(does, "allocates")) allocates(all_of_the_device());
+  if (!strcmp(does, "in_stream")) in_stream(all_of_the_device());
+  if (!strcmp(does, "loads")) loads(all_of_the_device());
+  if (!strcmp(does, "spins")) {
+    j.code = driver_image(&d, "job");
+    CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
+    j.spin = job_kernel(&j, "spin");
+    spins(all_of_the_device() - MEBIBYTE);
+  }
+  free(image);
+  return 0;
+}
