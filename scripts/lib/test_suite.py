@@ -127,7 +127,7 @@ def lanes():
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     # Of all steps that use the tests' build: without it, they would make another.
-    shared = rust_build.linting()
+    shared = rust_build.of_the_tests()
     waiting = [
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, shared),
@@ -140,9 +140,8 @@ def lanes():
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2, shared, profile="units"),
         step("aarch64, a few programs under an emulator", [str(scripts / "aarch64")], count_last_line, 600, shared),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none, environment=shared),
-        # What rustc-with-lints found while the tests were built, and of the library, which it did not lint there. A warning is a failure.
+        # What rustc-with-lints found while the tests were built. A warning is a failure.
         step("lints", ["cargo", "test", "--no-run", *JOBS, "--quiet", "--workspace"], environment=shared, lacks=component("clippy")),
-        step("lints of the library", ["cargo", "check", *JOBS, "--quiet", "-p", "lazyguard-shim", "--all-targets"], environment=shared, lacks=component("clippy")),
         # The command's comments are asked for on request; with it, other features would be asked for, and the step before have built nothing for
         # this one.
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--exclude", "lazyguard-cli", "--no-deps", "--document-private-items"],
@@ -171,13 +170,13 @@ def on_request():
         step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),
-        rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release", **rust_build.linting()}),
+        rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release", **rust_build.of_the_tests()}),
         step("documentation of the command", ["cargo", "doc", *JOBS, "--quiet", "-p", "lazyguard-cli", "--no-deps", "--document-private-items"],
              environment={"RUSTDOCFLAGS": "-D warnings"}),
         step("the packages, as they ship", [str(scripts / "dist")], limit_s=900),
         step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
         step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
-        step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600, rust_build.linting()),
+        step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600, rust_build.of_the_tests()),
         step("pages of reports in a browser", [str(scripts / "check-page")], count_last_line, 300),
         step("beside other preloaded libraries, every program", [str(scripts / "check-neighbours"), "--all"], count_last_line, 600),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
