@@ -1,6 +1,6 @@
 """The whole test suite behind scripts/test: every step runs, whatever an earlier one gave.
 
-Only a build that fails ends it early, because nothing after it would mean anything. The last line
+Only a build that fails ends it early, because nothing after it would mean anything. What the tests need from the network is fetched beside it. The last line
 is `N passed, N failed`, summed over everything; a step that counts nothing itself (format, lints,
 documentation) counts as one. For every failing step the command that reruns it is printed.
 
@@ -110,12 +110,18 @@ def formatted():
     return step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt"))
 
 
-def alone():
-    """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
-    conformance = TARGET / "simdriver" / "conformance"
+def fetches():
+    """The steps beside the build, which wait for the network: what the tests need, whose failure they would repeat."""
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
+    ]
+
+
+def alone():
+    """The step before both lanes, which tells calls that block by the time they take."""
+    conformance = TARGET / "simdriver" / "conformance"
+    return [
         step("the simulated driver's conformance", [str(conformance), "--beside"], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
@@ -129,8 +135,8 @@ def lanes():
     # Of all steps that use the tests' build: without it, they would make another.
     shared = rust_build.of_the_tests()
     waiting = [
-        # Most of them wait most of the time: two processors are not busy with six.
-        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, shared),
+        # Most of them wait most of the time: two processors are not busy with eight.
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 8, shared),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -304,6 +310,15 @@ def run_beside(waiting, computing, at_the_end, report, watch):
             one.result()
 
 
+def built(build, beside, report, watch):
+    """Whether the build succeeds; runs the steps beside it to their ends."""
+    with ThreadPoolExecutor(1) as pool:
+        steps = pool.submit(run_lane, beside, report, watch)
+        good = subprocess.run(build, cwd=ROOT).returncode == 0
+        steps.result()
+    return good
+
+
 def main():
     begin = time.monotonic()
     is_quick = sys.argv[1:] == ["quick"]
@@ -311,12 +326,13 @@ def main():
         print("usage: scripts/test [quick]", file=sys.stderr)
         return 2
     build = [sys.executable, str(ROOT / "scripts" / "lib" / "demo_build.py")] if is_quick else [str(ROOT / "scripts" / "build"), "--native", "--tested"]
-    if subprocess.run(build, cwd=ROOT).returncode != 0:
-        print(f"FAILED: build; rerun: {quote_all(build)}\n0 passed, 1 failed")
-        return 1
-    os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
     report = Report()
+    TARGET.mkdir(exist_ok=True)
     with standstills.Watch(TARGET) as watch:
+        if not built(build, [] if is_quick else fetches(), report, watch):
+            print(f"FAILED: build; rerun: {quote_all(build)}\n0 passed, 1 failed")
+            return 1
+        os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
         if is_quick:
             run_lane(quick(), report, watch)
         else:
