@@ -6,8 +6,8 @@ everyday   target/debug     cargo's dev profile: no optimisation, overflow check
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
                             linked against the glibc floor (glibc_floor.py). The command takes most of the time.
 packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py.
-tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. The command and the tests are
-                            linted while they are compiled: rustc-with-lints.
+tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. What the tests' build
+                            compiles is linted meanwhile: rustc-with-lints.
 
 Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
 unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,

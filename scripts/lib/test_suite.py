@@ -147,11 +147,7 @@ def lanes():
         step("aarch64, a few programs under an emulator", [str(scripts / "aarch64")], count_last_line, 600, shared),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none, environment=shared),
         # What rustc-with-lints found while the tests were built. A warning is a failure.
-        step("lints", ["cargo", "test", "--no-run", *JOBS, "--quiet", "--workspace"], environment=shared, lacks=component("clippy")),
-        # The command's comments are asked for on request; with it, other features would be asked for, and the step before have built nothing for
-        # this one.
-        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--exclude", "lazyguard-cli", "--no-deps", "--document-private-items"],
-             environment={"RUSTDOCFLAGS": "-D warnings", **shared}),
+        step("lints and documentation", ["cargo", "test", "--no-run", *JOBS, "--quiet", "--workspace"], environment=shared, lacks=component("clippy")),
     ]
     at_the_end = [
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
@@ -177,6 +173,7 @@ def on_request():
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),
         rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release", **rust_build.of_the_tests()}),
+        # Its comments are for who changes it: the command has no interface in Rust.
         step("documentation of the command", ["cargo", "doc", *JOBS, "--quiet", "-p", "lazyguard-cli", "--no-deps", "--document-private-items"],
              environment={"RUSTDOCFLAGS": "-D warnings"}),
         step("the packages, as they ship", [str(scripts / "dist")], limit_s=900),
