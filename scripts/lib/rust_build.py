@@ -6,8 +6,8 @@ everyday   target/debug     cargo's dev profile: no optimisation, overflow check
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
                             linked against the glibc floor (glibc_floor.py). The command takes most of the time.
 packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py.
-tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. The command and the tests are
-                            linted while they are compiled: rustc-with-lints.
+tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. What the tests' build
+                            compiles is linted meanwhile: rustc-with-lints.
 
 Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
 unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,
@@ -71,10 +71,12 @@ def cargo(*arguments, under_way=None, **environment):
         raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
 
 
-def linting():
-    """The environment in which cargo lints what it compiles, where the toolchain has clippy. All that shares a build needs the same one."""
+def of_the_tests():
+    """The environment of the tests' build; all that shares it needs the same one. cargo lints what it compiles, where the toolchain has clippy."""
     there = shutil.which("clippy-driver") and subprocess.run(["clippy-driver", "--version"], capture_output=True).returncode == 0
-    return {"RUSTC_WORKSPACE_WRAPPER": str(ROOT / "scripts" / "lib" / "rustc-with-lints")} if there else {}
+    linting = {"RUSTC_WORKSPACE_WRAPPER": str(ROOT / "scripts" / "lib" / "rustc-with-lints")} if there else {}
+    # What a later build could take over costs the first one a sixth of its time, and gigabytes.
+    return {"CARGO_INCREMENTAL": "0", **linting}
 
 
 def linkers():
@@ -181,7 +183,7 @@ def tested(say, under_way=None):
     with ThreadPoolExecutor(1) as beside:
         of_library = beside.submit(library, say, under_way)
         started = time.monotonic()
-        cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **linting())
+        cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **of_the_tests())
         say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
         of_library.result()
     (TARGET / TESTED).mkdir(exist_ok=True)

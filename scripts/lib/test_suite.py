@@ -1,6 +1,6 @@
 """The whole test suite behind scripts/test: every step runs, whatever an earlier one gave.
 
-Only a build that fails ends it early, because nothing after it would mean anything. The last line
+Only a build that fails ends it early, because nothing after it would mean anything. What the tests need from the network is fetched beside it. The last line
 is `N passed, N failed`, summed over everything; a step that counts nothing itself (format, lints,
 documentation) counts as one. For every failing step the command that reruns it is printed.
 
@@ -110,12 +110,18 @@ def formatted():
     return step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt"))
 
 
-def alone():
-    """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
-    conformance = TARGET / "simdriver" / "conformance"
+def fetches():
+    """The steps beside the build, which wait for the network: what the tests need, whose failure they would repeat."""
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
+    ]
+
+
+def alone():
+    """The step before both lanes, which tells calls that block by the time they take."""
+    conformance = TARGET / "simdriver" / "conformance"
+    return [
         step("the simulated driver's conformance", [str(conformance), "--beside"], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
@@ -127,10 +133,10 @@ def lanes():
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     # Of all steps that use the tests' build: without it, they would make another.
-    shared = rust_build.linting()
+    shared = rust_build.of_the_tests()
     waiting = [
-        # Most of them wait most of the time: two processors are not busy with six.
-        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, shared),
+        # Most of them wait most of the time: two processors are not busy with eight.
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 8, shared),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -140,13 +146,8 @@ def lanes():
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2, shared, profile="units"),
         step("aarch64, a few programs under an emulator", [str(scripts / "aarch64")], count_last_line, 600, shared),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none, environment=shared),
-        # What rustc-with-lints found while the tests were built, and of the library, which it did not lint there. A warning is a failure.
-        step("lints", ["cargo", "test", "--no-run", *JOBS, "--quiet", "--workspace"], environment=shared, lacks=component("clippy")),
-        step("lints of the library", ["cargo", "check", *JOBS, "--quiet", "-p", "lazyguard-shim", "--all-targets"], environment=shared, lacks=component("clippy")),
-        # The command's comments are asked for on request; with it, other features would be asked for, and the step before have built nothing for
-        # this one.
-        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--exclude", "lazyguard-cli", "--no-deps", "--document-private-items"],
-             environment={"RUSTDOCFLAGS": "-D warnings", **shared}),
+        # What rustc-with-lints found while the tests were built. A warning is a failure.
+        step("lints and documentation", ["cargo", "test", "--no-run", *JOBS, "--quiet", "--workspace"], environment=shared, lacks=component("clippy")),
     ]
     at_the_end = [
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
@@ -171,13 +172,14 @@ def on_request():
         step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),
-        rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release", **rust_build.linting()}),
+        rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release", **rust_build.of_the_tests()}),
+        # Its comments are for who changes it: the command has no interface in Rust.
         step("documentation of the command", ["cargo", "doc", *JOBS, "--quiet", "-p", "lazyguard-cli", "--no-deps", "--document-private-items"],
              environment={"RUSTDOCFLAGS": "-D warnings"}),
         step("the packages, as they ship", [str(scripts / "dist")], limit_s=900),
         step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
         step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
-        step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600, rust_build.linting()),
+        step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600, rust_build.of_the_tests()),
         step("pages of reports in a browser", [str(scripts / "check-page")], count_last_line, 300),
         step("beside other preloaded libraries, every program", [str(scripts / "check-neighbours"), "--all"], count_last_line, 600),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
@@ -305,6 +307,15 @@ def run_beside(waiting, computing, at_the_end, report, watch):
             one.result()
 
 
+def built(build, beside, report, watch):
+    """Whether the build succeeds; runs the steps beside it to their ends."""
+    with ThreadPoolExecutor(1) as pool:
+        steps = pool.submit(run_lane, beside, report, watch)
+        good = subprocess.run(build, cwd=ROOT).returncode == 0
+        steps.result()
+    return good
+
+
 def main():
     begin = time.monotonic()
     is_quick = sys.argv[1:] == ["quick"]
@@ -312,12 +323,13 @@ def main():
         print("usage: scripts/test [quick]", file=sys.stderr)
         return 2
     build = [sys.executable, str(ROOT / "scripts" / "lib" / "demo_build.py")] if is_quick else [str(ROOT / "scripts" / "build"), "--native", "--tested"]
-    if subprocess.run(build, cwd=ROOT).returncode != 0:
-        print(f"FAILED: build; rerun: {quote_all(build)}\n0 passed, 1 failed")
-        return 1
-    os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
     report = Report()
+    TARGET.mkdir(exist_ok=True)
     with standstills.Watch(TARGET) as watch:
+        if not built(build, [] if is_quick else fetches(), report, watch):
+            print(f"FAILED: build; rerun: {quote_all(build)}\n0 passed, 1 failed")
+            return 1
+        os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
         if is_quick:
             run_lane(quick(), report, watch)
         else:

@@ -88,6 +88,17 @@ class TheLanes(unittest.TestCase):
             self.summary([test_suite.step("a", ["true"])], [])
 
 
+class TheBuild(unittest.TestCase):
+    def test_the_steps_beside_it_end_and_are_reported_whether_it_succeeds(self):
+        for status in (0, 1):
+            report = test_suite.Report()
+            begin = time.monotonic()
+            with contextlib.redirect_stdout(io.StringIO()):
+                good = test_suite.built(["bash", "-c", f"sleep 1; exit {status}"], [test_suite.step("a", ["bash", "-c", "sleep 1; exit 1"])], report, TheMachine())
+            self.assertLess(time.monotonic() - begin, 1.9)
+            self.assertEqual((good, [result for _, result in report.results]), (status == 0, [(0, 1)]))
+
+
 class Standstills(unittest.TestCase):
     def test_the_processor_that_lost_most_counts_and_only_within_the_span(self):
         found = [Standstill(0, 10.0, 11.0), Standstill(0, 20.0, 21.0), Standstill(1, 10.5, 12.0)]
