@@ -23,7 +23,7 @@
 //! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. There are four exceptions:
 //!   the loading mode that a small CUDA runtime instance asks for (see [`preload::nudge`]), the load of a module or library that was loaded
 //!   ahead by a profile (see [`preload::ahead`]), a release that the user has put off (see [`preload::releases`]), and a call that finds no memory
-//!   of the device, which is made once more where the guard has given some back ([`hooks::room`]).
+//!   of the device, which is made once more where the guard has given some back (`hooks::room`).
 //! * No lock is held across a driver call, and the watchdog makes none.
 //! * A process that does not use CUDA gets no thread, no file and no output.
 //!

@@ -6,11 +6,12 @@
  *   in_stream  the same in the order of a stream
  *   loads      allocates all but what the modules take that it loads then, which are others
  *   spins      allocates while a kernel spins, for which an unload would wait
+ *   polls      asks for more than is left, again and again, while a kernel spins
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too; but where a kernel spins, it prints what the driver answers. */
 #include "modules.h"
 
-enum { MODULES = 8, MEBIBYTE = 1 << 20 };
+enum { MODULES = 8, MEBIBYTE = 1 << 20, POLLS = 2000 };
 
 static size_t all_of_the_device(void) {
   CUresult (*memory_info)(size_t *, size_t *);
@@ -60,11 +61,21 @@ static void loads(size_t bytes) {
   free(other);
 }
 
-static void spins(size_t bytes) {
+static void polls(size_t bytes) {
+  CUdeviceptr memory = 0;
+  int refused = 0;
+  for (int n = 0; n < POLLS; n++) refused += j.d.mem_alloc(&memory, bytes) != 0;
+  printf("%d of %d refused\n", refused, POLLS);
+}
+
+static void spins(void (*what)(size_t), size_t bytes) {
   CUdeviceptr stop;
   volatile int *const word = job_mapped_word(&j, &stop);
+  j.code = driver_image(&j.d, "job");
+  CK(j.d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
+  j.spin = job_kernel(&j, "spin");
   CK(job_launch(&j, j.spin, j.stream, &stop, NULL));
-  allocates(bytes);
+  what(bytes);
   *word = 1;
   CK(j.d.ctx_synchronize());
 }
@@ -86,12 +97,8 @@ int main(int argc, char **argv) {
   if (!strcmp(does, "allocates")) allocates(all_of_the_device());
   if (!strcmp(does, "in_stream")) in_stream(all_of_the_device());
   if (!strcmp(does, "loads")) loads(all_of_the_device());
-  if (!strcmp(does, "spins")) {
-    j.code = driver_image(&d, "job");
-    CK(d.library_load(&j.library, j.code, NULL, NULL, 0, NULL, NULL, 0));
-    j.spin = job_kernel(&j, "spin");
-    spins(all_of_the_device() - MEBIBYTE);
-  }
+  if (!strcmp(does, "spins")) spins(allocates, all_of_the_device() - MEBIBYTE);
+  if (!strcmp(does, "polls")) spins(polls, all_of_the_device());
   free(image);
   return 0;
 }

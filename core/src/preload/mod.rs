@@ -49,6 +49,8 @@ pub enum Skip {
     /// The driver had no memory left for a call of the program's: modules and libraries that it had not asked for were unloaded, or not loaded ahead any
     /// more.
     CodeGivenBack,
+    /// The driver had no memory left for a call of the program's, while work was in flight: to give some back would have waited for that.
+    NoRoomWhileBusy,
 }
 
 impl Skip {
@@ -73,6 +75,7 @@ impl Skip {
             Self::CodeGivenBack => {
                 "code that the program had not asked for was unloaded, or not loaded ahead, because its calls found no memory"
             }
+            Self::NoRoomWhileBusy => "the program's calls found no memory while work was in flight: nothing was given back then",
         }
     }
 }
@@ -450,6 +453,7 @@ mod tests {
             Skip::StackLimitSet,
             Skip::LocalMemoryGivenBack,
             Skip::CodeGivenBack,
+            Skip::NoRoomWhileBusy,
         ];
         let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
         assert_eq!(texts.len(), spent.len() + others.len());

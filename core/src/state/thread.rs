@@ -86,6 +86,7 @@ pub struct ThreadSlot {
     /// The slot's number, from 1 on: whose turn it is, where its thread folds.
     pub(super) number: u32,
     pub(super) launchers: Arc<Launchers>,
+    waits_for_turn: AtomicBool,
 }
 
 /// In the head of a record: where the kind, the flags and the result begin.
@@ -125,6 +126,7 @@ impl ThreadSlot {
             folding: Turn::default(),
             number,
             launchers,
+            waits_for_turn: AtomicBool::new(false),
         }
     }
 
@@ -241,6 +243,16 @@ impl ThreadSlot {
         }
         self.unmark();
         self.leave();
+    }
+
+    /// The owner waits, in its call, for another thread that loads or unloads for the guard; or does so no more.
+    pub fn waits_for_turn(&self, waits: bool) {
+        self.waits_for_turn.store(waits, Ordering::SeqCst);
+    }
+
+    /// Whether the owner's call is nothing to wait for: the owner waits itself, and goes on when the other thread is done.
+    pub fn is_waiting_for_turn(&self) -> bool {
+        self.waits_for_turn.load(Ordering::SeqCst)
     }
 
     /// The owner leaves LazyGuard's code.

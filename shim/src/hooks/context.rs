@@ -218,7 +218,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        || with_room_on_the_device(entry.entry_point, allocated),
+        || with_room_on_the_device(entry.entry_point, bytes, allocated),
         |call, result| gave_out(call, memory, result),
     )
 }

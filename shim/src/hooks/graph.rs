@@ -14,6 +14,7 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::cold::number_of;
+use super::room::with_room;
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -49,14 +50,14 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
 }
 
 /// A graph is made executable.
-pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Fn() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             learn(call, graph);
         },
-        real,
+        || with_room(real),
         |call, result| {
             if result == SUCCESS && !executable.is_null() {
                 // SAFETY: the driver has succeeded, so that it has written the handle there.
@@ -69,12 +70,12 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 }
 
 /// An executable graph is made to do what another graph does.
-pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl Fn() -> i32) -> i32 {
     changes(entry, executable, |call| learn(call, graph), real, |call| note(call, executable, graph))
 }
 
 /// An executable graph is destroyed.
-pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, executable: Handle, real: impl Fn() -> i32) -> i32 {
     changes(entry, executable, |_| {}, real, |_| {})
 }
 
@@ -83,7 +84,7 @@ fn changes(
     entry: Entry,
     executable: Handle,
     before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
+    real: impl Fn() -> i32,
     means: impl FnOnce(&Call),
 ) -> i32 {
     observe(
@@ -93,7 +94,7 @@ fn changes(
             call.about.raw = RawPayload::about(executable as u64);
             before(call);
         },
-        real,
+        || with_room(real),
         |call, result| {
             if result == SUCCESS {
                 means(call);
@@ -103,7 +104,7 @@ fn changes(
 }
 
 /// Another event for a node of an executable graph.
-pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl Fn() -> i32) -> i32 {
     changes(
         entry,
         executable,
@@ -118,7 +119,7 @@ pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle,
 }
 
 /// A node of an executable graph does something else, which is not followed.
-pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl Fn() -> i32) -> i32 {
     changes(entry, executable, |_| {}, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
 }
 
@@ -288,13 +289,13 @@ pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() 
 }
 
 /// The same of an executable graph.
-pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
     let needs = Cell::new(0);
     let before = |call: &mut Call| {
         let kernel = call.uses_kernel_node(params);
         needs.set(call.is_to_run(kernel));
     };
-    observe(entry, before, real, |call, result| call.changed_kernel(executable, result, needs.get()))
+    observe(entry, before, || with_room(real), |call, result| call.changed_kernel(executable, result, needs.get()))
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
@@ -303,7 +304,7 @@ pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32)
 }
 
 /// The same of an executable graph.
-pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(0));
     observe(
         entry,
@@ -312,7 +313,7 @@ pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real
             kind.set(is);
             needs.set(call.is_to_run(kernel));
         },
-        real,
+        || with_room(real),
         |call, result| match kind.get() {
             NodeKind::Kernel => call.changed_kernel(executable, result, needs.get()),
             // They are the same to the diagnosis, whatever they copy.

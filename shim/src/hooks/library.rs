@@ -4,7 +4,7 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::image::{self, Options};
-use super::room::with_room;
+use super::room::{with_room, with_room_unless_options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
@@ -64,7 +64,7 @@ pub(super) fn load(
             };
             handed_over.set(ahead.unwrap_or(0));
         },
-        || with_room(|| given_ahead(library, handed_over.get(), &real)),
+        || with_room_unless_options(jit_count, || given_ahead(library, handed_over.get(), &real)),
         |call, result| {
             if result != SUCCESS || library.is_null() {
                 return;

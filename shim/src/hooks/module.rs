@@ -7,7 +7,7 @@
 use super::call::{observe, published, Entry};
 use super::image::{self, Options};
 use super::library::{given_ahead, resolved};
-use super::room::with_room;
+use super::room::{with_room, with_room_unless_options};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::profile::LoadOptions;
@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 
 /// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
 pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl Fn() -> i32) -> i32 {
-    load(entry, module, null_mut(), || image::in_file(path), real)
+    load(entry, module, null_mut(), 0, || image::in_file(path), real)
 }
 
 /// A module is loaded into the current context.
@@ -33,12 +33,12 @@ pub(super) fn load_data(
     values: Handle,
     real: impl Fn() -> i32,
 ) -> i32 {
-    load(entry, module, image, || image::given(image, Options { count, options, values }), real)
+    load(entry, module, image, count, || image::given(image, Options { count, options, values }), real)
 }
 
 /// A module is loaded by a call that takes a fat binary alone.
 pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl Fn() -> i32) -> i32 {
-    load(entry, module, image, || image::given_as_fat_binary(image), real)
+    load(entry, module, image, 0, || image::given_as_fat_binary(image), real)
 }
 
 /// The driver waits until everything in flight in the context has ended. `given` is asked where there is a profile.
@@ -46,6 +46,7 @@ fn load<'a>(
     entry: Entry,
     module: Handle,
     image: Handle,
+    options: u32,
     given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
     real: impl Fn() -> i32,
 ) -> i32 {
@@ -68,7 +69,7 @@ fn load<'a>(
             }
             call.loads(ColdKind::Module);
         },
-        || with_room(|| given_ahead(module, handed_over.get(), &real)),
+        || with_room_unless_options(options, || given_ahead(module, handed_over.get(), &real)),
         |call, result| {
             if result != SUCCESS || module.is_null() {
                 return;

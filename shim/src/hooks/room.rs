@@ -4,8 +4,9 @@
 //! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
 //! once more. Calls that allocate, load or launch are made so, as far as they are hooked.
 //!
-//! Must not: make a call again that has failed for another reason, or more than once; or wait for work in flight.
+//! Must not: make a call again that has failed for another reason, more than once, or that has written over what it was given; or wait for work in flight.
 
+use crate::preload::local_memory::memory;
 use crate::record::guard;
 use crate::runtime::{door, thread};
 use lazyguard_core::api::EntryPoint;
@@ -19,30 +20,60 @@ pub(super) fn with_room(real: impl Fn() -> i32) -> i32 {
     with_room_since(Nanos::MAX, real)
 }
 
+/// The same of a load with so many options for the compiler. It is made once if it has any: the driver writes into some, such as the length of a log,
+/// and would read there what it has written.
+pub(super) fn with_room_unless_options(count: u32, real: impl Fn() -> i32) -> i32 {
+    if count == 0 {
+        with_room(real)
+    } else {
+        real()
+    }
+}
+
 /// The same of a call that was entered at this time, and that may submit something: an answer of the driver says nothing about that.
 pub(super) fn with_room_since(entered: Nanos, real: impl Fn() -> i32) -> i32 {
-    match real() {
-        OUT_OF_MEMORY if comes_back(None, entered) => real(),
-        result => result,
-    }
+    with_room_for(Wanted { entered, allocates: None }, real)
 }
 
 /// The same of a call that allocates memory, be it the host's, of which the guard has none to give.
-pub(super) fn with_room_on_the_device(entry_point: EntryPoint, real: impl Fn() -> i32) -> i32 {
+pub(super) fn with_room_on_the_device(entry_point: EntryPoint, bytes: usize, real: impl Fn() -> i32) -> i32 {
+    with_room_for(Wanted { entered: Nanos::MAX, allocates: Some((entry_point, bytes)) }, real)
+}
+
+/// A call that may find no memory.
+#[derive(Clone, Copy)]
+struct Wanted {
+    entered: Nanos,
+    /// The call, and how many bytes it allocates.
+    allocates: Option<(EntryPoint, usize)>,
+}
+
+fn with_room_for(wanted: Wanted, real: impl Fn() -> i32) -> i32 {
+    let rooms = || guard().map_or(0, |guard| guard.loader.rooms_made());
+    let before = rooms();
     match real() {
-        OUT_OF_MEMORY if comes_back(Some(entry_point), Nanos::MAX) => real(),
+        // What another thread has made room with since then may have come too late for this call.
+        OUT_OF_MEMORY if comes_back(wanted) || rooms() != before => real(),
         result => result,
     }
 }
 
-/// Gives back what the guard holds in the current context, unless the call allocates memory of the host. Returns whether there is more memory now.
+/// Gives back what the guard holds in the current context. Returns whether there is more memory now.
 #[cold]
-fn comes_back(allocates: Option<EntryPoint>, entered: Nanos) -> bool {
-    let Some(guard) = guard() else { return false };
+fn comes_back(wanted: Wanted) -> bool {
+    // A call on top of the guard's own code, whose locks its thread may have.
+    let Some(guard) = guard().filter(|_| !door::is_interrupted()) else { return false };
     let given_back = || {
-        let is_of_the_host = allocates.is_some_and(|entry_point| entry_point.info().base().contains("Host"));
-        let slot = thread::slot_if_any(guard).filter(|_| !is_of_the_host)?;
-        Some(guard.loader.make_room(guard, slot, entered))
+        let slot = thread::slot_if_any(guard).filter(|_| wanted.may_be_found())?;
+        Some(guard.loader.make_room(guard, slot, wanted.entered))
     };
     door::inside(given_back).flatten() == Some(true)
+}
+
+impl Wanted {
+    /// Whether the device may have it: it is not the host's, and not more than the device has at all, as a program asks for that tries how much there is.
+    fn may_be_found(&self) -> bool {
+        let Some((entry_point, bytes)) = self.allocates else { return true };
+        !entry_point.info().base().contains("Host") && memory().is_none_or(|memory| bytes <= memory.total)
+    }
 }

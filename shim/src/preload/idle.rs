@@ -259,14 +259,14 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
 /// A thread that fills a queue submits again within this time.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// Whether a thread is in a call that submits to a stream. With a full queue, that thread is blocked, and so is a thread that queries
-/// the stream.
-fn a_thread_submits_to(process: &Process, number: u32) -> bool {
+/// Whether another thread than this one is in a call that submits to a stream. With a full queue, that thread is blocked, and so is a thread that
+/// queries the stream.
+fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     process
         .tracker
         .threads()
-        .filter(|(_, slot)| slot.in_use())
+        .filter(|(_, slot)| slot.in_use() && slot.thread() != thread)
         .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
 }
 
@@ -275,7 +275,7 @@ fn a_thread_submits_to(process: &Process, number: u32) -> bool {
 fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bool> {
     let stream = process.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
-    if others || stream.destroyed() || stream.capturing() || a_thread_submits_to(process, number) {
+    if others || stream.destroyed() || stream.capturing() || another_thread_submits_to(process, number, thread) {
         return None;
     }
     let handle = stream.handle() as Handle;

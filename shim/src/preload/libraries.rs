@@ -258,18 +258,15 @@ impl Libraries {
         lock(&self.states).iter().any(|state| matches!(state, State::Ready(_)))
     }
 
-    /// The program has found no memory. The libraries that no runtime has asked for are the caller's to unload. From now on nothing more is loaded ahead.
-    /// Their copies stay: the driver does not say when it no longer reads them.
-    pub fn give_back(&self) -> Vec<u64> {
+    /// The program has found no memory. The next library that no runtime has asked for is the caller's to unload. From now on nothing more is loaded ahead.
+    /// Its copy stays: the driver does not say when it no longer reads that.
+    pub fn give_back(&self) -> Option<u64> {
         self.has_no_room.store(true, Ordering::Relaxed);
-        let mut held = Vec::new();
-        for state in lock(&self.states).iter_mut() {
-            if let State::Ready(ready) = *state {
-                *state = State::Gone;
-                held.push(ready.library);
-            }
-        }
-        held
+        lock(&self.states).iter_mut().find_map(|state| {
+            let State::Ready(ready) = *state else { return None };
+            *state = State::Gone;
+            Some(ready.library)
+        })
     }
 
     /// A library is about to be unloaded.
@@ -594,7 +591,7 @@ mod tests {
         assert!(!libraries.waits());
         ready(&libraries, 0, 0xa, 1);
         assert!(libraries.waits());
-        assert_eq!([0; 2].map(|_| libraries.give_back()), [vec![0xa], vec![]]);
+        assert_eq!([0; 2].map(|_| libraries.give_back()), [Some(0xa), None]);
         assert!(!libraries.waits());
         assert_eq!(libraries.take(0, address(1)), None, "it is gone");
         assert!(!libraries.is_the_runtimes(0, 0xb), "the runtime's own is no library of the profile's");
@@ -603,7 +600,7 @@ mod tests {
         let given = self::libraries();
         ready(&given, 0, 0xa, 1);
         assert_eq!(given.take(0, address(1)), Some(0xa));
-        assert!(given.give_back().is_empty(), "it is the runtime's");
+        assert_eq!(given.give_back(), None, "it is the runtime's");
     }
 
     #[test]

@@ -83,6 +83,10 @@ pub struct Loader {
     not_before: AtomicU64,
     /// Nothing is tried before this moment: the context was busy a moment ago.
     busy_until: AtomicU64,
+    /// No room is made before this moment where something is in flight.
+    no_room_until: AtomicU64,
+    /// How often room was made.
+    rooms_made: AtomicU64,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
@@ -480,40 +484,64 @@ impl Loader {
         else {
             return false;
         };
-        let Some(_turn) = self.turn_soon() else { return false };
-        let Some(_closed) = Closed::close(context) else { return false };
+        // A program that asks again and again until there is memory keeps the gate from its other threads no more than this. Once it has waited for
+        // its work, it is asked at once.
+        let began = process.now();
+        let is_known_idle = || process.tracker.in_flight(context).iter().all(|busy| busy.oldest.at >= entered);
+        if began < self.no_room_until.load(Ordering::Relaxed) && !is_known_idle() {
+            self.skip(Skip::NoRoomWhileBusy, 1);
+            return false;
+        }
+        slot.waits_for_turn(true);
+        let turn = self.turn_soon();
+        slot.waits_for_turn(false);
+        let Some(_turn) = turn else { return false };
+        let Some(closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
         let is_idle = nothing_under_way(process, slot, context)
             && entry.alive()
             && !idle::may_capture(process)
             && self.idle(process, context, slot.thread(), entered, false);
         if !is_idle {
+            let now = process.now();
+            self.no_room_until.store(now + BACK_OFF * now.saturating_sub(began), Ordering::Relaxed);
+            self.skip(Skip::NoRoomWhileBusy, 1);
             return false;
         }
         let local_memory = u64::from(self.local_memory.give_back(entry));
-        let code = self.give_code_back(process, context);
+        let code = self.give_code_back(process, context, &closed);
         self.skip(Skip::LocalMemoryGivenBack, local_memory);
         self.skip(Skip::CodeGivenBack, code);
+        // Release: partner of the Acquire in `rooms_made`.
+        self.rooms_made.fetch_add(u64::from(local_memory + code > 0), Ordering::Release);
         local_memory + code > 0
     }
 
+    /// How often there was memory given back. A thread that sees the number finds the memory.
+    pub fn rooms_made(&self) -> u64 {
+        self.rooms_made.load(Ordering::Acquire)
+    }
+
     /// Unloads what was loaded ahead and the program has not asked for, of the current context, which is idle, and libraries, if there is no other context:
-    /// to unload one may wait for each. Returns how much was unloaded.
-    fn give_code_back(&self, process: &Process, context: u32) -> u64 {
-        let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
-        let mut held = self.ahead.give_back(context, is_alone);
-        if is_alone {
-            let libraries = self.libraries.give_back().into_iter();
-            held.extend(libraries.map(|owner| Held { owner, kind: FunctionKind::Kernel }));
-        }
-        let unload = |held: Held| {
+    /// to unload one may wait for each. Stops where the gate has to be opened: work that is submitted then may not end. Returns how much was unloaded.
+    fn give_code_back(&self, process: &Process, context: u32, closed: &Closed) -> u64 {
+        let next = || {
+            let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
+            let library = || if is_alone { self.libraries.give_back() } else { None };
+            let held = self.ahead.give_back(context, is_alone);
+            held.or_else(|| Some(Held { owner: library()?, kind: FunctionKind::Kernel }))
+        };
+        let begun = Instant::now();
+        let mut unloaded = 0;
+        while begun.elapsed() <= AT_A_TIME && !closed.breached() {
+            let Some(held) = next() else { break };
             // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
             self.owner_goes(held.owner);
             process.tracker.owner_gone(held.owner);
             idle::settle();
-            held.unload()
-        };
-        held.into_iter().map(|held| u64::from(unload(held))).sum()
+            unloaded += u64::from(held.unload());
+        }
+        unloaded
     }
 
     /// This thread's turn at loading, which another thread may have; `None` if that does not end its own soon.
@@ -807,6 +835,7 @@ fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool 
     loop {
         let under_way = process.tracker.threads().any(|(_, slot)| {
             !std::ptr::eq(slot, own)
+                && !slot.is_waiting_for_turn()
                 && slot.published().is_some_and(|call| {
                     let class = call.entry_point.class();
                     let here = call.context == 0 || call.context == context || class.concerns_every_context();

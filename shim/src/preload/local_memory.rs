@@ -130,6 +130,19 @@ pub fn hide(context: &Context, told: Handle) {
 
 /// Free device memory, in bytes.
 pub fn free_memory() -> Option<usize> {
+    memory().map(|memory| memory.free)
+}
+
+/// Bytes of the current context's device.
+pub struct Memory {
+    /// Not in use.
+    pub free: usize,
+    /// All of them.
+    pub total: usize,
+}
+
+/// What the driver says of the current context's device.
+pub fn memory() -> Option<Memory> {
     let (mut free, mut total) = (0, 0);
-    (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(free)
+    (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(Memory { free, total })
 }
