@@ -517,6 +517,16 @@ impl ThreadSlot {
         self.entry[place::MARK].store(0, Ordering::Release);
     }
 
+    /// While the thread does this, it is in no call as far as others see: it waits for one of them, and submits nothing until it is back. Then it has
+    /// to know that no gate has been closed meanwhile.
+    pub fn out_of_its_call<T>(&self, does: impl FnOnce() -> T) -> T {
+        let mark = self.get(place::MARK);
+        self.unmark();
+        let done = does();
+        self.set_mark(mark);
+        done
+    }
+
     pub(super) fn mark_word(&self) -> &AtomicU64 {
         &self.entry[place::MARK]
     }

@@ -233,17 +233,18 @@ impl Ahead {
         lock(&self.ready).iter().any(|ready| !ready.given)
     }
 
-    /// The program has found no memory. What it has not asked for of the current context, which has this number, is the caller's to unload; libraries, which
-    /// are in no context, if they are wanted too. From now on nothing more is loaded ahead.
-    pub fn give_back(&self, context: u32, with_libraries: bool) -> Vec<Held> {
+    /// The program has found no memory. What it has not asked for of the current context, which has this number, is the caller's to unload; of none,
+    /// libraries, which are in no context. From now on nothing more is loaded ahead.
+    pub fn give_back(&self, context: Option<u32>) -> Vec<Held> {
         self.has_no_room.store(true, Ordering::Relaxed);
-        let identity = identity(&LoadOptions::default());
+        let here = context.map(|context| (context, identity(&LoadOptions::default())));
         let mut ready = lock(&self.ready);
-        let is_here = |ready: &&mut Ready| match self.is_library(ready.image) {
-            true => with_libraries && !ready.given,
-            false => (ready.context, ready.identity, ready.given) == (context, identity, false),
+        let is_wanted = |ready: &&mut Ready| match (self.is_library(ready.image), here) {
+            (true, None) => !ready.given,
+            (false, Some(here)) => !ready.given && (ready.context, ready.identity) == here,
+            _ => false,
         };
-        let held = ready.iter_mut().filter(is_here).map(|ready| {
+        let held = ready.iter_mut().filter(is_wanted).map(|ready| {
             ready.given = true;
             let kind = if self.is_library(ready.image) { FunctionKind::Kernel } else { FunctionKind::Function };
             Held { owner: ready.handle, kind }
@@ -446,9 +447,9 @@ mod tests {
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         let held = |owner, kind| Held { owner, kind };
         let modules = [0xb, 0xd].map(|owner| held(owner, FunctionKind::Function));
-        assert_eq!(ahead.give_back(1, false), modules, "not the one of another context under the same handle");
-        assert_eq!(ahead.give_back(1, true), [held(0xe, FunctionKind::Kernel)]);
-        assert_eq!(ahead.give_back(1, true), []);
+        assert_eq!(ahead.give_back(Some(1)), modules, "not the one of another context under the same handle");
+        assert_eq!(ahead.give_back(None), [held(0xe, FunctionKind::Kernel)]);
+        assert_eq!([None, Some(1)].map(|context| ahead.give_back(context)), [vec![], vec![]]);
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), None, "it is gone");
         assert_eq!((ahead.load(1, 0, 1), ahead.load(1, 2, 0)), (Outcome::Given, Outcome::Given));
         assert_eq!(ahead.load(3, 1, 0), Outcome::NoRoom, "in no context");

@@ -9,7 +9,7 @@
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
 use super::ahead::{self, Ahead, Held};
-use super::gate::Closed;
+use super::gate::{self, Closed};
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
 use super::libraries::Libraries;
@@ -88,6 +88,9 @@ pub struct Loader {
     questions: Questions,
     /// When something was loaded last; 0 for never.
     loaded: AtomicU64,
+    /// A thread is giving memory back, and how often one has.
+    makes_room: AtomicBool,
+    rooms: AtomicU64,
 }
 
 /// The result of one attempt.
@@ -468,44 +471,70 @@ impl Loader {
         prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
     }
 
-    /// The driver has no memory left for a call of the program's in its current context: what the guard holds there for the program, by a profile, is
-    /// given back, if nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not asked for. The call
-    /// was entered at `entered`, if it submits something. Returns whether there is more memory now.
-    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos) -> bool {
-        if !self.local_memory.has_raised() && !self.ahead.waits() && !self.libraries.waits() {
-            return false;
-        }
-        let known = process.tracker.known_context(driver::current_context() as u64);
-        let Some((context, entry)) = known.and_then(|number| Some((number, process.tracker.context_entry(number)?)))
-        else {
-            return false;
-        };
-        let Some(_turn) = self.turn_soon() else { return false };
-        let Some(_closed) = Closed::close(context) else { return false };
-        let _uncaptured = Uncaptured::new();
-        let is_idle = nothing_under_way(process, slot, context)
-            && entry.alive()
-            && !idle::may_capture(process)
-            && self.idle(process, context, slot.thread(), entered, false);
-        if !is_idle {
-            return false;
-        }
-        let local_memory = u64::from(self.local_memory.give_back(entry));
-        let code = self.give_code_back(process, context);
-        self.skip(Skip::LocalMemoryGivenBack, local_memory);
-        self.skip(Skip::CodeGivenBack, code);
-        local_memory + code > 0
+    /// How often the driver has been given memory back, for a call that found none.
+    pub fn rooms(&self) -> u64 {
+        // Acquire: partner of the Release where it is counted, behind the last unload.
+        self.rooms.load(Ordering::Acquire)
     }
 
-    /// Unloads what was loaded ahead and the program has not asked for, of the current context, which is idle, and libraries, if there is no other context:
-    /// to unload one may wait for each. Returns how much was unloaded.
-    fn give_code_back(&self, process: &Process, context: u32) -> u64 {
-        let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
-        let mut held = self.ahead.give_back(context, is_alone);
-        if is_alone {
-            let libraries = self.libraries.give_back().into_iter();
-            held.extend(libraries.map(|owner| Held { owner, kind: FunctionKind::Kernel }));
+    /// The driver has no memory left for a call of the program's: what the guard holds for the program by a profile, in the current context and in others of
+    /// its device, is given back where nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not
+    /// asked for. The call was entered at `entered`, if it submits something, and [`Self::rooms`] was `seen` then: what another thread has given back since
+    /// is there for this one, too. Returns whether there is more memory now.
+    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos, seen: u64) -> bool {
+        let holds = self.local_memory.has_raised() || self.ahead.waits() || self.libraries.waits();
+        // Looked at in this order: what is not held any more is being given back, or has been.
+        if !holds && !self.makes_room.load(Ordering::SeqCst) {
+            return self.rooms() != seen;
         }
+        let known = process.tracker.known_context(driver::current_context() as u64);
+        let Some(here) = known.and_then(|number| process.tracker.context_entry(number)) else { return false };
+        // This thread submits nothing while it waits, and the other one may look for submissions.
+        let Some(_turn) = slot.out_of_its_call(|| self.turn_soon()) else { return false };
+        if self.rooms() != seen {
+            return true;
+        }
+        self.makes_room.store(true, Ordering::SeqCst);
+        let given_back = self.give_back(process, slot, here.device(), entered);
+        self.rooms.fetch_add(u64::from(given_back > 0), Ordering::Release);
+        self.makes_room.store(false, Ordering::SeqCst);
+        given_back > 0
+    }
+
+    /// Gives back what is held in each context of the device in which nothing is in flight, and libraries, if nothing is in flight in any context: to unload
+    /// one waits for each. Returns how much that was.
+    fn give_back(&self, process: &Process, slot: &ThreadSlot, device: i32, entered: Nanos) -> u64 {
+        let Some(_closed) = Closed::close(gate::ALL) else { return 0 };
+        let _uncaptured = Uncaptured::new();
+        let (mut local_memory, mut code, mut are_idle) = (0, 0, true);
+        for (context, entry) in process.tracker.contexts() {
+            let idle = self.current_if_idle(process, slot, context, entered);
+            are_idle &= idle.is_some();
+            if idle.is_some() && (entry.device() == device || entry.device() < 0 || device < 0) {
+                local_memory += u64::from(self.local_memory.give_back(entry));
+                code += self.unload(process, self.ahead.give_back(Some(context)));
+            }
+        }
+        if are_idle {
+            let libraries = self.libraries.give_back().into_iter();
+            let libraries = libraries.map(|owner| Held { owner, kind: FunctionKind::Kernel });
+            code += self.unload(process, self.ahead.give_back(None).into_iter().chain(libraries).collect());
+        }
+        self.skip(Skip::LocalMemoryGivenBack, local_memory);
+        self.skip(Skip::CodeGivenBack, code);
+        local_memory + code
+    }
+
+    /// Makes a context current, if nothing is in flight in it. Its gate is closed.
+    fn current_if_idle(&self, process: &Process, slot: &ThreadSlot, context: u32, entered: Nanos) -> Option<Current> {
+        let clear = nothing_under_way(process, slot, context) && !idle::may_capture(process);
+        let entry = process.tracker.context_entry(context).filter(|entry| clear && entry.alive())?;
+        let current = Current::make(entry.handle() as Handle)?;
+        self.idle(process, context, slot.thread(), entered, false).then_some(current)
+    }
+
+    /// Unloads what was loaded ahead and the program has not asked for. Returns how much was unloaded.
+    fn unload(&self, process: &Process, held: Vec<Held>) -> u64 {
         let unload = |held: Held| {
             // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
             self.owner_goes(held.owner);
