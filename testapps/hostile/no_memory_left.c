@@ -7,6 +7,8 @@
  *   loads      allocates all but what the modules take that it loads then, which are others
  *   spins      allocates while a kernel spins, for which an unload would wait
  *   polls      asks for more than is left, again and again, while a kernel spins
+ *   second     allocates all the memory that the device has without them, in a second context
+ *   threads    allocates all but what they take, and the rest from eight threads, which find no memory at the same time
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too; but where a kernel spins, it prints what the driver answers. */
 #include "modules.h"
@@ -80,6 +82,38 @@ static void spins(void (*what)(size_t), size_t bytes) {
   CK(j.d.ctx_synchronize());
 }
 
+static void second(size_t bytes) {
+  CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
+  CUcontext context;
+  FUNCTION(create, "cuCtxCreate_v4");
+  CK(create(&context, NULL, 0, j.device));
+  allocates(bytes);
+}
+
+enum { THREADS = 8, PIECES = 64, PIECE = 128 << 10 };
+static pthread_barrier_t all_threads;
+static atomic_int found;
+
+static void *takes_pieces(void *context) {
+  CK(j.d.set_current(context));
+  for (int n = 0; n < PIECES; n++) {
+    CUdeviceptr piece;
+    pthread_barrier_wait(&all_threads);
+    found += j.d.mem_alloc(&piece, PIECE) == CUDA_SUCCESS;
+  }
+  return NULL;
+}
+
+static void in_threads(size_t bytes) {
+  CUdeviceptr memory;
+  pthread_t threads[THREADS];
+  CK(j.d.mem_alloc(&memory, bytes - (size_t)THREADS * PIECES * PIECE));
+  EXPECT(pthread_barrier_init(&all_threads, NULL, THREADS) == 0);
+  for (int n = 0; n < THREADS; n++) EXPECT(pthread_create(&threads[n], NULL, takes_pieces, j.context) == 0);
+  for (int n = 0; n < THREADS; n++) EXPECT(pthread_join(threads[n], NULL) == 0);
+  printf("%d of %d pieces\n", found, THREADS * PIECES);
+}
+
 int main(int argc, char **argv) {
   const char *does = argc > 1 ? argv[1] : "uses";
   const struct driver d = driver_open();
@@ -97,6 +131,8 @@ int main(int argc, char **argv) {
   if (!strcmp(does, "allocates")) allocates(all_of_the_device());
   if (!strcmp(does, "in_stream")) in_stream(all_of_the_device());
   if (!strcmp(does, "loads")) loads(all_of_the_device());
+  if (!strcmp(does, "second")) second(all_of_the_device());
+  if (!strcmp(does, "threads")) in_threads(all_of_the_device());
   if (!strcmp(does, "spins")) spins(allocates, all_of_the_device() - MEBIBYTE);
   if (!strcmp(does, "polls")) spins(polls, all_of_the_device());
   free(image);

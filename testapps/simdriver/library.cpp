@@ -200,14 +200,15 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel han
   if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
     if (val < 0 || val > 227 * 1024) return CUDA_ERROR_INVALID_VALUE;
     kernel->max_dynamic_shared = val;
+    // Measured: it holds in every context of the device, also where the function is loaded. Others take it over when the kernel comes there.
+    each_context([&](Context &there) {
+      if (const ModuleRef module = module_there(there, kernel->library)) module->functions[kernel->index]->max_dynamic_shared = val;
+    });
   }
   Context *context = nullptr;
-  if (current_context(context) != CUDA_SUCCESS) return CUDA_SUCCESS;  // taken over when the kernel comes into a context
+  if (current_context(context) != CUDA_SUCCESS) return CUDA_SUCCESS;
   FunctionRef function;
-  r = loaded_function(*context, handle, function);
-  if (r != CUDA_SUCCESS) return r;
-  function->max_dynamic_shared = kernel->max_dynamic_shared.load();
-  return CUDA_SUCCESS;
+  return loaded_function(*context, handle, function);
 }
 CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice dev) {
   ENTER();

@@ -2,7 +2,7 @@
 //!
 //! What the guard holds there by a profile, ahead of the program, the program has not asked for: local memory that was set aside, modules and
 //! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
-//! once more. Calls that allocate, load or launch are made so, as far as they are hooked.
+//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch are made so, as far as they are hooked.
 //!
 //! Must not: make a call again that has failed for another reason, more than once, or that has written over what it was given; or wait for work in flight.
 
@@ -49,23 +49,22 @@ struct Wanted {
 }
 
 fn with_room_for(wanted: Wanted, real: impl Fn() -> i32) -> i32 {
-    let rooms = || guard().map_or(0, |guard| guard.loader.rooms_made());
-    let before = rooms();
+    let seen = guard().map_or(0, |guard| guard.loader.rooms());
     match real() {
-        // What another thread has made room with since then may have come too late for this call.
-        OUT_OF_MEMORY if comes_back(wanted) || rooms() != before => real(),
+        OUT_OF_MEMORY if comes_back(wanted, seen) => real(),
         result => result,
     }
 }
 
-/// Gives back what the guard holds in the current context. Returns whether there is more memory now.
+/// Gives back what the guard holds in the current context, and in others. Returns whether there is more memory than when the guard had done so as often
+/// as this.
 #[cold]
-fn comes_back(wanted: Wanted) -> bool {
+fn comes_back(wanted: Wanted, seen: u64) -> bool {
     // A call on top of the guard's own code, whose locks its thread may have.
     let Some(guard) = guard().filter(|_| !door::is_interrupted()) else { return false };
     let given_back = || {
         let slot = thread::slot_if_any(guard).filter(|_| wanted.may_be_found())?;
-        Some(guard.loader.make_room(guard, slot, wanted.entered))
+        Some(guard.loader.make_room(guard, slot, wanted.entered, seen))
     };
     door::inside(given_back).flatten() == Some(true)
 }

@@ -233,17 +233,18 @@ impl Ahead {
         lock(&self.ready).iter().any(|ready| !ready.given)
     }
 
-    /// The program has found no memory. The next one that it has not asked for of the current context, which has this number, is the caller's to unload; or
-    /// of libraries, which are in no context, if they are wanted too. From now on nothing more is loaded ahead.
-    pub fn give_back(&self, context: u32, with_libraries: bool) -> Option<Held> {
+    /// The program has found no memory. The next one that it has not asked for of the current context, which has this number, is the caller's to unload; of
+    /// none, the next library, which is in no context. From now on nothing more is loaded ahead.
+    pub fn give_back(&self, context: Option<u32>) -> Option<Held> {
         self.has_no_room.store(true, Ordering::Relaxed);
-        let identity = identity(&LoadOptions::default());
+        let here = context.map(|context| (context, identity(&LoadOptions::default())));
         let mut ready = lock(&self.ready);
-        let is_here = |ready: &&mut Ready| match self.is_library(ready.image) {
-            true => with_libraries && !ready.given,
-            false => (ready.context, ready.identity, ready.given) == (context, identity, false),
+        let is_wanted = |ready: &&mut Ready| match (self.is_library(ready.image), here) {
+            (true, None) => !ready.given,
+            (false, Some(here)) => !ready.given && (ready.context, ready.identity) == here,
+            _ => false,
         };
-        let ready = ready.iter_mut().find(is_here)?;
+        let ready = ready.iter_mut().find(is_wanted)?;
         ready.given = true;
         let kind = if self.is_library(ready.image) { FunctionKind::Kernel } else { FunctionKind::Function };
         Some(Held { owner: ready.handle, kind })
@@ -444,9 +445,9 @@ mod tests {
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         let held = |owner, kind| Held { owner, kind };
         let [b, d] = [0xb, 0xd].map(|owner| Some(held(owner, FunctionKind::Function)));
-        let given_back = [0; 3].map(|_| ahead.give_back(1, false));
+        let given_back = [0; 3].map(|_| ahead.give_back(Some(1)));
         assert_eq!(given_back, [b, d, None], "not the one of another context under the same handle");
-        assert_eq!([0; 2].map(|_| ahead.give_back(1, true)), [Some(held(0xe, FunctionKind::Kernel)), None]);
+        assert_eq!([0; 2].map(|_| ahead.give_back(None)), [Some(held(0xe, FunctionKind::Kernel)), None]);
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), None, "it is gone");
         assert_eq!((ahead.load(1, 0, 1), ahead.load(1, 2, 0)), (Outcome::Given, Outcome::Given));
         assert_eq!(ahead.load(3, 1, 0), Outcome::NoRoom, "in no context");

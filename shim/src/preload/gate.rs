@@ -27,6 +27,8 @@ const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 /// In the gate's word: the context that it is closed for; 0 while it is open.
 const CONTEXT: u64 = u32::MAX as u64;
 const OPEN: u64 = 0;
+/// Closed for every context. No context has this number.
+pub const ALL: u32 = u32::MAX;
 /// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
 
@@ -84,7 +86,7 @@ fn is_open_behind_a_fence() -> bool {
 
 fn closed_for(context: u32) -> bool {
     let closed = HOT.gate.load(Ordering::Acquire) & CONTEXT;
-    closed != OPEN && (context == 0 || closed == u64::from(context))
+    closed != OPEN && (context == 0 || [u64::from(context), u64::from(ALL)].contains(&closed))
 }
 
 #[cold]
@@ -117,7 +119,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Closes the gate of a context; `None` if another thread has it closed.
+    /// Closes the gate of a context, or of [`ALL`]; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
         let context = u64::from(context);
         let close = |word: u64| (word & CONTEXT == OPEN).then_some(word | context);

@@ -9,7 +9,7 @@
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
 use super::ahead::{self, Ahead, Held};
-use super::gate::Closed;
+use super::gate::{self, Closed};
 use super::idle::{self, Questions, Uncaptured};
 use super::large::Large;
 use super::libraries::Libraries;
@@ -33,7 +33,7 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -83,15 +83,17 @@ pub struct Loader {
     not_before: AtomicU64,
     /// Nothing is tried before this moment: the context was busy a moment ago.
     busy_until: AtomicU64,
-    /// No room is made before this moment where something is in flight.
+    /// No room is made before this moment: something was in flight; and the context of the call that asked, where it was in that one, else 0.
     no_room_until: AtomicU64,
-    /// How often room was made.
-    rooms_made: AtomicU64,
+    was_busy: AtomicU32,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
     /// When something was loaded last; 0 for never.
     loaded: AtomicU64,
+    /// A thread is giving memory back, and how often one has.
+    makes_room: AtomicBool,
+    rooms: AtomicU64,
 }
 
 /// The result of one attempt.
@@ -472,66 +474,101 @@ impl Loader {
         prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
     }
 
-    /// The driver has no memory left for a call of the program's in its current context: what the guard holds there for the program, by a profile, is
-    /// given back, if nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not asked for. The call
-    /// was entered at `entered`, if it submits something. Returns whether there is more memory now.
-    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos) -> bool {
-        if !self.local_memory.has_raised() && !self.ahead.waits() && !self.libraries.waits() {
-            return false;
+    /// How often the driver has been given memory back, for a call that found none.
+    pub fn rooms(&self) -> u64 {
+        // Acquire: partner of the Release where it is counted, behind the last unload.
+        self.rooms.load(Ordering::Acquire)
+    }
+
+    /// The driver has no memory left for a call of the program's: what the guard holds for the program by a profile, in the current context and in others of
+    /// its device, is given back where nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not
+    /// asked for. The call was entered at `entered`, if it submits something, and [`Self::rooms`] was `seen` then: what another thread has given back since
+    /// is there for this one, too. Returns whether there is more memory now.
+    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos, seen: u64) -> bool {
+        let holds = self.local_memory.has_raised() || self.ahead.waits() || self.libraries.waits();
+        // Looked at in this order: what is not held any more is being given back, or has been.
+        if !holds && !self.makes_room.load(Ordering::SeqCst) {
+            return self.rooms() != seen;
         }
         let known = process.tracker.known_context(driver::current_context() as u64);
         let Some((context, entry)) = known.and_then(|number| Some((number, process.tracker.context_entry(number)?)))
         else {
             return false;
         };
-        // A program that asks again and again until there is memory keeps the gate from its other threads no more than this. Once it has waited for
-        // its work, it is asked at once.
         let began = process.now();
-        let is_known_idle = || process.tracker.in_flight(context).iter().all(|busy| busy.oldest.at >= entered);
-        if began < self.no_room_until.load(Ordering::Relaxed) && !is_known_idle() {
+        if self.is_too_soon(process, context, began, entered) {
             self.skip(Skip::NoRoomWhileBusy, 1);
             return false;
         }
+        // Its call is nothing to wait for: the thread that has the turn may look for submissions, and this one submits nothing until it is done.
         slot.waits_for_turn(true);
         let turn = self.turn_soon();
         slot.waits_for_turn(false);
         let Some(_turn) = turn else { return false };
-        let Some(closed) = Closed::close(context) else { return false };
-        let _uncaptured = Uncaptured::new();
-        let is_idle = nothing_under_way(process, slot, context)
-            && entry.alive()
-            && !idle::may_capture(process)
-            && self.idle(process, context, slot.thread(), entered, false);
-        if !is_idle {
+        if self.rooms() != seen {
+            return true;
+        }
+        self.makes_room.store(true, Ordering::SeqCst);
+        let (given_back, busy) = self.give_back(process, slot, entry.device(), entered);
+        self.rooms.fetch_add(u64::from(given_back > 0), Ordering::Release);
+        self.makes_room.store(false, Ordering::SeqCst);
+        if given_back == 0 && busy != 0 {
             let now = process.now();
             self.no_room_until.store(now + BACK_OFF * now.saturating_sub(began), Ordering::Relaxed);
+            self.was_busy.store(if busy & 1 << (context % u64::BITS) != 0 { context } else { 0 }, Ordering::Relaxed);
             self.skip(Skip::NoRoomWhileBusy, 1);
-            return false;
         }
-        let local_memory = u64::from(self.local_memory.give_back(entry));
-        let code = self.give_code_back(process, context, &closed);
+        given_back > 0
+    }
+
+    /// Whether a context was busy when this was asked a moment ago. A program that asks again and again until there is memory keeps the gate from its
+    /// other threads no more than a tenth of the time. Once it has waited for its work, it is asked at once.
+    fn is_too_soon(&self, process: &Process, context: u32, now: Nanos, entered: Nanos) -> bool {
+        let is_known_idle = || process.tracker.in_flight(context).iter().all(|busy| busy.oldest.at >= entered);
+        now < self.no_room_until.load(Ordering::Relaxed)
+            && !(self.was_busy.load(Ordering::Relaxed) == context && is_known_idle())
+    }
+
+    /// Gives back what is held in each context of the device in which nothing is in flight, and libraries, if nothing is in flight in any context: to unload
+    /// one waits for each. Returns how much that was, and the contexts that are busy, a bit each.
+    fn give_back(&self, process: &Process, slot: &ThreadSlot, device: i32, entered: Nanos) -> (u64, u64) {
+        let Some(closed) = Closed::close(gate::ALL) else { return (0, 0) };
+        let _uncaptured = Uncaptured::new();
+        let begun = Instant::now();
+        let unload = |next: &dyn Fn() -> Option<Held>| self.unload_each(process, &closed, begun, next);
+        let (mut local_memory, mut code, mut busy) = (0, 0, 0);
+        for (context, entry) in process.tracker.contexts() {
+            let Some(_current) = self.current_if_idle(process, slot, context, entered) else {
+                busy |= 1 << (context % u64::BITS);
+                continue;
+            };
+            if entry.device() == device || entry.device() < 0 || device < 0 {
+                local_memory += u64::from(self.local_memory.give_back(entry));
+                code += unload(&|| self.ahead.give_back(Some(context)));
+            }
+        }
+        if busy == 0 {
+            code += unload(&|| {
+                let runtimes = || Some(Held { owner: self.libraries.give_back()?, kind: FunctionKind::Kernel });
+                self.ahead.give_back(None).or_else(runtimes)
+            });
+        }
         self.skip(Skip::LocalMemoryGivenBack, local_memory);
         self.skip(Skip::CodeGivenBack, code);
-        // Release: partner of the Acquire in `rooms_made`.
-        self.rooms_made.fetch_add(u64::from(local_memory + code > 0), Ordering::Release);
-        local_memory + code > 0
+        (local_memory + code, busy)
     }
 
-    /// How often there was memory given back. A thread that sees the number finds the memory.
-    pub fn rooms_made(&self) -> u64 {
-        self.rooms_made.load(Ordering::Acquire)
+    /// Makes a context current, if nothing is in flight in it. Its gate is closed.
+    fn current_if_idle(&self, process: &Process, slot: &ThreadSlot, context: u32, entered: Nanos) -> Option<Current> {
+        let clear = nothing_under_way(process, slot, context) && !idle::may_capture(process);
+        let entry = process.tracker.context_entry(context).filter(|entry| clear && entry.alive())?;
+        let current = Current::make(entry.handle() as Handle)?;
+        self.idle(process, context, slot.thread(), entered, false).then_some(current)
     }
 
-    /// Unloads what was loaded ahead and the program has not asked for, of the current context, which is idle, and libraries, if there is no other context:
-    /// to unload one may wait for each. Stops where the gate has to be opened: work that is submitted then may not end. Returns how much was unloaded.
-    fn give_code_back(&self, process: &Process, context: u32, closed: &Closed) -> u64 {
-        let next = || {
-            let is_alone = process.tracker.contexts().all(|(number, _)| number == context);
-            let library = || if is_alone { self.libraries.give_back() } else { None };
-            let held = self.ahead.give_back(context, is_alone);
-            held.or_else(|| Some(Held { owner: library()?, kind: FunctionKind::Kernel }))
-        };
-        let begun = Instant::now();
+    /// Unloads one after the other of what was loaded ahead and the program has not asked for. Stops where the gate has to be opened: work that is submitted
+    /// then may not end. Returns how much was unloaded.
+    fn unload_each(&self, process: &Process, closed: &Closed, begun: Instant, next: &dyn Fn() -> Option<Held>) -> u64 {
         let mut unloaded = 0;
         while begun.elapsed() <= AT_A_TIME && !closed.breached() {
             let Some(held) = next() else { break };

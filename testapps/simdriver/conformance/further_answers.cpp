@@ -438,6 +438,17 @@ std::map<std::string, Answer> answers(Bench &b) {
     const char *name;
     return lg::error_name(cuFuncGetName(&name, reinterpret_cast<CUfunction>(listed_cold().kernel)));
   });
+  row("cuFuncGetAttribute of a loaded kernel's function after cuKernelSetAttribute in another context", [=](const std::string &) {
+    const Listed listed = listed_cold();
+    CUfunction function;
+    int bytes = 0;
+    CK(cuKernelGetFunction(&function, listed.kernel));
+    CK(cuCtxCreate(&context, nullptr, 0, dev));
+    CK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100 * 1024, listed.kernel, dev));
+    CK(cuCtxDestroy(context));
+    CK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
+    return std::to_string(bytes) + " bytes";
+  });
   row("cuModuleUnload of a library's module", [=](const std::string &) {
     new_library(false);
     CK(cuLibraryGetModule(&module, library));

@@ -368,6 +368,24 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
     }
 }
 
+/// The eight modules are held in the first context and in the second one, and the eight libraries in both.
+#[test]
+fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory_in_another_or_in_several_threads() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let taught = profiled(&work, program.clone(), &profile).args(["uses"]).finish();
+    assert_eq!(taught.code, Some(0), "{taught}");
+    for (does, prints, held) in [("second", "cuMemAlloc: 0\n", 24), ("threads", "512 of 512 pieces\n", 16)] {
+        let bare = Run::new(&work, program.clone()).args([does]).finish();
+        assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), prints), "{bare}");
+        // The threads that come second find that the first one is at it.
+        let run = profiled(&work, program.clone(), &profile).args([does]).set("LGSIM_DELAY", "cuModuleUnload=2");
+        let run = run.finish();
+        run.expect_same_as(&bare);
+        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), held)], "{does}: {run}");
+    }
+}
+
 /// To unload something waits until the context is idle.
 #[test]
 fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
