@@ -559,7 +559,8 @@ impl Call {
     fn load_what_is_pending(&self, context: u32, at_start: bool) {
         self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {
-            let occasion = Occasion { entry_point: self.entry_point, entered: self.entered };
+            let occasion =
+                Occasion { entry_point: self.entry_point, entered: self.entered, submits: self.about.submits };
             self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
         }
     }

@@ -75,10 +75,11 @@ impl Call {
         self.first_use();
     }
 
-    /// Whether it is a launch, and none was made in the context before.
+    /// Whether it is a launch, and none was made in the context before. One that is captured is none.
     fn is_first_of_the_context(&self) -> bool {
         let context = || self.guard.tracker.context_entry(self.about.context);
-        self.entry_point.class() == Class::Launch && context().is_some_and(|context| !context.has_launched())
+        let is_launch = self.entry_point.class() == Class::Launch && self.about.submits;
+        is_launch && context().is_some_and(|context| !context.has_launched())
     }
 
     /// Whether the function has not been launched in its context before; from now on it has.

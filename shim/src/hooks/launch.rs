@@ -20,6 +20,7 @@ use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
+use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -32,16 +33,18 @@ pub(super) fn kernel(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl Fn() -> i32,
+    real: impl Fn() -> i32 + Copy,
 ) -> i32 {
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
+fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32 + Copy) -> i32 {
     let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
-        return launch_observed(entry, function, stream, size, real);
+        // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
+        // write to memory what it is made of.
+        return launch_observed(entry, function, stream, size, black_box(real));
     };
     let result = real();
     if result != SUCCESS {
@@ -238,7 +241,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 }
 
 /// A launch described by a structure.
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Fn() -> i32 + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
@@ -278,7 +281,7 @@ pub(super) fn shaped(
     stream: Handle,
     width: i32,
     height: i32,
-    real: impl Fn() -> i32,
+    real: impl Fn() -> i32 + Copy,
 ) -> i32 {
     let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
     launch(entry, function, stream, size, real)

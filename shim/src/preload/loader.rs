@@ -62,6 +62,8 @@ pub struct Occasion {
     pub entry_point: EntryPoint,
     /// When it was entered.
     pub entered: Nanos,
+    /// Whether it submits something: a call that is captured does not.
+    pub submits: bool,
 }
 
 /// See the module.
@@ -831,7 +833,7 @@ fn first_launch(process: &Process, context: u32, occasion: Occasion) -> FirstLau
     let has_launched = process.tracker.context_entry(context).is_some_and(Context::has_launched);
     match (has_launched, occasion.entry_point.class()) {
         (true, _) => FirstLaunch::Made,
-        (false, Class::Launch) => FirstLaunch::Now,
+        (false, Class::Launch) if occasion.submits => FirstLaunch::Now,
         (false, _) => FirstLaunch::ToCome,
     }
 }
