@@ -22,6 +22,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         queries,
         event_recorded: None,
         compiles: false,
+        sets_aside: false,
         caller: 0,
     }
 }

@@ -3,7 +3,7 @@
 //! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
 use super::messages;
-use super::needs::{is_legacy, loads_module, makes_executable, may_have_passed, Decision};
+use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path, Peers};
 use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
@@ -51,7 +51,7 @@ impl<'a> Decision<'a> {
         if full && submits && call.cold.is_none() {
             return Some(self.full_queue(call, path));
         }
-        let whole = class.waits_for_whole_context() || class == Class::Launch || makes_executable(call);
+        let whole = class.waits_for_whole_context() || class == Class::Launch || call.sets_aside;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
         // Work on the default stream is the call's own.
@@ -214,7 +214,7 @@ impl<'a> Decision<'a> {
                  cudaDeviceSetLimit(cudaLimitStackSize) then",
             ),
             Class::GraphInstantiate | Class::GraphNode => (
-                "that call waits until the context is idle: a kernel of the graph needs more local memory than the context has set aside",
+                "that call waits until the context is idle: a kernel of the graph needs, or may need, more local memory than the context has set aside",
                 "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start",
             ),
             Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),

@@ -18,15 +18,6 @@ pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
 }
 
-/// Whether the call makes a graph executable, or an executable one run something else. It sets as much local memory aside as a kernel of that needs (measured),
-/// for which the driver waits until the context is idle, and for nothing else that is in flight.
-pub(super) fn makes_executable(call: &BlockedCall) -> bool {
-    const CALLS: [&str; 4] =
-        ["cuGraphInstantiate", "cuGraphExecUpdate", "cuGraphExecKernelNodeSetParams", "cuGraphExecNodeSetParams"];
-    let is_of_graphs = matches!(call.call.class(), Some(Class::GraphInstantiate | Class::GraphNode));
-    is_of_graphs && CALLS.iter().any(|known| call.call.symbol().starts_with(known))
-}
-
 /// What a decision looks at.
 pub(super) struct Decision<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -54,7 +45,7 @@ impl<'a> Decision<'a> {
             needs
         };
         match (call.call.class(), &call.stream) {
-            _ if loads_module(call) || makes_executable(call) => all(),
+            _ if loads_module(call) || call.sets_aside => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]
             }

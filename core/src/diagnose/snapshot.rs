@@ -127,6 +127,10 @@ pub struct BlockedCall {
     /// Whether the call has code to compile, which may take long.
     #[serde(default)]
     pub compiles: bool,
+    /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, or may need it: the
+    /// driver could not be asked about one.
+    #[serde(default)]
+    pub sets_aside: bool,
     /// The address that the call returns to, or 0 where its record is gone.
     #[serde(default)]
     pub caller: u64,

@@ -222,6 +222,7 @@ impl<S: Source> View<'_, S> {
                 .filter(|recorded| recorded.stream == call.stream)
                 .map(|recorded| recorded.at),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+            sets_aside: call.sets_aside(),
             caller: call.caller,
         }
     }

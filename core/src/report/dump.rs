@@ -140,6 +140,7 @@ mod tests {
             queries: None,
             event_recorded: None,
             compiles: false,
+            sets_aside: false,
             caller: 0,
         };
         let oldest = OperationSeen {

@@ -49,6 +49,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         queries,
         event_recorded: None,
         compiles: false,
+        sets_aside: false,
         caller: 0x30,
     }
 }

@@ -214,6 +214,7 @@ pub mod flag {
     /// Of a record in its segment alone, not of a [`super::super::Record`] that was read: the table of streams has this submission once the
     /// segment counts it in [`super::segment::FOLDED`].
     pub const FOLDED_LATER: u8 = 64;
+    pub const SETS_ASIDE: u8 = 128;
 }
 
 /// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.

@@ -166,6 +166,11 @@ impl Record {
         self.flags & flag::SUBMITTED != 0
     }
 
+    /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, as far as could be asked.
+    pub fn sets_aside(&self) -> bool {
+        self.flags & flag::SETS_ASIDE != 0
+    }
+
     /// The time at which to look up its numbers: the return of its call. A call in progress has the newest meaning.
     pub fn meant_at(&self) -> Nanos {
         match self.returned {

@@ -89,7 +89,12 @@ impl Call {
     }
 
     fn is_loaded(&self, function: Handle) -> bool {
-        let Some(entry) = self.guard.tracker.function_entry(self.about.function) else { return false };
+        self.is_loaded_as(function, self.about.function)
+    }
+
+    /// The same of a function or kernel with this number.
+    pub(super) fn is_loaded_as(&self, function: Handle, number: u32) -> bool {
+        let Some(entry) = self.guard.tracker.function_entry(number) else { return false };
         if entry.loaded_in(self.about.context) {
             return true;
         }

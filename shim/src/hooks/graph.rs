@@ -7,8 +7,9 @@
 //! costs a fraction of its instantiation.
 //!
 //! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
-//! context is idle for that (measured). Where there is a profile, a list is made before that call as well, which may never return: the profile learns what
-//! the kernels need. That is asked of kernels which are loaded in the context, since the question would load another.
+//! context is idle for that (measured). Where there is a profile, or work in flight, a list is made before that call as well, which may never return: the
+//! profile learns what the kernels need, and the call's record says whether the call waits. That is asked of kernels which are loaded in the context, since
+//! the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
@@ -26,6 +27,7 @@ use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
 use lazyguard_core::state::FunctionKind;
+use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
@@ -130,58 +132,87 @@ impl Call {
     }
 
     /// The same of the kernel that the call is about.
-    fn changed_kernel(&self, executable: Handle, result: i32, needs: u64) {
+    fn changed_kernel(&self, executable: Handle, result: i32, needs: Needs) {
         if result == SUCCESS && self.about.function != 0 {
             self.has_set_aside(needs);
             self.changed(executable, GraphPart::about(NodeKind::Kernel, self.about.function.into()));
         }
     }
 
-    /// The bytes of local memory a thread that a kernel of an executable graph needs; 0 where that cannot be asked.
-    fn local_memory_of(&self, kernel: Handle, number: u32) -> u64 {
+    /// What a kernel of an executable graph needs.
+    fn local_memory_of(&self, kernel: Handle, number: u32) -> Needs {
         let tracker = &self.guard.tracker;
-        let function = tracker.function_entry(number).filter(|function| function.loaded_in(self.about.context));
-        let (Some(function), Some(context)) = (function, tracker.context_entry(self.about.context)) else { return 0 };
-        let is_kernel = function.kind() == FunctionKind::Kernel;
-        driver_queries::local_bytes(kernel, is_kernel, context.device().max(0)).unwrap_or(0)
+        let ask = || {
+            let function = tracker.function_entry(number).filter(|_| self.is_loaded_as(kernel, number))?;
+            let context = tracker.context_entry(self.about.context)?;
+            let is_kernel = function.kind() == FunctionKind::Kernel;
+            driver_queries::local_bytes(kernel, is_kernel, context.device().max(0))
+        };
+        ask().map_or(Needs::UNKNOWN, |bytes| Needs { bytes, ..Needs::default() })
     }
 
     /// The call makes an executable graph run this kernel, or none where it is null, of which it was said before. Returns what that needs.
-    fn is_to_run(&self, kernel: Handle) -> u64 {
-        let needs = if kernel.is_null() { 0 } else { self.local_memory_of(kernel, self.about.function) };
+    fn is_to_run(&mut self, kernel: Handle) -> Needs {
+        let needs = if kernel.is_null() { Needs::default() } else { self.local_memory_of(kernel, self.about.function) };
         self.is_to_set_aside(needs);
         needs
     }
 
-    /// The call is about to set so many bytes of local memory a thread aside.
-    fn is_to_set_aside(&self, needs: u64) {
-        if let (Some(profile), true) = (&self.guard.profile, needs > rules::LOCAL_BYTES_AT_START) {
-            profile.needs_local_memory(needs);
+    /// The call is about to set so much local memory aside. Its record says whether it waits for that.
+    fn is_to_set_aside(&mut self, needs: Needs) {
+        if let (Some(profile), true) = (&self.guard.profile, needs.bytes > rules::LOCAL_BYTES_AT_START) {
+            profile.needs_local_memory(needs.bytes);
+        }
+        let context = self.guard.tracker.context_entry(self.about.context);
+        let set_aside = context.map_or(0, |context| context.local_memory().set_aside());
+        if needs.has_unknown || rules::grows_local_memory(needs.bytes, set_aside) {
+            self.about.flags |= flag::SETS_ASIDE;
         }
     }
 
-    /// The call has succeeded, and has set so many aside if there were less.
-    fn has_set_aside(&self, needs: u64) {
-        if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs > 0) {
-            context.local_memory().is_launched(needs);
+    /// The call has succeeded, and has set so much aside if there was less.
+    fn has_set_aside(&self, needs: Needs) {
+        if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
+            context.local_memory().is_launched(needs.bytes);
         }
     }
 }
 
-/// What a graph does, and the most local memory a thread that a kernel of it needs, in bytes.
+/// What kernels need of local memory.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    /// The most bytes a thread, of those that could be asked.
+    bytes: u64,
+    /// Whether one could not be asked.
+    has_unknown: bool,
+}
+
+impl Needs {
+    const UNKNOWN: Self = Self { bytes: 0, has_unknown: true };
+
+    /// Of these kernels and of others.
+    fn and(self, others: Self) -> Self {
+        Self { bytes: self.bytes.max(others.bytes), has_unknown: self.has_unknown || others.has_unknown }
+    }
+}
+
+/// What a graph does, and what the kernels of it need of which the nodes were looked at. One of thousands of nodes takes long to be made executable, and
+/// hardly has other kernels in the rest: that rest is no reason to take the call for one that waits.
 #[derive(Default)]
 struct Listed {
     contents: GraphContents,
-    needs: u64,
+    needs: Needs,
     /// The kernels that were asked.
     asked: HashSet<u32>,
 }
 
-/// The profile, if there is one, learns what a graph needs that is about to become executable. What was listed for that is not kept until the call has
-/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
-fn learn(call: &Call, graph: Handle) {
-    if call.guard.profile.is_some() && !graph.is_null() {
-        call.is_to_set_aside(list(call, graph).needs);
+/// The profile, if there is one, learns what a graph needs that is about to become executable, and so does the call's record, if the call may wait. What was
+/// listed for that is not kept until the call has returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+fn learn(call: &mut Call, graph: Handle) {
+    let may_wait = || !call.guard.tracker.in_flight(call.about.context).is_empty();
+    if !graph.is_null() && (call.guard.profile.is_some() || may_wait()) {
+        let needs = list(call, graph).needs;
+        call.is_to_set_aside(needs);
     }
 }
 
@@ -251,7 +282,7 @@ fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> O
                 let number = number_of(call, function);
                 call.guard.tracker.introduce_function(number, call.entered);
                 if listed.asked.insert(number) {
-                    listed.needs = listed.needs.max(call.local_memory_of(function, number));
+                    listed.needs = listed.needs.and(call.local_memory_of(function, number));
                 }
                 number.into()
             })
@@ -290,7 +321,7 @@ pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() 
 
 /// The same of an executable graph.
 pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
-    let needs = Cell::new(0);
+    let needs = Cell::new(Needs::default());
     let before = |call: &mut Call| {
         let kernel = call.uses_kernel_node(params);
         needs.set(call.is_to_run(kernel));
@@ -305,7 +336,7 @@ pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32)
 
 /// The same of an executable graph.
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
-    let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(0));
+    let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
     observe(
         entry,
         |call| {

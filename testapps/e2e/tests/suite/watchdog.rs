@@ -595,6 +595,34 @@ fn a_slow_call_with_nothing_in_flight_is_no_hang() {
     expect_uneventful(&outcome.out());
 }
 
+/// Makes a graph executable, without a kernel in it, beside work that ends only after that.
+const MAKES_EXECUTABLE: &str = "import ctypes\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, graph, ready, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+    waits, writes = ctypes.c_void_p(), ctypes.c_void_p()\n\
+    def ck(result): assert result == 0, result\n\
+    ck(driver.cuInit(0))\n\
+    ck(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))\n\
+    ck(driver.cuCtxSetCurrent(context))\n\
+    ck(driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)))\n\
+    for stream in (waits, writes): ck(driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+    ck(driver.cuGraphCreate(ctypes.byref(graph), 0))\n\
+    ck(driver.cuStreamWaitValue32_v2(waits, word, 7, 1))\n\
+    ck(driver.cuGraphInstantiateWithFlags(ctypes.byref(ready), graph, ctypes.c_uint64(0)))\n\
+    ck(driver.cuStreamWriteValue32_v2(writes, word, 7, 0))\n\
+    ck(driver.cuCtxSynchronize())\n\
+    print('made', flush=True)\n";
+
+/// The driver waits for the context then only where a kernel of the graph needs local memory.
+#[test]
+fn a_graph_that_is_made_executable_for_long_is_no_hang() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let slow = Run::new(&work, "python3").args(["-c", MAKES_EXECUTABLE]).guarded().kept().hang_after("200ms");
+    let outcome = slow.set("LGSIM_DELAY", "cuGraphInstantiateWithFlags=1500").finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (Some(0), "made\n", ""), "{outcome}");
+    expect_uneventful(&outcome.out());
+}
+
 /// A program that closed descriptor 2 and opened a file of its own there must not find a report in it.
 #[test]
 fn nothing_is_written_to_another_file_that_took_the_place_of_standard_error() {
