@@ -172,21 +172,22 @@ impl Libraries {
             State::Found => {
                 let loaded = match self.has_no_room.load(Ordering::Relaxed) {
                     true => Err(Skip::CodeGivenBack),
-                    false => load_library(&wanted.place),
+                    // Looked through without the lock: a runtime that loads another library need not wait for that.
+                    false => load_library(&wanted.place).map(|ready| (ready, Prints::of(ready.content))),
                 };
                 let mut states = lock(&self.states);
                 // Meanwhile a runtime may have loaded it itself: then that one counts.
                 let state = states.get_mut(at).filter(|state| **state == State::Found).ok_or(Skip::Gone)?;
                 *state = match loaded {
-                    Ok(ready) => State::Ready(ready),
+                    Ok((ready, _)) => State::Ready(ready),
                     // It may come back.
                     Err(Skip::Gone) => State::Absent,
                     Err(_) => State::Gone,
                 };
                 self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
                 self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
-                let ready = loaded?;
-                (ready.library, Some(Prints::of(ready.content)))
+                let (ready, prints) = loaded?;
+                (ready.library, Some(prints))
             }
         };
         let kernels = wanted.kernels.iter().filter_map(|name| {
