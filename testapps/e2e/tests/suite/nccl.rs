@@ -304,7 +304,8 @@ fn out_of(work: &Work, fault: &str) -> PathBuf {
 
 fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
     let folder = out_of(work, fault).to_string_lossy().into_owned();
-    let options = [&["--hang-after", "400ms", "--keep", "--out", &folder][..], options].concat();
+    // Sixty recordings: at the default's size they take a gigabyte of memory and of the disk.
+    let options = [&["--hang-after", "400ms", "--keep", "--record", "1MiB", "--out", &folder][..], options].concat();
     under(work, &options, &job(work, "nccl_job", 4, &format!("steps {fault}"))).start()
 }
 
