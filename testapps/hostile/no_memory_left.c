@@ -7,6 +7,7 @@
  *   loads      allocates all but what the modules take that it loads then, which are others
  *   spins      allocates while a kernel spins, for which an unload would wait
  *   polls      asks for more than is left, again and again, while a kernel spins
+ *   graphs     makes a graph executable and launches it, and prints what it is answered
  *   second     allocates all the memory that the device has without them, in a second context
  *   threads    allocates all but what they take, and the rest from eight threads, which find no memory at the same time
  *
@@ -82,6 +83,17 @@ static void spins(void (*what)(size_t), size_t bytes) {
   CK(j.d.ctx_synchronize());
 }
 
+static void graphs(void) {
+  CUgraph graph;
+  CUgraphExec executable;
+  CK(j.d.begin_capture(j.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CK(j.d.end_capture(j.stream, &graph));
+  const int made = j.d.graph_instantiate(&executable, graph, 0);
+  printf("cuGraphInstantiate: %d\n", made);
+  if (made == 0) printf("cuGraphLaunch: %d\n", j.d.graph_launch(executable, j.stream));
+  CK(j.d.ctx_synchronize());
+}
+
 static void second(size_t bytes) {
   CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
   CUcontext context;
@@ -131,6 +143,7 @@ int main(int argc, char **argv) {
   if (!strcmp(does, "allocates")) allocates(all_of_the_device());
   if (!strcmp(does, "in_stream")) in_stream(all_of_the_device());
   if (!strcmp(does, "loads")) loads(all_of_the_device());
+  if (!strcmp(does, "graphs")) graphs();
   if (!strcmp(does, "second")) second(all_of_the_device());
   if (!strcmp(does, "threads")) in_threads(all_of_the_device());
   if (!strcmp(does, "spins")) spins(allocates, all_of_the_device() - MEBIBYTE);

@@ -15,7 +15,7 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::cold::number_of;
-use super::room::with_room;
+use super::room::{with_room, with_room_since};
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -29,6 +29,7 @@ use lazyguard_core::map::HashSet;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
+use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
@@ -38,15 +39,17 @@ const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
 /// A graph is launched.
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
+    let entered = Cell::new(Nanos::MAX);
     observe(
         entry,
         |call| {
+            entered.set(call.entered);
             call.submits_to(stream);
             call.about.raw = RawPayload::about(graph as u64);
             call.guard.tracker.graph_launched(call.entered);
         },
-        real,
+        || with_room_since(entered.get(), real),
         |call, _| call.guard.tracker.graph_launched(call.guard.now()),
     )
 }
@@ -315,8 +318,8 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_kernel_node(params), real)
+pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl Fn() -> i32) -> i32 {
+    published(entry, |call| _ = call.uses_kernel_node(params), || with_room(real))
 }
 
 /// The same of an executable graph.
@@ -330,8 +333,8 @@ pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handl
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
-pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_node(params), real)
+pub(super) fn add_node(entry: Entry, params: Handle, real: impl Fn() -> i32) -> i32 {
+    published(entry, |call| _ = call.uses_node(params), || with_room(real))
 }
 
 /// The same of an executable graph.

@@ -368,6 +368,26 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
     }
 }
 
+/// To make a graph executable, and to launch it, takes memory as well. The driver is played that has none, so that the second call finds none either.
+#[test]
+fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_about_a_graph_finds_no_memory() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let taught = profiled(&work, program.clone(), &profile).args(["uses"]).finish();
+    assert_eq!(taught.code, Some(0), "{taught}");
+    for symbol in ["cuGraphInstantiateWithFlags", "cuGraphLaunch"] {
+        let log = work.path().join(symbol);
+        let fails = |run: Run<'_>| run.args(["graphs"]).set("LGSIM_FAIL", format!("{symbol}=2")).finish();
+        let bare = fails(Run::new(&work, program.clone()));
+        assert!(bare.code == Some(0) && bare.stdout.ends_with(": 2\n"), "{bare}");
+        let run = fails(profiled(&work, program.clone(), &profile).set("LGSIM_CALL_LOG", &log));
+        run.expect_same_as(&bare);
+        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{symbol}: {run}");
+        let log = fs::read_to_string(&log).unwrap();
+        assert_eq!(log.lines().filter(|line| line.ends_with(&format!(" {symbol}"))).count(), 2, "{symbol}: {log}");
+    }
+}
+
 /// The eight modules are held in the first context and in the second one, and the eight libraries in both.
 #[test]
 fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory_in_another_or_in_several_threads() {
