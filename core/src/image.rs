@@ -7,7 +7,6 @@
 //! Must not: ask for more bytes than the driver has to read itself to learn the same. What follows an image may not be readable.
 
 use crate::trace::layout::image as bits;
-use memchr::memmem;
 
 const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
 const FAT_BINARY: u32 = 0xBA55_ED50;
@@ -276,9 +275,20 @@ impl Prints {
     }
 }
 
-/// Whether there is the name of a function by which kernels print.
+/// Whether there is the name of a function by which kernels print. By Horspool's way, which looks at few of the bytes: an image may have megabytes, and
+/// code of a library for it takes more room than the whole of this file.
 fn names_print(content: &[u8]) -> bool {
-    memmem::find(content, PRINT).is_some()
+    let mut end = PRINT.len();
+    while let Some(here) = content.get(end - PRINT.len()..end) {
+        if here == PRINT {
+            return true;
+        }
+        // So far that the name would have the last byte of these in its place, or lie behind it.
+        let last = here[PRINT.len() - 1];
+        let nearest = PRINT.iter().rev().skip(1).position(|&byte| byte == last);
+        end += nearest.map_or(PRINT.len(), |nearest| nearest + 1);
+    }
+    false
 }
 
 /// The number of so many bytes, eight at most, at an offset.

@@ -76,7 +76,7 @@ impl LoadOptions {
     /// such a load is the program's own.
     pub fn new(options: impl IntoIterator<Item = (i32, u64)>) -> Option<Self> {
         let mut all: Vec<_> = options.into_iter().collect();
-        all.sort_unstable();
+        order::sort_by_key(&mut all, |option| *option);
         let differ = all.windows(2).all(|two| two[0].0 != two[1].0);
         let are_plain = differ && all.iter().all(|(option, _)| is_plain(*option));
         are_plain.then_some(Self { is_library: false, options: all })
@@ -329,7 +329,7 @@ impl Profile {
     /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
     pub fn newest_first(&self) -> Vec<ImageId> {
         let mut all: Vec<_> = self.images.iter().map(|(id, image)| (std::cmp::Reverse(image.day), *id)).collect();
-        all.sort_unstable();
+        order::sort_by_key(&mut all, |one| *one);
         all.into_iter().map(|(_, id)| id).collect()
     }
 

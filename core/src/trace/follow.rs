@@ -6,6 +6,7 @@ use super::lane::Lane;
 use super::layout;
 use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
+use crate::order;
 
 /// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Follower {
         follower.hand = hand;
         // In between two owners a segment shows nothing: the next one's records are read next time.
         let mut looks: Vec<_> = follower.watched.iter().filter_map(|&place| recorder.look(first + place)).collect();
-        looks.sort_unstable_by_key(|look| (look.owner.number, look.first));
+        order::sort_by_key(&mut looks, |look| (look.owner.number, look.first));
         looks.iter().for_each(|look| follower.read_on(recorder, look, look.index - first, each));
         let progress = &follower.progress;
         follower.watched.retain(|&place| progress[place].watched);

@@ -2,7 +2,7 @@
 //!
 //! What the guard holds there by a profile, ahead of the program, the program has not asked for: local memory that was set aside, modules and
 //! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
-//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch are made so, as far as they are hooked.
+//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch, or are about a graph, are made so, as far as they are hooked.
 //!
 //! Must not: make a call again that has failed for another reason, more than once, or that has written over what it was given; or wait for work in flight.
 

@@ -500,7 +500,7 @@ impl Loader {
         let began = process.now();
         if self.is_too_soon(process, context, began, entered) {
             self.skip(Skip::NoRoomWhileBusy, 1);
-            return false;
+            return self.rooms() != seen;
         }
         // Its call is nothing to wait for: the thread that has the turn may look for submissions, and this one submits nothing until it is done.
         slot.waits_for_turn(true);

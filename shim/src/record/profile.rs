@@ -486,7 +486,7 @@ fn parts_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let parts = entries.filter(|entry| is_part(&entry.file_name().to_string_lossy()));
     let mut parts: Vec<_> = parts.map(|entry| entry.path()).collect();
-    parts.sort_unstable();
+    order::sort_by(&mut parts, Ord::cmp);
     parts.truncate(MOST_PARTS);
     parts
 }

@@ -11,6 +11,7 @@ use super::source::{low, Source};
 use super::tables::{ContextSeen, StreamSeen, ThreadEntry, ThreadState};
 use crate::api::Submissions;
 use crate::map::HashSet;
+use crate::order;
 use crate::trace::layout::{segment, stream, thread};
 use crate::trace::{Lane, Submission, WORDS};
 
@@ -56,7 +57,7 @@ impl Unfolded {
 
     /// Puts them into the table; each number is there once, in order.
     pub(super) fn fold(mut self, contexts: &[ContextSeen], streams: &mut [StreamSeen]) {
-        self.submissions.sort_by_key(|submission| submission.operation.at);
+        order::sort_by_key(&mut self.submissions, |submission| submission.operation.at);
         for Submission { stream, context, operation, returned } in self.submissions {
             let Ok(index) = streams.binary_search_by_key(&stream, |seen| seen.number) else { continue };
             let seen = &mut streams[index];
