@@ -173,11 +173,13 @@ const char *machine_code(const char *data) {
 
 }  // namespace
 
+// Read when the driver is loaded: later another thread may be changing the environment.
+static const std::string folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+
 // An instance of its own of a shared object held in memory; null when the loader refuses it. A kernel without memfd_create, or without
 // /proc, has it in a file that is gone again once it is open.
 void *open_object(const std::string &bytes) {
-  const char *folder = getenv("TMPDIR");
-  std::string path = std::string(folder ? folder : "/tmp") + "/lgsim-image-XXXXXX";
+  std::string path = folder + "/lgsim-image-XXXXXX";
   int fd = access("/proc/self/fd", X_OK) == 0 ? memfd_create("lgsim-image", MFD_CLOEXEC) : -1;
   const bool in_file = fd < 0;
   if (in_file) fd = mkostemp(path.data(), O_CLOEXEC);
