@@ -1,5 +1,5 @@
-/* A module and a library of fat binaries of which a part cannot be read, as where a compiler has compressed it: whether that prints, nobody can tell
- * from outside. The program has its first launch in an idle context: a guard that has it all in the context right before that launch does no harm.
+/* The program loads a module and a library of fat binaries, each with a part that cannot be read, as compressed code cannot. A guard cannot tell whether that
+ * part prints. The program's first launch comes while the context is idle, so a guard may bring both into the context right before that launch.
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
 #include "first_launch.h"

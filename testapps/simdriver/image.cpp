@@ -174,7 +174,10 @@ const char *machine_code(const char *data) {
 }  // namespace
 
 // Read when the driver is loaded: later another thread may be changing the environment.
-static const std::string folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+static const std::string folder = [] {
+  const char *set = getenv("TMPDIR");
+  return set ? set : "/tmp";
+}();
 
 // An instance of its own of a shared object held in memory; null when the loader refuses it. A kernel without memfd_create, or without
 // /proc, has it in a file that is gone again once it is open.

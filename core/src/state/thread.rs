@@ -241,13 +241,17 @@ impl ThreadSlot {
                 self.recorder.complete(writer);
             }
         }
+        self.waits_for_turn.store(false, Ordering::SeqCst);
         self.unmark();
         self.leave();
     }
 
-    /// The owner waits, in its call, for another thread that loads or unloads for the guard; or does so no more.
-    pub fn waits_for_turn(&self, waits: bool) {
-        self.waits_for_turn.store(waits, Ordering::SeqCst);
+    /// The owner waits by this, in its call, for another thread that loads or unloads for the guard.
+    pub fn while_it_waits<T>(&self, waits: impl FnOnce() -> T) -> T {
+        self.waits_for_turn.store(true, Ordering::SeqCst);
+        let done = waits();
+        self.waits_for_turn.store(false, Ordering::SeqCst);
+        done
     }
 
     /// Whether the owner's call is nothing to wait for: the owner waits itself, and goes on when the other thread is done.

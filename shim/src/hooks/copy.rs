@@ -5,12 +5,10 @@
 use super::call::{observe, Entry};
 use super::context::gave_out;
 use super::release::before_copy;
-use super::room::with_room_since;
+use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
-use lazyguard_core::Nanos;
-use std::cell::Cell;
 use std::mem::offset_of;
 
 /// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
@@ -148,15 +146,13 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
 
 /// An allocation in the order of a stream.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
-    let entered = Cell::new(Nanos::MAX);
-    observe(
+    observe_with_room(
         entry,
         |call| {
-            entered.set(call.entered);
             call.submits_to(stream);
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        || with_room_since(entered.get(), real),
+        real,
         |call, result| gave_out(call, memory, result),
     )
 }

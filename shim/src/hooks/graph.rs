@@ -15,7 +15,7 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::cold::number_of;
-use super::room::{with_room, with_room_since};
+use super::room::{observe_with_room, with_room};
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -29,7 +29,6 @@ use lazyguard_core::map::HashSet;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
-use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
@@ -40,16 +39,14 @@ const MOST_DEEP: u32 = 4;
 
 /// A graph is launched.
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
-    let entered = Cell::new(Nanos::MAX);
-    observe(
+    observe_with_room(
         entry,
         |call| {
-            entered.set(call.entered);
             call.submits_to(stream);
             call.about.raw = RawPayload::about(graph as u64);
             call.guard.tracker.graph_launched(call.entered);
         },
-        || with_room_since(entered.get(), real),
+        real,
         |call, _| call.guard.tracker.graph_launched(call.guard.now()),
     )
 }

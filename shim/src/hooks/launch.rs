@@ -5,7 +5,7 @@
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 #[cfg(test)]
 use super::caller::Frame;
-use super::room::with_room_since;
+use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
@@ -19,7 +19,6 @@ use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use lazyguard_core::Nanos;
-use std::cell::Cell;
 use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -150,14 +149,10 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 #[cold]
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    let entered = Cell::new(Nanos::MAX);
-    observe(
+    observe_with_room(
         entry,
-        |call| {
-            entered.set(call.entered);
-            launches(call, function, stream, size);
-        },
-        || with_room_since(entered.get(), real),
+        |call| launches(call, function, stream, size),
+        real,
         |call, result| {
             call.launched(result);
             cold_launched(call, function, result);
@@ -219,15 +214,13 @@ pub(super) fn cooperative(
 }
 
 fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    let entered = Cell::new(Nanos::MAX);
-    observe(
+    observe_with_room(
         entry,
         |call| {
-            entered.set(call.entered);
             call.shows_danger();
             launches(call, function, stream, size);
         },
-        || with_room_since(entered.get(), real),
+        real,
         |call, result| {
             call.launched(result);
             cold_launched(call, function, result);
@@ -350,6 +343,7 @@ mod tests {
     use lazyguard_core::settings::Settings;
     use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};
     use lazyguard_core::trace::{Follower, Lane, ProcessFacts, Record, Recorder};
+    use std::cell::Cell;
 
     const STREAM: StreamKey = StreamKey { handle: 0x2000, context: 0, thread: 0 };
     const FUNCTION: u64 = 0x3000;

@@ -2,22 +2,25 @@
 //!
 //! What the guard holds there by a profile, ahead of the program, the program has not asked for: local memory that was set aside, modules and
 //! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
-//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch, or are about a graph, are made so, as far as they are hooked.
+//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch, or are about a graph, are
+//! made so, as far as they are hooked.
 //!
 //! Must not: make a call again that has failed for another reason, more than once, or that has written over what it was given; or wait for work in flight.
 
+use super::call::{observe, Call, Entry};
 use crate::preload::local_memory::memory;
 use crate::record::guard;
 use crate::runtime::{door, thread};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::Nanos;
+use std::cell::Cell;
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
 
 /// Makes the real call, of a call that submits nothing; and once more, if there was no memory and the guard has given some back.
 pub(super) fn with_room(real: impl Fn() -> i32) -> i32 {
-    with_room_since(Nanos::MAX, real)
+    with_room_for(Wanted { entered: Nanos::MAX, allocates: None }, real)
 }
 
 /// The same of a load with so many options for the compiler. It is made once if it has any: the driver writes into some, such as the length of a log,
@@ -30,9 +33,24 @@ pub(super) fn with_room_unless_options(count: u32, real: impl Fn() -> i32) -> i3
     }
 }
 
-/// The same of a call that was entered at this time, and that may submit something: an answer of the driver says nothing about that.
-pub(super) fn with_room_since(entered: Nanos, real: impl Fn() -> i32) -> i32 {
-    with_room_for(Wanted { entered, allocates: None }, real)
+/// [`observe`], of a call that may submit something: what the driver answers while room is made says nothing about that.
+#[inline(always)]
+pub(super) fn observe_with_room(
+    entry: Entry,
+    before: impl FnOnce(&mut Call),
+    real: impl Fn() -> i32,
+    after: impl FnOnce(&Call, i32),
+) -> i32 {
+    let entered = Cell::new(Nanos::MAX);
+    observe(
+        entry,
+        |call| {
+            entered.set(call.entered);
+            before(call);
+        },
+        || with_room_for(Wanted { entered: entered.get(), allocates: None }, real),
+        after,
+    )
 }
 
 /// The same of a call that allocates memory, be it the host's, of which the guard has none to give.
@@ -43,6 +61,7 @@ pub(super) fn with_room_on_the_device(entry_point: EntryPoint, bytes: usize, rea
 /// A call that may find no memory.
 #[derive(Clone, Copy)]
 struct Wanted {
+    /// When it was entered, if it may submit something.
     entered: Nanos,
     /// The call, and how many bytes it allocates.
     allocates: Option<(EntryPoint, usize)>,
@@ -63,7 +82,9 @@ fn comes_back(wanted: Wanted, seen: u64) -> bool {
     // A call on top of the guard's own code, whose locks its thread may have.
     let Some(guard) = guard().filter(|_| !door::is_interrupted()) else { return false };
     let given_back = || {
-        let slot = thread::slot_if_any(guard).filter(|_| wanted.may_be_found())?;
+        // Most calls that find no memory do so while nothing is held: the driver is asked nothing then.
+        let is_worth_it = || guard.loader.may_make_room(seen) && wanted.may_be_found();
+        let slot = thread::slot_if_any(guard).filter(|_| is_worth_it())?;
         Some(guard.loader.make_room(guard, slot, wanted.entered, seen))
     };
     door::inside(given_back).flatten() == Some(true)

@@ -482,14 +482,24 @@ impl Loader {
         self.rooms.load(Ordering::Acquire)
     }
 
+    /// Whether anything is held that can be given back, or is being given back.
+    fn holds(&self) -> bool {
+        let holds = self.local_memory.has_raised() || self.ahead.waits() || self.libraries.waits();
+        // Looked at in this order: what is not held any more is being given back, or has been.
+        holds || self.makes_room.load(Ordering::SeqCst)
+    }
+
+    /// Whether [`Self::make_room`] may find any.
+    pub fn may_make_room(&self, seen: u64) -> bool {
+        self.holds() || self.rooms() != seen
+    }
+
     /// The driver has no memory left for a call of the program's: what the guard holds for the program by a profile, in the current context and in others of
     /// its device, is given back where nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not
     /// asked for. The call was entered at `entered`, if it submits something, and [`Self::rooms`] was `seen` then: what another thread has given back since
     /// is there for this one, too. Returns whether there is more memory now.
     pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos, seen: u64) -> bool {
-        let holds = self.local_memory.has_raised() || self.ahead.waits() || self.libraries.waits();
-        // Looked at in this order: what is not held any more is being given back, or has been.
-        if !holds && !self.makes_room.load(Ordering::SeqCst) {
+        if !self.holds() {
             return self.rooms() != seen;
         }
         let known = process.tracker.known_context(driver::current_context() as u64);
@@ -503,21 +513,18 @@ impl Loader {
             return self.rooms() != seen;
         }
         // Its call is nothing to wait for: the thread that has the turn may look for submissions, and this one submits nothing until it is done.
-        slot.waits_for_turn(true);
-        let turn = self.turn_soon();
-        slot.waits_for_turn(false);
-        let Some(_turn) = turn else { return false };
+        let Some(_turn) = slot.while_it_waits(|| self.turn_soon()) else { return false };
         if self.rooms() != seen {
             return true;
         }
         self.makes_room.store(true, Ordering::SeqCst);
-        let (given_back, busy) = self.give_back(process, slot, entry.device(), entered);
+        let (given_back, busy) = self.give_back(process, slot, context, entry.device(), entered);
         self.rooms.fetch_add(u64::from(given_back > 0), Ordering::Release);
         self.makes_room.store(false, Ordering::SeqCst);
-        if given_back == 0 && busy != 0 {
+        if let (0, Some(busy)) = (given_back, busy) {
             let now = process.now();
             self.no_room_until.store(now + BACK_OFF * now.saturating_sub(began), Ordering::Relaxed);
-            self.was_busy.store(if busy & 1 << (context % u64::BITS) != 0 { context } else { 0 }, Ordering::Relaxed);
+            self.was_busy.store(busy, Ordering::Relaxed);
             self.skip(Skip::NoRoomWhileBusy, 1);
         }
         given_back > 0
@@ -532,16 +539,23 @@ impl Loader {
     }
 
     /// Gives back what is held in each context of the device in which nothing is in flight, and libraries, if nothing is in flight in any context: to unload
-    /// one waits for each. Returns how much that was, and the contexts that are busy, a bit each.
-    fn give_back(&self, process: &Process, slot: &ThreadSlot, device: i32, entered: Nanos) -> (u64, u64) {
-        let Some(closed) = Closed::close(gate::ALL) else { return (0, 0) };
+    /// one waits for each. Returns how much that was, and where a context was busy: `own`, if that was, or 0.
+    fn give_back(
+        &self,
+        process: &Process,
+        slot: &ThreadSlot,
+        own: u32,
+        device: i32,
+        entered: Nanos,
+    ) -> (u64, Option<u32>) {
+        let Some(closed) = Closed::close(gate::ALL) else { return (0, None) };
         let _uncaptured = Uncaptured::new();
         let begun = Instant::now();
         let unload = |next: &dyn Fn() -> Option<Held>| self.unload_each(process, &closed, begun, next);
-        let (mut local_memory, mut code, mut busy) = (0, 0, 0);
+        let (mut local_memory, mut code, mut busy) = (0, 0, None);
         for (context, entry) in process.tracker.contexts() {
             let Some(_current) = self.current_if_idle(process, slot, context, entered) else {
-                busy |= 1 << (context % u64::BITS);
+                busy = if context == own { Some(own) } else { busy.or(Some(0)) };
                 continue;
             };
             if entry.device() == device || entry.device() < 0 || device < 0 {
@@ -549,7 +563,7 @@ impl Loader {
                 code += unload(&|| self.ahead.give_back(Some(context)));
             }
         }
-        if busy == 0 {
+        if busy.is_none() {
             code += unload(&|| {
                 let runtimes = || Some(Held { owner: self.libraries.give_back()?, kind: FunctionKind::Kernel });
                 self.ahead.give_back(None).or_else(runtimes)

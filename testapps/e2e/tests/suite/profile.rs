@@ -324,22 +324,31 @@ fn local_memory_is_given_back_where_an_allocation_finds_none() {
     // The module that the program loads after that goes as well.
     let given_back = ["local_memory_given_back", "code_given_back"].map(|reason| (reason.to_owned(), 1));
     assert_eq!(local_memory(&run), (MANY, 1, given_back.into()), "{run}");
-    let log = fs::read_to_string(&log).unwrap();
-    let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-    let count = |symbol: &str| called.iter().filter(|called| **called == symbol).count();
+    let count = calls_in(&log);
     // Raised, and set back; the first allocation is tried again then, and the second one, for which nothing is left to give back, is not.
-    assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{log}");
+    assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{run}");
+}
+
+/// How often the simulated driver was called by this name, by its log of the calls.
+fn calls_in(log: &Path) -> impl Fn(&str) -> usize {
+    let log = fs::read_to_string(log).unwrap();
+    move |symbol| log.lines().filter(|line| line.split(' ').nth(1) == Some(symbol)).count()
+}
+
+/// A program, and a profile of a run of it with eight modules and eight libraries, of which its other runs ask for nothing.
+fn with_what_is_not_asked_for(work: &Work) -> (PathBuf, PathBuf) {
+    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let taught = profiled(work, program.clone(), &profile).args(["uses"]).finish();
+    assert_eq!(taught.code, Some(0), "{taught}");
+    (program, profile)
 }
 
 /// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again once.
 #[test]
 fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_memory() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let program = || hostile_program("no_memory_left");
+    let (program, profile) = with_what_is_not_asked_for(&work);
     let log = work.path().join("calls");
-    let taught = profiled(&work, program(), &profile).args(["uses"]).finish();
-    assert_eq!(taught.code, Some(0), "{taught}");
     // A driver before 12.5 cannot be asked about a context as a whole: the guard asks the streams, of which one is the call's own.
     for (does, symbol, driver) in [
         ("allocates", "cuMemAlloc_v2", "13000"),
@@ -349,20 +358,16 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
     ] {
         let on =
             |run: Run<'_>| run.args([does]).set("LGSIM_CALL_LOG", &log).set("LGSIM_DRIVER_VERSION", driver).finish();
-        let bare = on(Run::new(&work, program()));
+        let bare = on(Run::new(&work, program.clone()));
         assert!(bare.code == Some(0) && bare.stdout.lines().all(|line| line.ends_with(": 0")), "{bare}");
-        let calls = || {
-            let log = fs::read_to_string(&log).unwrap();
-            let called: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect();
-            fs::remove_file(work.path().join("calls")).unwrap();
-            move |symbol: &str| called.iter().filter(|called| *called == symbol).count()
-        };
-        let before = calls()(symbol);
-        let run = on(profiled(&work, program(), &profile));
+        let before = calls_in(&log)(symbol);
+        fs::remove_file(&log).unwrap();
+        let run = on(profiled(&work, program.clone(), &profile));
         run.expect_same_as(&bare);
         assert_eq!((ahead(&run), libraries_ahead(&run)), ((8, 0), (8, 0)), "{does}: {run}");
         assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{does}: {run}");
-        let calls = calls();
+        let calls = calls_in(&log);
+        fs::remove_file(&log).unwrap();
         assert_eq!([calls("cuModuleUnload"), calls("cuLibraryUnload")], [8, 8], "{does}: {run}");
         assert_eq!(calls(symbol), before + 1, "{does}: {run}");
     }
@@ -372,9 +377,7 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
 #[test]
 fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_about_a_graph_finds_no_memory() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
-    let taught = profiled(&work, program.clone(), &profile).args(["uses"]).finish();
-    assert_eq!(taught.code, Some(0), "{taught}");
+    let (program, profile) = with_what_is_not_asked_for(&work);
     for symbol in ["cuGraphInstantiateWithFlags", "cuGraphLaunch"] {
         let log = work.path().join(symbol);
         let fails = |run: Run<'_>| run.args(["graphs"]).set("LGSIM_FAIL", format!("{symbol}=2")).finish();
@@ -383,8 +386,7 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_about_a_grap
         let run = fails(profiled(&work, program.clone(), &profile).set("LGSIM_CALL_LOG", &log));
         run.expect_same_as(&bare);
         assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{symbol}: {run}");
-        let log = fs::read_to_string(&log).unwrap();
-        assert_eq!(log.lines().filter(|line| line.ends_with(&format!(" {symbol}"))).count(), 2, "{symbol}: {log}");
+        assert_eq!(calls_in(&log)(symbol), 2, "{symbol}: {run}");
     }
 }
 
@@ -392,9 +394,7 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_about_a_grap
 #[test]
 fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory_in_another_or_in_several_threads() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
-    let taught = profiled(&work, program.clone(), &profile).args(["uses"]).finish();
-    assert_eq!(taught.code, Some(0), "{taught}");
+    let (program, profile) = with_what_is_not_asked_for(&work);
     for (does, prints, held) in [("second", "cuMemAlloc: 0\n", 24), ("threads", "512 of 512 pieces\n", 16)] {
         let bare = Run::new(&work, program.clone()).args([does]).finish();
         assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), prints), "{bare}");
@@ -410,25 +410,20 @@ fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory
 #[test]
 fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
+    let (program, profile) = with_what_is_not_asked_for(&work);
     let bare = Run::new(&work, program.clone()).args(["spins"]).finish();
     assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), "cuMemAlloc: 0\n"), "{bare}");
-    profiled(&work, program.clone(), &profile).args(["uses"]).finish();
-    let run = profiled(&work, program, &profile).args(["spins"]).finish();
+    let run = profiled(&work, program.clone(), &profile).args(["spins"]).finish();
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "cuMemAlloc: 2\n"), "{run}");
     let refused = |count| vec![("no_room_while_busy".to_owned(), count)];
     assert_eq!((ahead(&run), local_memory(&run).2), ((8, 0), refused(1)), "{run}");
 
     // To find out that something is in flight keeps other threads' submissions waiting: of a program that asks again and again, not each time.
     let log = work.path().join("calls");
-    let run = profiled(&work, hostile_program("no_memory_left"), &profile)
-        .args(["polls"])
-        .set("LGSIM_CALL_LOG", &log)
-        .finish();
+    let run = profiled(&work, program, &profile).args(["polls"]).set("LGSIM_CALL_LOG", &log).finish();
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "2000 of 2000 refused\n"), "{run}");
     assert_eq!(local_memory(&run).2, refused(2000), "{run}");
-    let log = fs::read_to_string(&log).unwrap();
-    let asked = log.lines().filter(|line| line.split(' ').nth(1) == Some("cuCtxRecordEvent")).count();
+    let asked = calls_in(&log)("cuCtxRecordEvent");
     assert!((1..1000).contains(&asked), "{asked}");
 }
 
