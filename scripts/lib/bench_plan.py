@@ -15,11 +15,11 @@ LAUNCH_WORKER = BENCH / "launch_worker"
 # The launches of a batch, long enough that reading the clock is nothing, short enough that few batches are interrupted.
 SIMULATED_LAUNCHES = 10000
 CARD_LAUNCHES = 2000
-TORCH_OPERATIONS = 2000
+TORCH_OPERATIONS, TORCH_TOKENS, TORCH_REPLAYS = 2000, 32, 500
 # (generations, rounds in each)
-SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (8, 30), (2, 5)
+SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (12, 30), (2, 5)
 # On a card two processes of one mode differ by more than what is measured: where the memory lies, and which of the card's queues they get.
-DRIVER_ROUNDS = (30, 10)
+DRIVER_ROUNDS, VARIED_ROUNDS = (30, 10), (15, 10)
 # What goes through the nearest caches before each launch of one loop, as a real driver's own code and data do: more than any processor's have.
 EVICTED_KIB, EVICTED_LAUNCHES = 64, 2000
 # At first the recorder writes to untouched memory. So many launches pass through all of the recording once: more than the records of 64
@@ -71,8 +71,15 @@ def modes(simulated, cupti=None, beside=()):
 
 
 def modes_of(loop, modes):
-    """Those that see the loop's launches: the clock's library is in front of the driver's own function alone."""
+    """Those that see the loop's launches: the clock's library is in front of the driver's own function alone. PyTorch starts for seconds, so that of
+    its loops only the guard is measured."""
+    if of_torch(loop):
+        return [mode for mode in modes if mode.key in (BARE, AGAIN, GUARD)]
     return [mode for mode in modes if mode.key != CLOCK or loop.command[0] == LAUNCH_WORKER]
+
+
+def of_torch(loop):
+    return loop.key.startswith("torch")
 
 
 def of_library(mode):
@@ -115,22 +122,30 @@ def rounds(loop, chosen):
     """How many generations, and rounds in each."""
     if chosen.quick:
         return QUICK_ROUNDS
-    if loop.key == "torch":
+    if of_torch(loop):
         return TORCH_ROUNDS
     if loop.key == "driver":
         return DRIVER_ROUNDS
+    if loop.key == "varied":
+        return VARIED_ROUNDS
     return CARD_ROUNDS if chosen.card else SIMULATED_ROUNDS
+
+
+def torch_loop(name, title, unit, launches, kernels=1):
+    command = [sys.executable, ROOT / "scripts" / "gpu" / "bench_torch.py", "--core", core(), "--loop", name]
+    return Loop(f"torch-{name}", f"PyTorch, {title}", unit, command, launches, 1, kernels=kernels)
 
 
 def card_loops():
     """What matters most comes first."""
     driver = launch_loop(1, 1, 1, CARD_LAUNCHES)
-    varied = launch_loop(1, 1000, 200, CARD_LAUNCHES)
+    varied = launch_loop(1, 1000, 64, CARD_LAUNCHES)
     return [
         driver._replace(key="driver", title="cuLaunchKernel, a kernel that does nothing"),
         Loop("runtime", "cudaLaunchKernel, a kernel that does nothing", "launch", [BENCH / "runtime_worker", "--core", core()], CARD_LAUNCHES, 1),
-        Loop("torch", "PyTorch, small operations", "operation", [sys.executable, ROOT / "scripts" / "gpu" / "bench_torch.py", "--core", core()],
-             TORCH_OPERATIONS, 1),
-        varied._replace(key="varied", title="cuLaunchKernel, " + counted(1000, "function") + ", " + counted(200, "stream")),
+        torch_loop("operations", "small operations", "operation", TORCH_OPERATIONS),
+        torch_loop("tokens", "tokens decoded eagerly", "token", TORCH_TOKENS, kernels=40),
+        torch_loop("replays", "replays of a CUDA graph", "replay", TORCH_REPLAYS, kernels=0),
+        varied._replace(key="varied", title="cuLaunchKernel, " + counted(1000, "function") + ", " + counted(64, "stream")),
         fresh(driver._replace(key="driver", title="cuLaunchKernel")),
     ]

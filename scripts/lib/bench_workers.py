@@ -24,8 +24,9 @@ SEED = 20
 # environment: of the worker; check(stderr, launches): what is wrong with a run that ended, "" when nothing;
 # settle: launches of the worker's first batch, which counts for nothing.
 Mode = namedtuple("Mode", "key title environment check settle")
-# command: of every worker; launches: of one batch, a thread; threads: that launch; settled: whether modes settle first.
-Loop = namedtuple("Loop", "key title unit command launches threads settled", defaults=(True,))
+# command: of every worker; launches: of one batch, a thread; threads: that launch; settled: whether modes settle first;
+# kernels: as many at least as one of the launches has, 0 where it is of a graph, whose kernels watchers do not count.
+Loop = namedtuple("Loop", "key title unit command launches threads settled kernels", defaults=(True, 1))
 # samples: {mode: [[answer of a round]]}; lost: {mode: why}
 Outcome = namedtuple("Outcome", "samples lost")
 
@@ -125,7 +126,7 @@ class Generation:
 
     def settle(self, key):
         self.workers[key].until_ready()
-        launches = self.modes[key].settle // self.loop.threads
+        launches = self.modes[key].settle // self.loop.threads // max(self.loop.kernels, 1)
         if self.loop.settled and launches:
             self.workers[key].ask("settle", launches)
 
@@ -151,7 +152,7 @@ class Generation:
         for key in list(self.workers):
             worker = self.workers[key]
             said = self.attempt(key, worker.end)
-            fault = self.modes[key].check(said, worker.launches * self.loop.threads) if said is not None else ""
+            fault = self.modes[key].check(said, worker.launches * self.loop.threads * self.loop.kernels) if said is not None else ""
             if fault:
                 self.lost[key] = fault
 

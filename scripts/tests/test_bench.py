@@ -122,6 +122,13 @@ class Workers(unittest.TestCase):
             outcome = bench_workers.lockstep(self.loop(settled=settled), [mode], 1, 2)
             self.assertEqual((asked, outcome.lost, len(outcome.samples["guard"][0])), ([launches], {}, 2))
 
+    def test_settling_and_the_watchers_count_go_by_the_kernels_of_a_launch(self):
+        for kernels, launches in ((40, (25 + 20) * 40), (0, 0)):
+            asked = []
+            mode = self.mode("guard", 1, lambda _, number: asked.append(number) or "", settle=1000)
+            outcome = bench_workers.lockstep(self.loop()._replace(kernels=kernels), [mode], 1, 2)
+            self.assertEqual((asked, outcome.lost), ([launches], {}))
+
     def test_an_answer_that_is_none_is_refused(self):
         self.assertEqual(bench_workers.answer_of("wall_ns=1.5 cpu_ns=-1"), {"wall_ns": 1.5, "cpu_ns": -1.0})
         for line in ("hello", "wall_ns=", "wall_ns=fast"):
@@ -150,11 +157,21 @@ class Rows(unittest.TestCase):
         self.assertEqual(bench_report.counts(rows), {"PASS": 1, "MISS": 0})
 
     def test_pytorch_is_judged_by_the_ratio_alone_and_to_the_end_of_the_work(self):
-        loop = launch_loop()._replace(key="torch", unit="operation")
+        loop = launch_loop()._replace(key="torch-operations", unit="operation")
         for added, verdict in ((4.0, "PASS"), (6.0, "MISS")):
             rows = self.rows(loop, {bench_plan.GUARD: added})
             self.assertEqual([row["verdict"] for row in rows], [verdict] * 2)
             self.assertEqual([row["bare_ns"] for row in rows], [1000.0, 1010.0])
+
+    def test_many_functions_and_streams_may_take_thirty_nanoseconds_more(self):
+        for added, verdict in ((60.0, "PASS"), (60.5, "MISS")):
+            rows = self.rows(launch_loop()._replace(key="varied"), {bench_plan.GUARD: added})
+            self.assertEqual([row["verdict"] for row in rows], [verdict])
+
+    def test_replays_may_take_one_part_in_a_hundred_more(self):
+        loop = bench_plan.torch_loop("replays", "replays", "replay", 10, kernels=0)
+        for added, verdict in ((9.5, "PASS"), (10.5, "MISS")):
+            self.assertEqual([row["verdict"] for row in self.rows(loop, {bench_plan.GUARD: added})], [verdict] * 2)
 
     def test_several_threads_are_judged_by_their_own_time(self):
         row = self.rows(launch_loop(threads=8), {bench_plan.GUARD: 50.0})[0]
@@ -191,7 +208,13 @@ class Rows(unittest.TestCase):
     def test_the_clocks_library_sees_the_driver_s_own_launches_alone(self):
         modes = bench_plan.modes(simulated=False)
         of = lambda loop: bench_plan.CLOCK in [mode.key for mode in bench_plan.modes_of(loop, modes)]
-        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch": False, "varied": True, "driver-fresh": True})
+        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch-operations": False, "torch-tokens": False, "torch-replays": False, "varied": True, "driver-fresh": True})
+
+    def test_of_pytorch_s_loops_the_guard_is_measured_and_nothing_else(self):
+        modes = bench_plan.modes(simulated=False, cupti="libcupti.so", beside=["other.so"])
+        known = {loop.key: [mode.key for mode in bench_plan.modes_of(loop, modes)] for loop in bench_plan.card_loops()}
+        self.assertEqual([keys for key, keys in known.items() if key.startswith("torch")], [[bench_plan.BARE, bench_plan.AGAIN, bench_plan.GUARD]] * 3)
+        self.assertIn(bench_plan.CALLBACK, known["driver"])
 
     def test_without_a_bare_run_there_is_no_row(self):
         outcome = bench_workers.Outcome({bench_plan.GUARD: answers(1.0)}, {bench_plan.BARE: "gone"})
