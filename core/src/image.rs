@@ -176,7 +176,8 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    kind | printing(content)
+    // Bits that differ.
+    kind + printing(content)
 }
 
 /// The bit of an image that prints, as far as it is small enough to be looked through.
@@ -564,6 +565,15 @@ mod tests {
         assert_eq!(Prints::of(&fat(&[entry(2, 0), holding(M, QUIET)])), Prints::Unknown, "there is no next entry");
         let whole = fat(&[holding(M, QUIET)]);
         assert_eq!(Prints::of(&whole[..whole.len() - 1]), Prints::Unknown, "it is cut off");
+    }
+
+    #[test]
+    fn the_name_is_found_behind_any_number_of_its_own_letters() {
+        let behind = |byte: u8, count: usize, name: &[u8]| names_print(&[&vec![byte; count], name, b"\0"].concat());
+        for (byte, count) in PRINT.iter().flat_map(|&byte| (0..20).map(move |count| (byte, count))) {
+            assert!(behind(byte, count, PRINT), "{byte} {count}");
+            assert!(!behind(byte, count, &PRINT[..5]), "{byte} {count}");
+        }
     }
 
     #[test]

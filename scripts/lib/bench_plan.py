@@ -17,7 +17,7 @@ SIMULATED_LAUNCHES = 10000
 CARD_LAUNCHES = 2000
 TORCH_OPERATIONS, TORCH_TOKENS, TORCH_REPLAYS = 2000, 32, 500
 # (generations, rounds in each)
-SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (12, 30), (2, 5)
+SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (9, 40), (2, 5)
 # On a card two processes of one mode differ by more than what is measured: where the memory lies, and which of the card's queues they get.
 DRIVER_ROUNDS, VARIED_ROUNDS = (30, 10), (15, 10)
 # What goes through the nearest caches before each launch of one loop, as a real driver's own code and data do: more than any processor's have.

@@ -156,14 +156,21 @@ impl ThreadSlot {
 /// Folds launches on one stream, in their thread's order. Returns `false`, and folds none, where there are none, or where the first one was
 /// made before the stream came.
 fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) -> bool {
-    let Some(first) = run.first().and_then(|record| Submission::of(&loaded(record))) else { return false };
+    let Some(first) = run.first().and_then(Submission::of_record) else { return false };
     let Some((entry, idle_until)) = entry_of(recorder, &first) else { return false };
     let (known, complete_until) = submissions(entry);
     let until = complete_until.max(idle_until);
     let mut learnt = known;
+    if run.len() == 1 {
+        // Launches that go from stream to stream: what the loops below do, for one.
+        learnt.learn(first.operation, first.returned, until);
+        put_recent(entry, known.count, first.operation);
+        put_submissions(entry, &known, &learnt);
+        return true;
+    }
     let mut launches = run.iter();
     for record in launches.by_ref() {
-        let Some(launch) = Submission::of(&loaded(record)) else { continue };
+        let Some(launch) = Submission::of_record(record) else { continue };
         learnt.learn(launch.operation, launch.returned, until);
         if launch.operation.at > until {
             break;
@@ -176,7 +183,7 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     // Of more than an entry has room for, the newest alone stay there.
     let number = known.count.wrapping_add(run.len() as u64);
     for (record, before) in run.iter().rev().zip(1..=place::RECENT_COUNT as u64) {
-        let Some(launch) = Submission::of(&loaded(record)) else { continue };
+        let Some(launch) = Submission::of_record(record) else { continue };
         put_recent(entry, number.wrapping_sub(before), launch.operation);
     }
     put_submissions(entry, &known, &learnt);

@@ -29,16 +29,27 @@ impl Submission {
     /// The submission of a record's words, if it is one that is folded later.
     #[inline]
     pub fn of(words: &[u64; record::WORDS]) -> Option<Self> {
-        let head = words[record::HEAD];
-        is_folded_later(head).then(|| Self {
-            stream: words[record::SUBJECT] as u32,
-            context: u32::from(words[record::PLACE] as u16),
-            operation: Operation {
-                at: words[record::ENTERED],
-                entry_point: head as u16,
-                function: (words[record::SUBJECT] >> 32) as u32,
-            },
-            returned: words[record::RETURNED],
+        Self::of_words(|word| words[word])
+    }
+
+    /// The same of a record in a segment.
+    #[inline(always)]
+    pub fn of_record(record: &[AtomicU64; record::WORDS]) -> Option<Self> {
+        Self::of_words(|word| record[word].load(Ordering::Relaxed))
+    }
+
+    /// Asks for no word twice, and for none that it does not need: of a record that is written meanwhile, each is of one moment.
+    #[inline(always)]
+    fn of_words(word: impl Fn(usize) -> u64) -> Option<Self> {
+        let head = word(record::HEAD);
+        is_folded_later(head).then(|| {
+            let subject = word(record::SUBJECT);
+            Self {
+                stream: subject as u32,
+                context: u32::from(word(record::PLACE) as u16),
+                operation: Operation { at: word(record::ENTERED), entry_point: head as u16, function: (subject >> 32) as u32 },
+                returned: word(record::RETURNED),
+            }
         })
     }
 }
