@@ -26,12 +26,13 @@
 //!
 //! Must not: allocate, call the system but to let the thread run that has the turn, or take a turn of longer than a segment's records take.
 
-use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
+use super::stream::{is_submitting, newest_of, put_recent, put_submissions, submissions, Words};
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
 use crate::trace::{Lane, Recorder, Submission};
 use crate::Nanos;
+use std::hint::black_box;
 use std::ops::Range;
 
 /// How often another thread looks again while the owner goes from launch to launch.
@@ -141,6 +142,7 @@ impl ThreadSlot {
 
     fn fold_records(&self, words: &[AtomicU64], numbers: Range<u64>) {
         let mut rest = records(words, numbers).unwrap_or_default();
+        fetch_entries(self.recorder, rest);
         while let Some((first, behind)) = rest.split_first() {
             // Most launches are on the stream of the one before, whose entry need not be read and written for each of them.
             let on_one_stream = match Submission::stream_of(first) {
@@ -149,6 +151,20 @@ impl ThreadSlot {
             };
             let (run, other) = rest.split_at_checked(on_one_stream).unwrap_or_default();
             rest = if fold_run(self.recorder, run) { other } else { behind };
+        }
+    }
+}
+
+/// Reads the lines of memory that a fold of these launches writes to, where they go from stream to stream. The driver has pushed them out of the
+/// nearest caches, and the processor fetches several at once here, but one after the other between writes that lock the bus.
+fn fetch_entries(recorder: &Recorder<'static>, records: &[[AtomicU64; record::WORDS]]) {
+    let mut former = None;
+    for record in records {
+        let stream = Submission::stream_of(record);
+        if stream != former {
+            former = stream;
+            let entry = stream.and_then(|stream| recorder.stream_entry((stream as usize).checked_sub(1)?));
+            black_box(entry.map(newest_of));
         }
     }
 }

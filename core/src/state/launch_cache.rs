@@ -105,8 +105,8 @@ impl ThreadSlot {
         begun
     }
 
-    /// The entry of this function and stream, where it is not in its place among those at hand. Beside it, for every third launch where a program
-    /// has as many kinds of them as the largest table is for.
+    /// The entry of this function and stream, where it is not in its place among those at hand. Of a table that is half full, every third one is
+    /// beside its place.
     #[cold]
     #[inline(never)]
     fn launch_beside<'a>(
