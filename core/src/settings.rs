@@ -460,6 +460,11 @@ impl Settings {
                 complaints.push(format!("unknown setting {name} (known: {})", known_names()));
                 continue;
             };
+            if value.contains(char::REPLACEMENT_CHARACTER) {
+                // Stands for bytes that are no text. A folder with them would be another one.
+                complaints.push(format!("{name}={value:?} is not usable (it is not UTF-8); using {}", setting.default));
+                continue;
+            }
             // An empty value is how shells and job systems say "not set".
             if !value.is_empty() && (setting.apply)(&mut settings, value).is_none() {
                 complaints.push(format!(
@@ -749,6 +754,15 @@ mod tests {
         assert!(complaints[0].contains("everything") && complaints[0].contains("resolve"));
         assert!(complaints[1].contains("LAZYGUARD_TYPO"));
         assert!(complaints.iter().all(|c| !c.contains('\n')));
+    }
+
+    #[test]
+    fn a_folder_whose_name_is_no_text_is_not_used_under_another_name() {
+        let name = String::from_utf8_lossy(b"/profiles/\xff");
+        let (settings, complaints) =
+            Settings::read([("LAZYGUARD_PROFILE", &*name), ("LAZYGUARD_OUT", &*name)].into_iter());
+        assert_eq!(settings, Settings::default());
+        assert!(complaints.len() == 2 && complaints.iter().all(|line| line.contains("not UTF-8")), "{complaints:?}");
     }
 
     #[test]

@@ -47,7 +47,11 @@ impl Submission {
             Self {
                 stream: subject as u32,
                 context: u32::from(word(record::PLACE) as u16),
-                operation: Operation { at: word(record::ENTERED), entry_point: head as u16, function: (subject >> 32) as u32 },
+                operation: Operation {
+                    at: word(record::ENTERED),
+                    entry_point: head as u16,
+                    function: (subject >> 32) as u32,
+                },
                 returned: word(record::RETURNED),
             }
         })
