@@ -29,12 +29,19 @@ fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }
-    in_call(&system_call::line(thread)?)
+    in_call(&system_call::line(thread)?, is_own_thread)
+}
+
+/// Whether the process has a thread with this id.
+fn is_own_thread(id: u64) -> bool {
+    std::fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }
 
 /// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the
 /// stack pointer and the program counter.
-fn in_call(line: &str) -> Option<ThreadActivity> {
+fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActivity> {
+    /// Of the second argument of a futex call.
+    const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
     let mut fields = line.split_whitespace();
     let number = match fields.next()? {
         "running" => return Some(ThreadActivity::Running),
@@ -47,6 +54,8 @@ fn in_call(line: &str) -> Option<ThreadActivity> {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
         // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
+        // One in memory that processes share may be another process's to wake, but for the end of a thread, whose id is what is waited on.
+        libc::SYS_futex if argument(1) & PRIVATE == 0 && !is_own_thread(argument(2)) => ThreadActivity::Expecting,
         libc::SYS_futex => ThreadActivity::Waiting,
         _ => ThreadActivity::Expecting,
     })
@@ -60,12 +69,16 @@ mod tests {
 
     #[test]
     fn a_line_of_the_kernels_tells_what_a_thread_does() {
+        let in_call = |line: &str| in_call(line, |id| id == 0x77);
         assert_eq!(in_call("running\n"), Some(ThreadActivity::Running));
         let sleep = format!("{} 0x0 0x0 0x7f 0x0 0x0 0x0 0x7f 0x7f\n", libc::SYS_clock_nanosleep);
         assert_eq!(in_call(&sleep), Some(ThreadActivity::Sleeping));
         let futex = |timeout: &str| format!("{} 0x7f01 0x189 0x0 {timeout} 0x0 0xffffffff 0x7f 0x7f", libc::SYS_futex);
         assert_eq!(in_call(&futex("0x0")), Some(ThreadActivity::Waiting));
         assert_eq!(in_call(&futex("0x7fff01")), Some(ThreadActivity::Sleeping));
+        let shared = |value: &str| format!("{} 0x7f01 0x109 {value} 0x0 0x0 0xffffffff 0x7f 0x7f", libc::SYS_futex);
+        assert_eq!(in_call(&shared("0x0")), Some(ThreadActivity::Expecting), "another process may post a semaphore");
+        assert_eq!(in_call(&shared("0x77")), Some(ThreadActivity::Waiting), "for a thread's end");
         assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(ThreadActivity::Expecting));
         assert_eq!((in_call(""), in_call("nonsense")), (None, None));
     }
