@@ -38,21 +38,21 @@ const PROGRAMS: u64 = u64::MAX;
 struct Raised {
     /// As the program knows it.
     shown: u32,
-    /// As the driver has it: above the other, and at most [`RAISING`], so that the word is none of the two above.
+    /// As the driver has it: above the other, so that the word is none of the two above.
     to: u32,
 }
 
 /// In the place of the driver's limit, while the guard asks the driver to raise it or to set it back.
-const RAISING: u32 = u32::MAX - 1;
+const RAISING: u32 = u32::MAX;
 
 impl Raised {
     fn new(shown: u64, to: u64) -> Option<Self> {
         let (shown, to) = (u32::try_from(shown).ok()?, u32::try_from(to).ok()?);
-        (shown < to && to <= RAISING).then_some(Self { shown, to })
+        (shown < to).then_some(Self { shown, to })
     }
 
     fn word(self) -> u64 {
-        u64::from(self.to) << 32 | u64::from(self.shown)
+        (u64::from(self.to) << 32) + u64::from(self.shown)
     }
 
     fn of(word: u64) -> Option<Self> {
