@@ -316,6 +316,24 @@ mod tests {
     }
 
     #[test]
+    fn in_a_table_that_may_grow_each_launch_pushes_one_of_two_out_in_turn() {
+        let launches = Launches::new();
+        launches.grown();
+        let place = |function: u64| place_of_launch(function, 0, LAUNCHES[0]);
+        let mut alike = (1..).filter(|&function| place(function) == place(1));
+        let mut use_next = || {
+            let entry = launches.entry_for(alike.next().unwrap(), 0, 7).unwrap();
+            entry.epoch.store(7, Ordering::Relaxed);
+            std::ptr::from_ref(entry)
+        };
+        let first_two = [use_next(), use_next()];
+        let pushed_out: Vec<_> = (0..4).map(|_| use_next()).collect();
+        assert!(!pushed_out.contains(&std::ptr::from_ref(&launches.spare)));
+        assert!(first_two.iter().all(|entry| pushed_out.contains(entry)));
+        assert!(pushed_out.windows(2).all(|two| two[0] != two[1]));
+    }
+
+    #[test]
     fn a_launch_that_is_not_in_its_place_is_beside_it() {
         let launches = Launches::new();
         let table = launches.grown();
