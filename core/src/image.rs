@@ -176,7 +176,7 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    // Bits that differ.
+    // No bit is in both.
     kind + printing(content)
 }
 

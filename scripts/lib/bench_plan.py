@@ -73,13 +73,14 @@ def modes(simulated, cupti=None, beside=()):
 def modes_of(loop, modes):
     """Those that see the loop's launches: the clock's library is in front of the driver's own function alone. PyTorch starts for seconds, so that of
     its loops only the guard is measured."""
-    if of_torch(loop):
+    if of_torch(loop.key):
         return [mode for mode in modes if mode.key in (BARE, AGAIN, GUARD)]
     return [mode for mode in modes if mode.key != CLOCK or loop.command[0] == LAUNCH_WORKER]
 
 
-def of_torch(loop):
-    return loop.key.startswith("torch")
+def of_torch(key):
+    """Whether a loop with this key is one of PyTorch's."""
+    return key.startswith("torch")
 
 
 def of_library(mode):
@@ -122,7 +123,7 @@ def rounds(loop, chosen):
     """How many generations, and rounds in each."""
     if chosen.quick:
         return QUICK_ROUNDS
-    if of_torch(loop):
+    if of_torch(loop.key):
         return TORCH_ROUNDS
     if loop.key == "driver":
         return DRIVER_ROUNDS

@@ -49,7 +49,7 @@ def rows_of(loop, modes, outcome, stepped):
         other = outcome.samples[mode.key]
         one = row(loop, title, mode, series(base, lambda a: a[field]), series(other, lambda a: a[field]), instructions(base, other, mode, stepped))
         found.append(judged(one))
-        if of_torch(loop):
+        if of_torch(loop.key):
             # The host's loop and the wait after it: the elapsed time.
             def whole(answer):
                 return answer["wall_ns"] + answer["closing_ns"]
@@ -89,7 +89,7 @@ def instructions(base, other, mode, stepped):
 def judged(one):
     if one["mode"] != GUARD:
         return one
-    if one["loop"].startswith("torch"):
+    if of_torch(one["loop"]):
         good = one["ratio"] < (MOST_REPLAY_RATIO if one["unit"] == "replay" else MOST_TORCH_RATIO)
     elif one["loop"] == "start":
         good = one["added_ns"] < MOST_ADDED_START_NS

@@ -26,13 +26,12 @@
 //!
 //! Must not: allocate, call the system but to let the thread run that has the turn, or take a turn of longer than a segment's records take.
 
-use super::stream::{is_submitting, newest_of, put_recent, put_submissions, submissions, Words};
+use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
 use crate::trace::{Lane, Recorder, Submission};
 use crate::Nanos;
-use std::hint::black_box;
 use std::ops::Range;
 
 /// How often another thread looks again while the owner goes from launch to launch.
@@ -116,7 +115,7 @@ impl ThreadSlot {
             if !is_open || (mark >> NUMBER_AT) as u32 != number {
                 return;
             }
-            let Some(found) = read(words, length).and_then(|words| Submission::of(&words)) else { return };
+            let Some(found) = in_progress(words, length) else { return };
             fence(Ordering::Acquire);
             if self.mark_word().load(Ordering::Relaxed) == mark {
                 if let Some((entry, idle_until)) = entry_of(self.recorder, &found) {
@@ -142,7 +141,6 @@ impl ThreadSlot {
 
     fn fold_records(&self, words: &[AtomicU64], numbers: Range<u64>) {
         let mut rest = records(words, numbers).unwrap_or_default();
-        fetch_entries(self.recorder, rest);
         while let Some((first, behind)) = rest.split_first() {
             // Most launches are on the stream of the one before, whose entry need not be read and written for each of them.
             let on_one_stream = match Submission::stream_of(first) {
@@ -155,20 +153,6 @@ impl ThreadSlot {
     }
 }
 
-/// Reads the lines of memory that a fold of these launches writes to, where they go from stream to stream. The driver has pushed them out of the
-/// nearest caches, and the processor fetches several at once here, but one after the other between writes that lock the bus.
-fn fetch_entries(recorder: &Recorder<'static>, records: &[[AtomicU64; record::WORDS]]) {
-    let mut former = None;
-    for record in records {
-        let stream = Submission::stream_of(record);
-        if stream != former {
-            former = stream;
-            let entry = stream.and_then(|stream| recorder.stream_entry((stream as usize).checked_sub(1)?));
-            black_box(entry.map(newest_of));
-        }
-    }
-}
-
 /// Folds launches on one stream, in their thread's order. Returns `false`, and folds none, where there are none, or where the first one was
 /// made before the stream came.
 fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) -> bool {
@@ -177,13 +161,6 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     let (known, complete_until) = submissions(entry);
     let until = complete_until.max(idle_until);
     let mut learnt = known;
-    if run.len() == 1 {
-        // Launches that go from stream to stream: what the loops below do, for one.
-        learnt.learn(first.operation, first.returned, until);
-        put_recent(entry, known.count, first.operation);
-        put_submissions(entry, &known, &learnt);
-        return true;
-    }
     let mut launches = run.iter();
     for record in launches.by_ref() {
         let Some(launch) = Submission::of_record(record) else { continue };
@@ -212,12 +189,7 @@ fn records(segment: &[AtomicU64], numbers: Range<u64>) -> Option<&[[AtomicU64; r
     all.get(usize::try_from(numbers.start).ok()?..usize::try_from(numbers.end).ok()?)
 }
 
-/// The words of a record of this segment.
-fn read(segment: &[AtomicU64], number: u64) -> Option<[u64; record::WORDS]> {
-    records(segment, number..number.checked_add(1)?)?.first().map(loaded)
-}
-
-#[inline(always)]
-fn loaded(record: &[AtomicU64; record::WORDS]) -> [u64; record::WORDS] {
-    record.each_ref().map(|word| word.load(Ordering::Relaxed))
+/// The launch whose record of this segment has this number, and is not complete.
+fn in_progress(segment: &[AtomicU64], number: u64) -> Option<Submission> {
+    records(segment, number..number.checked_add(1)?)?.first().and_then(Submission::of_record)
 }

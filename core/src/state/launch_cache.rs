@@ -105,24 +105,8 @@ impl ThreadSlot {
         begun
     }
 
-    /// The entry of this function and stream, where it is not in its place among those at hand. Of a table that is half full, every third one is
-    /// beside its place.
-    #[cold]
-    #[inline(never)]
-    fn launch_beside<'a>(
-        &'a self,
-        known: &'a [CachedLaunch],
-        function: u64,
-        stream: u64,
-        epoch: u32,
-    ) -> Option<&'a CachedLaunch> {
-        match known.get(place_of_launch(function, stream, known.len()) ^ 1) {
-            Some(cached) if cached.serves(function, stream, epoch) => Some(cached),
-            _ => self.renew_launch(function, stream, epoch),
-        }
-    }
-
-    /// The same entry where it is in a newer table, or filled from the thread's other caches; `None` if they do not hold it.
+    /// The entry of this function and stream, where it is not in its place among those at hand: beside it or in a newer table, or filled from
+    /// the thread's other caches; `None` if they do not hold it.
     #[cold]
     #[inline(never)]
     fn renew_launch(&self, function: u64, stream: u64, epoch: u32) -> Option<&CachedLaunch> {
@@ -162,7 +146,7 @@ impl ThreadSlot {
     ) -> Option<FastLaunch> {
         let cached = match known.get(place_of_launch(facts.function, facts.stream, known.len())) {
             Some(cached) if cached.serves(facts.function, facts.stream, epoch) => cached,
-            _ => self.launch_beside(known, facts.function, facts.stream, epoch)?,
+            _ => self.renew_launch(facts.function, facts.stream, epoch)?,
         };
         let place = self.place_of_launch()?;
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);

@@ -248,13 +248,6 @@ pub(super) fn put_recent(words: Words, number: u64, op: Operation) {
     operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
 }
 
-/// A word of the place where [`put_recent`] stores the next operation.
-#[inline(always)]
-pub(super) fn newest_of(words: Words) -> u64 {
-    let number = words[place::SUBMITTED].load(Ordering::Relaxed);
-    words[place::RECENT + number as usize % place::RECENT_COUNT * 2].load(Ordering::Relaxed)
-}
-
 /// See [`Stream::refused`].
 fn refused(words: Words, number: u64, now: Nanos) {
     if words[place::SUBMITTED].load(Ordering::Acquire) == number {

@@ -125,14 +125,14 @@ pub fn prepare() {
 /// Before [`prepare`] the distance is 0, and this is a word of the C library's, which lies where the thread's pointer leads to.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn word<const OFFSET: usize>(distance: usize) -> usize {
+fn word<const OFFSET: usize>() -> usize {
     let word: usize;
     // SAFETY: reads a word of the thread's own variable, or of the C library's own beside the thread's pointer.
     unsafe {
         std::arch::asm!(
             "mov {word}, qword ptr fs:[{distance} + {offset}]",
             word = out(reg) word,
-            distance = in(reg) distance,
+            distance = in(reg) HOT.own.load(Ordering::Relaxed),
             offset = const OFFSET,
             options(pure, readonly, nostack, preserves_flags),
         );
@@ -140,19 +140,9 @@ fn word<const OFFSET: usize>(distance: usize) -> usize {
     word
 }
 
-/// What [`word`] wants.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn distance() -> usize {
-    HOT.own.load(Ordering::Relaxed)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn distance() {}
-
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn word<const OFFSET: usize>((): ()) -> usize {
+fn word<const OFFSET: usize>() -> usize {
     // SAFETY: a word of the thread's own variable.
     unsafe { place().cast::<u8>().add(OFFSET).cast::<usize>().read() }
 }
@@ -160,9 +150,8 @@ fn word<const OFFSET: usize>((): ()) -> usize {
 /// The calling thread's slot, if it is one of this process; for an armed process.
 #[inline(always)]
 pub fn slot_in(process: *const Process) -> Option<*const ThreadSlot> {
-    let distance = distance();
-    let own = word::<{ offset_of!(Own, mine.process) }>(distance);
-    (own == process.addr()).then(|| std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.slot) }>(distance)))
+    let own = word::<{ offset_of!(Own, mine.process) }>();
+    (own == process.addr()).then(|| std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.slot) }>()))
 }
 
 /// The calling thread's way through the door.
@@ -213,10 +202,9 @@ pub fn set(mine: Mine) {
 /// none.
 #[inline(always)]
 pub unsafe fn launches() -> &'static [CachedLaunch] {
-    let distance = distance();
-    let launches = std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.launches) }>(distance));
+    let launches = std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.launches) }>());
     // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see `set_launches`.
-    unsafe { std::slice::from_raw_parts(launches, word::<{ offset_of!(Own, mine.entries) }>(distance)) }
+    unsafe { std::slice::from_raw_parts(launches, word::<{ offset_of!(Own, mine.entries) }>()) }
 }
 
 /// Stores them. The number is cleared first and written last: a signal handler that leaves this by a jump leaves none, or all.
