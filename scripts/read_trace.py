@@ -81,10 +81,19 @@ class Segment:
         place, size = header[17] + index * high(header[18]), high(header[18])
         self.words = Words(data[place : place + size])
         self.record_words = high(header[19]) // 8
-        self.length = self.words[1]
+        self.length = max(self.words[1], self.before_cursor(data, header, index))
         self.holds_records = low(self.words[0]) in (1, 2, 3) and self.length > 0
         self.thread_number, self.thread = low(self.words[2]), high(self.words[2])
         self.lane, self.first, self.folded = low(self.words[3]), self.words[4], self.words[6]
+
+    def before_cursor(self, data, header, index):
+        """Complete records by the cursor of the thread that writes to the segment; 0 where none does."""
+        entry = self.words[7] - 1
+        if low(header[1]) < 3 or low(self.words[0]) != 2 or low(self.words[3]) != 0 or not 0 <= entry < low(header[10]):
+            return 0
+        place = header[9] + entry * high(header[10]) + 7 * 8
+        found = written_to(header, Words(data[place : place + 8])[0])
+        return found[1] if found and found[0] == index else 0
 
     def record(self, number):
         """The words of a record, or none where the file is truncated."""
@@ -94,6 +103,24 @@ class Segment:
 
     def records(self):
         return filter(None, map(self.record, range(self.length)))
+
+
+def written_to(header, cursor):
+    """The index of the segment in which a cursor is, and how many records lie before it; None if it leads nowhere."""
+    records, size = low(header[19]), high(header[19])
+    begin = high(cursor) * 64 - records * size - 64
+    index, rest = divmod(begin - header[17], high(header[18]) or 1)
+    length = (low(cursor) * 64 - begin - 64) // (size or 1)
+    return (index, length) if begin >= header[17] and rest == 0 and index < low(header[18]) and 0 <= length <= records else None
+
+
+def segment_in_lane(header, thread, lane):
+    """The index of the thread's segment in a lane, or -1."""
+    if low(header[1]) < 3:
+        return [low(thread[7]), high(thread[7]), low(thread[8])][lane] - 1
+    if lane == 0:
+        return (written_to(header, thread[7]) or (-1, 0))[0]
+    return [low(thread[8]), high(thread[8])][lane - 1] - 1
 
 
 def call_in_progress(data, header, thread):
@@ -129,8 +156,12 @@ def words_in_progress(data, header, thread):
     if lane == 254:
         words = thread.words[16:24]
     else:
-        segment = Segment(data, header, [low(thread[7]), high(thread[7]), low(thread[8])][lane] - 1)
-        if low(segment.first + segment.length) != high(mark):
+        index = segment_in_lane(header, thread, lane)
+        if index < 0:
+            return None
+        segment = Segment(data, header, index)
+        by_place = lane == 0 and low(header[1]) >= 3
+        if (low(thread[7]) if by_place else low(segment.first + segment.length)) != high(mark):
             return None
         words = segment.record(segment.length)
     return words if words and words[0] & 0xFFFF == mark & 0xFFFF and known(words) else None
@@ -140,8 +171,9 @@ def unfolded(data, header):
     """Launches that the table of streams does not have yet, by stream: what each was, and when it returned."""
     found = []
     for _, thread in entries(data, header, 9):
-        if thread[0] and thread[1] == 1 and 0 < low(thread[7]) <= low(header[18]):
-            segment = Segment(data, header, low(thread[7]) - 1)
+        index = segment_in_lane(header, thread, 0)
+        if thread[0] and thread[1] == 1 and 0 <= index < low(header[18]):
+            segment = Segment(data, header, index)
             if low(segment.words[0]) == 2 and segment.thread_number == low(thread[0]) and segment.lane == 0:
                 numbers = range(segment.folded, min(segment.length, low(header[19])))
                 open_record = words_in_progress(data, header, thread)
@@ -268,8 +300,8 @@ def read(data):
     header = Words(data[:4096])
     if not any(data[:4096]):
         sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
-    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2):
-        sys.exit("read_trace.py: this is not a recording of version 1 or 2")
+    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2, 3):
+        sys.exit("read_trace.py: this is not a recording of version 1 to 3")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
            "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),

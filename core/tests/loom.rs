@@ -7,7 +7,9 @@
 #![cfg(loom)]
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{Caller, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, ThreadSlot, Tracker};
+use lazyguard_core::state::{
+    begin_fast, Caller, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, ThreadSlot, Tracker,
+};
 use lazyguard_core::trace::layout::{header, lane, record, segment, Shape, WORD};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Follower, Lane, Owner, ProcessFacts, Record, Recorder, SegmentWriter};
@@ -79,7 +81,7 @@ fn mark(owner: Owner, number: u64) -> u64 {
 
 /// Writes a record that two of its words identify: enough to detect a mixture, and few enough for the model checker.
 /// Returns whether there was a place.
-fn write(recorder: &Recorder<'_>, writer: &SegmentWriter, owner: Owner) -> bool {
+fn write(recorder: &Recorder<'_>, writer: &SegmentWriter<'_>, owner: Owner) -> bool {
     let mark = mark(owner, writer.next());
     let Some(place) = recorder.place(writer).or_else(|| recorder.place_in_next(writer, owner, LANE, 7)) else {
         recorder.count_dropped(LANE);
@@ -89,6 +91,19 @@ fn write(recorder: &Recorder<'_>, writer: &SegmentWriter, owner: Owner) -> bool 
     place[record::DETAIL].store(mark, RELAXED);
     recorder.complete(writer);
     true
+}
+
+/// A shape for writers whose cursors are in the entries of so many threads.
+fn shape_of_threads(threads: usize, work: usize, records: usize) -> Shape {
+    Shape { threads, ..shape(work, records) }
+}
+
+/// The writer of the thread with this owner's entry, where the recording has one; else one that keeps its cursor to itself.
+fn writer_of(recorder: &'static Recorder<'static>, owner: Owner) -> SegmentWriter<'static> {
+    let index = owner.number - 1;
+    recorder
+        .thread_entry(index as usize)
+        .map_or_else(SegmentWriter::default, |entry| SegmentWriter::of_thread(entry, index))
 }
 
 /// Reads all that is there, and checks each record; returns how many there are.
@@ -110,7 +125,7 @@ fn read(recorder: &Recorder<'_>) -> u64 {
 /// Writes so many records as a thread of its own, which then gives its segments up. Returns how many found a place.
 fn start_writer(recorder: &'static Recorder<'static>, owner: Owner, records: u32) -> thread::JoinHandle<u64> {
     thread::spawn(move || {
-        let writer = SegmentWriter::default();
+        let writer = writer_of(recorder, owner);
         let written = (0..records).filter(|_| write(recorder, &writer, owner)).count();
         recorder.release(&writer);
         written as u64
@@ -133,6 +148,36 @@ fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() 
         let written = 1 + join(other);
         join(reader);
         assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
+    });
+}
+
+#[test]
+fn a_record_that_a_threads_cursor_counts_is_read_whole_or_not_at_all() {
+    in_every_way(3, || {
+        let recorder = recorder!(shape_of_threads(2, 1, 2));
+        let writer = writer_of(recorder, ONE);
+        assert!(write(recorder, &writer, ONE));
+        assert_eq!(read(recorder), 1, "the head does not count it yet");
+        recorder.release(&writer);
+        let other = start_writer(recorder, OTHER, 2);
+        let reader = thread::spawn(|| read(recorder));
+        let written = 1 + join(other);
+        join(reader);
+        assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
+    });
+}
+
+#[test]
+fn records_are_read_whole_and_counted_while_a_cursor_moves_to_the_next_segment() {
+    in_every_way(2, || {
+        let recorder = recorder!(shape_of_threads(1, 2, 1));
+        let writer = start_writer(recorder, ONE, 2);
+        let reader = thread::spawn(|| read(recorder));
+        let written = join(writer);
+        join(reader);
+        let counts = recorder.counts(LANE);
+        assert_eq!((written, counts.released), (2, 2));
+        assert_eq!(read(recorder) + counts.overwritten, written);
     });
 }
 
@@ -292,6 +337,42 @@ fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
     });
 }
 
+#[test]
+fn a_crash_at_any_moment_leaves_every_record_that_a_cursor_has_passed() {
+    const SHAPE: fn() -> Shape = || shape_of_threads(1, 2, 1);
+    let new = new_file(SHAPE());
+    in_every_way(2, move || {
+        let recorder = recorder!(SHAPE());
+        let complete: Arc<Told> = Arc::default();
+        let counted = complete.clone();
+        let calling = thread::spawn(move || {
+            let writer = writer_of(recorder, ONE);
+            for _ in 0..3 {
+                if write(recorder, &writer, ONE) {
+                    counted.fetch_add(1, RELAXED);
+                }
+            }
+            recorder.release(&writer);
+        });
+        // See above.
+        thread::yield_now();
+        loom::skip_branch();
+        let complete = complete.load(RELAXED);
+        let mut file = new.clone();
+        let lane_words = header::LANES..header::LANES + header::LANE_WORDS;
+        for at in lane_words.chain(recorder.shape().threads_at()..file.len()) {
+            file[at] = recorder.words()[at].fetch_add(0, RELAXED);
+        }
+        let bytes: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let recording = Recording::open(bytes).unwrap();
+        assert_eq!(recording.defects(), []);
+        let overtaken = file[header::LANES + lane::OVERTAKEN];
+        let told = recording.lanes()[LANE as usize].present + overtaken;
+        assert!(complete <= told && told <= 3 + overtaken.min(1), "{complete} {told}");
+        join(calling);
+    });
+}
+
 // --- calls in progress ---
 
 /// A shape with so many segments of each lane, which hold this many records, and room for one thread.
@@ -353,6 +434,16 @@ fn a_call_is_told_without_anything_of_the_next_one_in_its_segment() {
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_in_another_segment() {
     in_every_way(1, || make_and_watch(tracker!(shape_with_thread([0, 2, 0], 1)), ["cuStreamSynchronize"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_at_the_cursor() {
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([1, 0, 0], 2)), ["cuMemcpyHtoDAsync_v2"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_at_the_cursor_in_another_segment() {
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([2, 0, 0], 1)), ["cuMemcpyHtoDAsync_v2"; 2]));
 }
 
 #[test]
@@ -445,20 +536,17 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
         entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
         function: 0xf0,
         stream: STREAM.handle,
-        raw: Default::default(),
+        grid: [0; 3],
+        block: [0; 3],
+        shared_bytes: 0,
     };
-    let Some(launch) = slot.begin_fast(
-        || slot.known_launches(),
-        facts,
-        || Caller { stack: 1, ..Caller::default() },
-        tracker.epoch(),
-        now,
-    ) else {
+    let Some(launch) = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
+    else {
         return false;
     };
-    slot.submit_fast();
+    launch.submit();
     inside();
-    slot.end_fast(launch, at + 1, 0, u64::MAX);
+    launch.end(at + 1, 0, u64::MAX);
     true
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Must not: be read by another thread.
 
-use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU16, AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 /// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of what
@@ -20,7 +20,7 @@ pub struct CachedLaunch {
     pub(super) uses_left: AtomicU32,
     /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
     pub(super) subject: OwnU64,
-    pub(super) context: AtomicU32,
+    pub(super) context: AtomicU16,
 }
 
 impl CachedLaunch {

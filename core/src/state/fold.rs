@@ -30,7 +30,7 @@ use super::stream::{is_submitting, put_recent, put_submissions, submissions, Wor
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
-use crate::trace::{Lane, Recorder, Submission};
+use crate::trace::{Current, Lane, Recorder, Submission};
 use crate::Nanos;
 use std::ops::Range;
 
@@ -51,31 +51,27 @@ impl ThreadSlot {
     /// Folds what the slot's thread has launched since; for that thread, outside of a launch. If another thread keeps the turn, it is folded
     /// later, as what other threads have launched.
     pub fn fold_launches(&self) {
-        let writer = &self.writers[Lane::Work as usize];
-        let Some(words) = self.recorder.segment(writer) else { return };
-        // Acquire: see `fold_from_outside`.
-        if words[segment::FOLDED].load(Ordering::Acquire) != u64::from(writer.length()) {
-            self.folding.take(self.number, Patience::Short, || self.fold_segment(words));
+        if self.has_unfolded() {
+            self.folding.take(self.number, Patience::Short, || self.fold_current());
         }
     }
 
-    /// The same of the current segment, in the slot's turn.
-    pub(super) fn fold_current(&self) {
-        let words = self.recorder.segment(&self.writers[Lane::Work as usize]);
-        words.into_iter().for_each(|words| _ = self.fold_segment(words));
+    /// The segment in which the slot's thread records launches.
+    fn current(&self) -> Option<Current<'static>> {
+        self.recorder.segment(&self.writers[Lane::Work as usize])
+    }
+
+    fn has_unfolded(&self) -> bool {
+        // Acquire: partner of the Release in `fold_current`. Whoever finds a launch folded finds its stream's entry as the fold has left it.
+        self.current().is_some_and(|now| now.length != now.words[segment::FOLDED].load(Ordering::Acquire))
     }
 
     /// The same for any thread, and the launch that the slot's thread is in. `by` is the number of the slot of the thread that asks, or 0.
     /// Returns whether what the slot's thread has launched is known now.
     pub(super) fn fold_from_outside(&self, by: u32) -> bool {
-        let writer = &self.writers[Lane::Work as usize];
         // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
-        // seen, the segment that it took as well. Acquire, of the count of what is folded: partner of the Release in `fold_segment`. Whoever
-        // finds a launch folded finds its stream's entry as the fold has left it.
-        let is_new = |words: &[AtomicU64]| {
-            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Acquire)
-        };
-        if self.mark_word().load(Ordering::Acquire) == 0 && !self.recorder.segment(writer).is_some_and(is_new) {
+        // seen, the segment that it took as well.
+        if self.mark_word().load(Ordering::Acquire) == 0 && !self.has_unfolded() {
             return true;
         }
         self.folding.take(by, Patience::Short, || self.fold_all()).is_some()
@@ -83,39 +79,32 @@ impl ThreadSlot {
 
     /// How many complete records of the slot's segment are not folded. Called outside the door, where nothing may panic: no index is.
     pub(super) fn unfolded(&self) -> u64 {
-        let Some(words) = self.recorder.segment(&self.writers[Lane::Work as usize]) else { return 0 };
-        let get = |word: usize| words.get(word).map_or(0, |word| word.load(Ordering::Acquire));
-        let folded = get(segment::FOLDED);
-        get(segment::LENGTH).saturating_sub(folded)
+        let Some(now) = self.current() else { return 0 };
+        now.length.saturating_sub(now.words.get(segment::FOLDED).map_or(0, |folded| folded.load(Ordering::Acquire)))
     }
 
     /// Leaves a fold of this slot as a jump of the thread with this number does: before its first record, or all but counted.
     #[cfg(any(test, loom))]
     pub(super) fn jump_out_of_a_fold(&self, by: u32, is_done: bool) {
         assert!(self.folding.is_won(by, Patience::Long));
-        if let Some(words) = self.recorder.segment(&self.writers[Lane::Work as usize]).filter(|_| is_done) {
-            let length = words[segment::LENGTH].load(Ordering::Acquire);
-            self.fold_records(words, words[segment::FOLDED].load(Ordering::Relaxed)..length);
+        if let Some(now) = self.current().filter(|_| is_done) {
+            self.fold_records(now.words, now.words[segment::FOLDED].load(Ordering::Relaxed)..now.length);
         }
     }
 
     fn fold_all(&self) {
-        // The turn keeps the segment in its place.
-        let writer = &self.writers[Lane::Work as usize];
-        let Some(words) = self.recorder.segment(writer) else { return };
         for _ in 0..LOOKS {
-            let length = self.fold_segment(words);
+            // The turn keeps the segment in its place.
+            let Some(folded) = self.fold_current() else { return };
             // Acquire: partner of the Release with which marks are set and cleared. What was complete by then is seen now.
             let mark = self.mark_word().load(Ordering::Acquire);
-            if words[segment::LENGTH].load(Ordering::Acquire) != length {
+            if self.current().is_none_or(|now| now.at != folded.at) {
                 continue;
             }
-            let is_open = self.open_lane(mark) == Some(Lane::Work);
-            let number = words[segment::FIRST].load(Ordering::Relaxed).wrapping_add(length) as u32;
-            if !is_open || (mark >> NUMBER_AT) as u32 != number {
+            if self.open_lane(mark) != Some(Lane::Work) || (mark >> NUMBER_AT) as u32 != folded.at {
                 return;
             }
-            let Some(found) = in_progress(words, length) else { return };
+            let Some(found) = in_progress(folded.words, folded.length) else { return };
             fence(Ordering::Acquire);
             if self.mark_word().load(Ordering::Relaxed) == mark {
                 if let Some((entry, idle_until)) = entry_of(self.recorder, &found) {
@@ -127,16 +116,15 @@ impl ThreadSlot {
         // The thread goes from launch to launch: whatever is known of it is old by the time it is known.
     }
 
-    /// Folds the complete records of the thread's segment; returns how many there are.
-    fn fold_segment(&self, words: &[AtomicU64]) -> u64 {
-        // Acquire: partner of the Release in `Recorder::complete`.
-        let length = words[segment::LENGTH].load(Ordering::Acquire);
-        let begin = words[segment::FOLDED].load(Ordering::Relaxed);
-        self.fold_records(words, begin..length);
-        if length != begin {
-            words[segment::FOLDED].store(length, Ordering::Release);
+    /// Folds the complete records of the thread's segment, in the slot's turn; returns which they are.
+    pub(super) fn fold_current(&self) -> Option<Current<'static>> {
+        let now = self.current()?;
+        let begin = now.words[segment::FOLDED].load(Ordering::Relaxed);
+        self.fold_records(now.words, begin..now.length);
+        if now.length != begin {
+            now.words[segment::FOLDED].store(now.length, Ordering::Release);
         }
-        length
+        Some(now)
     }
 
     fn fold_records(&self, words: &[AtomicU64], numbers: Range<u64>) {

@@ -13,11 +13,11 @@
 
 use super::caches::{place_of_launch, CachedLaunch};
 use super::call_step::CallStep;
-use super::thread::{Caller, ThreadSlot};
+use super::thread::{enter, leave, mark_at, unmark, Caller, ThreadEntry, ThreadSlot};
 use crate::api::EntryPoint;
 use crate::sync::{fence, Ordering};
-use crate::trace::layout::{flag, record};
-use crate::trace::{put_launch, subject_of, Lane, Place, RawPayload, Record};
+use crate::trace::layout::{flag, record, thread as place};
+use crate::trace::{complete_at, place_at, put_launch, subject_of, Cursor, Place, Places, RawPayload, Record};
 use crate::Nanos;
 use std::sync::atomic::compiler_fence;
 
@@ -38,16 +38,105 @@ pub struct Known {
     pub default_stream: bool,
 }
 
+/// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
+/// own. Each is asked for when it is needed, and so is in no register before.
+pub trait AtHand: Copy {
+    /// The thread's entry in the recording.
+    fn entry(self) -> ThreadEntry;
+    /// The recording's places.
+    fn places(self) -> Places<'static>;
+    /// The [`ThreadSlot::known_launches`].
+    fn known<'a>(self) -> &'a [CachedLaunch]
+    where
+        Self: 'a;
+    /// The slot.
+    fn slot<'a>(self) -> &'a ThreadSlot
+    where
+        Self: 'a;
+}
+
+impl AtHand for &ThreadSlot {
+    fn entry(self) -> ThreadEntry {
+        self.entry
+    }
+
+    fn places(self) -> Places<'static> {
+        self.places
+    }
+
+    fn known<'a>(self) -> &'a [CachedLaunch]
+    where
+        Self: 'a,
+    {
+        self.known_launches()
+    }
+
+    fn slot<'a>(self) -> &'a ThreadSlot
+    where
+        Self: 'a,
+    {
+        self
+    }
+}
+
 /// A launch on the fast path, between its two halves.
 #[derive(Clone, Copy)]
 pub struct FastLaunch {
     place: Place<'static>,
+    entry: ThreadEntry,
 }
 
 impl FastLaunch {
     /// Its record, for the thread that has just made it.
     pub fn record(&self) -> Option<Record> {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
+    }
+
+    /// Between the halves, once the gate has let the launch through.
+    #[inline(always)]
+    pub fn submit(self) {
+        for count in [place::CALLS, place::LAUNCHES] {
+            self.entry[count].store(self.entry[count].load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+        CallStep::Submit.taken();
+    }
+
+    /// Where the thread's next record will be, unless this segment is full then: memory that the processor may fetch meanwhile.
+    #[inline(always)]
+    pub fn next_place(self) -> *const Place<'static> {
+        self.place.as_ptr().wrapping_add(record::WORDS).cast()
+    }
+
+    /// The launch has not been made, and takes the slow path.
+    pub fn cancel(self) {
+        unmark(self.entry);
+        leave(self.entry);
+    }
+
+    /// The launch has been made, and nothing more is to be said of it: the guard has stepped aside.
+    #[inline(always)]
+    pub fn leave(self) {
+        leave(self.entry);
+    }
+
+    /// The second half: the launch has returned. Returns whether it blocked the host for so long.
+    #[inline(always)]
+    pub fn end(self, returned: Nanos, result: i32, long: Nanos) -> bool {
+        let took = returned.wrapping_sub(self.place[record::ENTERED].load(Ordering::Relaxed));
+        self.place[record::RETURNED].store(returned, Ordering::Relaxed);
+        if result != 0 {
+            let head = self.place[record::HEAD].load(Ordering::Relaxed);
+            self.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
+        }
+        complete_at(&self.entry[place::CURSOR]);
+        CallStep::Complete.taken();
+        // What the launch means for its stream is folded later.
+        CallStep::Settle.taken();
+        unmark(self.entry);
+        CallStep::Unmark.taken();
+        leave(self.entry);
+        CallStep::Leave.taken();
+        took >= long
     }
 }
 
@@ -60,8 +149,12 @@ pub struct LaunchFacts {
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
-    /// Its grid, block and shared memory.
-    pub raw: RawPayload,
+    /// Its grid, whose second and third number fit into 16 bits.
+    pub grid: [u32; 3],
+    /// Its block, whose numbers fit into 16 bits.
+    pub block: [u32; 3],
+    /// Its dynamic shared memory, in bytes.
+    pub shared_bytes: u32,
 }
 
 impl ThreadSlot {
@@ -80,29 +173,6 @@ impl ThreadSlot {
     /// The launches that the owner knows; with room for more once they push each other out. Off the way of a launch: it allocates.
     pub fn known_launches(&self) -> &[CachedLaunch] {
         self.launches.grown()
-    }
-
-    /// The first half of a launch: up to its mark. `None` if it has to take the slow path; nothing has been done then. `known` gives the owner's
-    /// [`ThreadSlot::known_launches`]. From where the launch was made is asked twice, and so is in no register in between.
-    #[inline(always)]
-    pub fn begin_fast<'a>(
-        &self,
-        known: impl Fn() -> &'a [CachedLaunch],
-        facts: LaunchFacts,
-        caller: impl Fn() -> Caller,
-        epoch: u32,
-        now: fn() -> Nanos,
-    ) -> Option<FastLaunch> {
-        // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the caches as they are.
-        if !self.enter(caller()) {
-            return None;
-        }
-        compiler_fence(Ordering::SeqCst);
-        let begun = self.begin_entered(known(), facts, caller, epoch, now);
-        if begun.is_none() {
-            self.leave();
-        }
-        begun
     }
 
     /// The entry of this function and stream, where it is not in its place among those at hand: beside it or in a newer table, or filled from
@@ -129,76 +199,69 @@ impl ThreadSlot {
         cached.uses_left.store(uses_left, Ordering::Relaxed);
         let subject = subject_of(of_stream.number.load(Ordering::Relaxed), function_number);
         cached.subject.store(subject, Ordering::Relaxed);
-        cached.context.store(context, Ordering::Relaxed);
+        // A stream whose context has no entry is not remembered, and there are fewer of these than 2^16.
+        cached.context.store(context as u16, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         cached.epoch.store(epoch, Ordering::Relaxed);
         Some(cached)
     }
+}
 
-    #[inline(always)]
-    fn begin_entered(
-        &self,
-        known: &[CachedLaunch],
-        facts: LaunchFacts,
-        caller: impl Fn() -> Caller,
-        epoch: u32,
-        now: fn() -> Nanos,
-    ) -> Option<FastLaunch> {
-        let cached = match known.get(place_of_launch(facts.function, facts.stream, known.len())) {
-            Some(cached) if cached.serves(facts.function, facts.stream, epoch) => cached,
-            _ => self.renew_launch(facts.function, facts.stream, epoch)?,
-        };
-        let place = self.place_of_launch()?;
-        cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-        // Nothing sends the launch to the slow path any more.
-        CallStep::Enter.taken();
-        // See `ThreadSlot::open`.
-        fence(Ordering::Release);
-        // The clock comes last: what is stored already need not be kept in registers while it is read.
-        let launch = Record {
-            flags: flag::SUBMITTED | flag::FOLDED_LATER,
-            context: cached.context.load(Ordering::Relaxed) as u16,
-            raw: facts.raw,
-            ..Record::of(facts.entry_point)
-        };
-        put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), caller().address as u64);
-        place[record::ENTERED].store(now(), Ordering::Relaxed);
-        CallStep::Write.taken();
-        self.set_mark(self.mark_of(facts.entry_point, Lane::Work, true));
-        CallStep::Mark.taken();
-        Some(FastLaunch { place })
+/// The first half of a launch: up to its mark. `None` if it has to take the slow path; nothing has been done then. From where the launch was made is
+/// asked twice, and so is in no register in between.
+#[inline(always)]
+pub fn begin_fast(
+    hand: impl AtHand,
+    facts: LaunchFacts,
+    caller: impl Fn() -> Caller,
+    epoch: u32,
+    now: fn() -> Nanos,
+) -> Option<FastLaunch> {
+    let entry = hand.entry();
+    // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the caches as they are.
+    if !enter(entry, caller()) {
+        return None;
     }
+    compiler_fence(Ordering::SeqCst);
+    let begun = begin_entered(hand, entry, facts, caller, epoch, now);
+    if begun.is_none() {
+        leave(entry);
+    }
+    begun
+}
 
-    /// Between the halves, once the gate has let the launch through.
-    #[inline(always)]
-    pub fn submit_fast(&self) {
-        self.count_one_launch();
-        CallStep::Submit.taken();
-    }
-
-    /// The launch has not been made, and takes the slow path.
-    pub fn cancel_fast(&self) {
-        self.unmark();
-        self.leave();
-    }
-
-    /// The second half: the launch has returned. Returns whether it blocked the host for so long.
-    #[inline(always)]
-    pub fn end_fast(&self, launch: FastLaunch, returned: Nanos, result: i32, long: Nanos) -> bool {
-        let took = returned.wrapping_sub(launch.place[record::ENTERED].load(Ordering::Relaxed));
-        launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
-        if result != 0 {
-            let head = launch.place[record::HEAD].load(Ordering::Relaxed);
-            launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
-        }
-        self.complete_launch();
-        CallStep::Complete.taken();
-        // What the launch means for its stream is folded later.
-        CallStep::Settle.taken();
-        self.unmark();
-        CallStep::Unmark.taken();
-        self.leave();
-        CallStep::Leave.taken();
-        took >= long
-    }
+#[inline(always)]
+fn begin_entered(
+    hand: impl AtHand,
+    entry: ThreadEntry,
+    facts: LaunchFacts,
+    caller: impl Fn() -> Caller,
+    epoch: u32,
+    now: fn() -> Nanos,
+) -> Option<FastLaunch> {
+    let known = hand.known();
+    let cached = match known.get(place_of_launch(facts.function, facts.stream, known.len())) {
+        Some(cached) if cached.serves(facts.function, facts.stream, epoch) => cached,
+        _ => hand.slot().renew_launch(facts.function, facts.stream, epoch)?,
+    };
+    let cursor = Cursor(entry[place::CURSOR].load(Ordering::Relaxed));
+    let place = place_at(cursor, hand.places())?;
+    cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+    // Nothing sends the launch to the slow path any more.
+    CallStep::Enter.taken();
+    // See `ThreadSlot::open`.
+    fence(Ordering::Release);
+    // The clock comes last: what is stored already need not be kept in registers while it is read.
+    let launch = Record {
+        flags: flag::SUBMITTED | flag::FOLDED_LATER,
+        context: cached.context.load(Ordering::Relaxed),
+        raw: RawPayload::launch_that_fits(facts.grid, facts.block, facts.shared_bytes),
+        ..Record::of(facts.entry_point)
+    };
+    put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), caller().address as u64);
+    place[record::ENTERED].store(now(), Ordering::Relaxed);
+    CallStep::Write.taken();
+    entry[place::MARK].store(mark_at(facts.entry_point, cursor), Ordering::Release);
+    CallStep::Mark.taken();
+    Some(FastLaunch { place, entry })
 }

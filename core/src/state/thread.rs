@@ -3,8 +3,7 @@
 //! Protocol: the owning thread writes, any thread reads. The owner stores the facts of a call as the record that it will leave,
 //! past the length of the thread's segment, and then the call's mark, with Release. A reader takes the mark with Acquire, the
 //! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the segment
-//! is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the owner's
-//! alone.
+//! is in the file of the recording, so a reader of the file sees the same. The caches and the writers are the owner's alone.
 
 use super::caches::{Caches, Launches};
 use super::launchers::Launchers;
@@ -12,10 +11,11 @@ use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience, Turn};
 use crate::trace::layout::{flag, record, thread as place};
 use crate::trace::{
-    put_record, put_text, Keep, Kind, Lane, Owner, Place, Places, Record, Recorder, SegmentWriter, SLOW_NANOS,
+    place_at, put_record, put_text, Cursor, Keep, Kind, Lane, Owner, Place, Places, Record, Recorder, SegmentWriter,
+    SLOW_NANOS,
 };
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{compiler_fence, AtomicBool};
 use std::sync::{Arc, OnceLock};
 
 /// A driver call in progress, as another thread sees it.
@@ -65,19 +65,19 @@ pub struct OpenRecord {
     cold: bool,
 }
 
-type Entry = &'static [AtomicU64; place::WORDS];
+/// A thread's entry in the recording.
+pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 
 /// See the module.
 ///
 /// What every launch needs comes first, on one line of a processor's cache.
 #[repr(C, align(64))]
 pub struct ThreadSlot {
-    entry: Entry,
+    pub(super) entry: ThreadEntry,
     /// Those of the recording.
-    places: Places<'static>,
-    depth: AtomicU32,
+    pub(super) places: Places<'static>,
     in_use: AtomicBool,
-    pub(super) writers: [SegmentWriter; 3],
+    pub(super) writers: [SegmentWriter<'static>; 3],
     pub(super) launches: Launches,
     pub(super) recorder: &'static Recorder<'static>,
     caches: OnceLock<Caches>,
@@ -87,6 +87,43 @@ pub struct ThreadSlot {
     pub(super) number: u32,
     pub(super) launchers: Arc<Launchers>,
     waits_for_turn: AtomicBool,
+}
+
+/// See [`ThreadSlot::enter`].
+#[inline(always)]
+pub(super) fn enter(entry: ThreadEntry, caller: Caller) -> bool {
+    debug_assert!(caller.stack != 0, "a thread with this address of its stack is outside");
+    // Not an atomic exchange: only the owner, or a signal handler on top of it, runs this. A handler in between leaves the thread
+    // outside, as it was, before the owner continues.
+    if entry[place::STACK].load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    // Keeps this call's frame, and its number, behind the end of the last one's mark.
+    fence(Ordering::Release);
+    entry[place::STACK].store(caller.stack as u64, Ordering::Relaxed);
+    // A handler that comes before this finds the thread inside, and leaves the frame's register as it is.
+    compiler_fence(Ordering::SeqCst);
+    entry[place::FRAME].store(caller.frame as u64, Ordering::Relaxed);
+    true
+}
+
+/// See [`ThreadSlot::leave`].
+#[inline(always)]
+pub(super) fn leave(entry: ThreadEntry) {
+    // Release: a reader that sees that the thread is outside sees the call's mark cleared.
+    entry[place::STACK].store(0, Ordering::Release);
+}
+
+/// See [`ThreadSlot::unmark`].
+#[inline(always)]
+pub(super) fn unmark(entry: ThreadEntry) {
+    entry[place::MARK].store(0, Ordering::Release);
+}
+
+/// The mark of a call whose record is in the place at the cursor, in the lane of work.
+#[inline(always)]
+pub(super) fn mark_at(entry_point: EntryPoint, cursor: Cursor) -> u64 {
+    u64::from(entry_point.id()) | (Lane::Work as u64 + 1) << LANE_AT | (cursor.at() as u64) << NUMBER_AT
 }
 
 /// In the head of a record: where the kind, the flags and the result begin.
@@ -110,7 +147,7 @@ impl ThreadSlot {
     /// The slot with this number, over these words.
     pub(super) fn over(
         recorder: &'static Recorder<'static>,
-        entry: Entry,
+        entry: ThreadEntry,
         number: u32,
         launchers: Arc<Launchers>,
     ) -> Self {
@@ -118,9 +155,12 @@ impl ThreadSlot {
             recorder,
             places: recorder.places(),
             entry,
-            depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
-            writers: Default::default(),
+            writers: [
+                SegmentWriter::of_thread(entry, number.wrapping_sub(1)),
+                SegmentWriter::default(),
+                SegmentWriter::default(),
+            ],
             launches: Launches::new(),
             caches: OnceLock::new(),
             folding: Turn::default(),
@@ -146,11 +186,11 @@ impl ThreadSlot {
         }
         let (calls, launches) = self.counts();
         self.recorder.keep_counts(calls, launches);
-        self.depth.store(0, Ordering::Relaxed);
         self.set(place::MARK, 0);
         self.set(place::OUTER, 0);
         // A reader that sees anything of the new thread sees the mark cleared (see `published`).
         fence(Ordering::Release);
+        self.set(place::STACK, 0);
         self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
         self.set(place::BORN, now);
         self.set(place::ENDED, 0);
@@ -208,18 +248,7 @@ impl ThreadSlot {
     /// driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
     #[inline(always)]
     pub fn enter(&self, caller: Caller) -> bool {
-        // Not an atomic exchange: only the owner, or a signal handler on top of it, runs this. A handler in between restores
-        // the depth before the owner continues.
-        if self.depth.load(Ordering::Relaxed) != 0 {
-            return false;
-        }
-        // Keeps this call's frame, and its number, behind the end of the last one's mark.
-        fence(Ordering::Release);
-        let entry = self.entry;
-        entry[place::STACK].store(caller.stack as u64, Ordering::Relaxed);
-        entry[place::FRAME].store(caller.frame as u64, Ordering::Relaxed);
-        self.depth.store(1, Ordering::Relaxed);
-        true
+        enter(self.entry, caller)
     }
 
     /// Whether the call that the owner entered last was left without returning, by an exception or a jump: a frame that is further
@@ -262,7 +291,7 @@ impl ThreadSlot {
     /// The owner leaves LazyGuard's code.
     #[inline]
     pub fn leave(&self) {
-        self.depth.store(0, Ordering::Relaxed);
+        leave(self.entry);
     }
 
     // --- calls of NCCL, which have driver calls inside ---
@@ -313,27 +342,6 @@ impl ThreadSlot {
         self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
     }
 
-    /// The two, of a call that is one launch.
-    #[inline(always)]
-    pub(super) fn count_one_launch(&self) {
-        let entry = self.entry;
-        for count in [place::CALLS, place::LAUNCHES] {
-            entry[count].store(entry[count].load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        }
-    }
-
-    /// The place of the next record among the launches, as [`Recorder::place`].
-    #[inline(always)]
-    pub(super) fn place_of_launch(&self) -> Option<Place<'static>> {
-        self.writers[Lane::Work as usize].place(self.places)
-    }
-
-    /// The launch in that place is complete.
-    #[inline(always)]
-    pub(super) fn complete_launch(&self) {
-        self.writers[Lane::Work as usize].complete(self.places);
-    }
-
     /// How many calls, and how many launches among them, the slot's thread made.
     pub fn counts(&self) -> (u64, u64) {
         (self.get(place::CALLS), self.get(place::LAUNCHES))
@@ -342,9 +350,9 @@ impl ThreadSlot {
     // --- records ---
 
     fn note_segments(&self) {
-        let [a, b, c] = Lane::ALL.map(|lane| u64::from(self.recorder.current_segment(&self.writers[lane as usize])));
-        self.set(place::SEGMENTS_0_1, a | b << 32);
-        self.set(place::SEGMENT_2, c);
+        let [_, waits, rare] = &self.writers;
+        let [waits, rare] = [waits, rare].map(|writer| u64::from(self.recorder.current_segment(writer)));
+        self.set(place::SEGMENTS_1_2, waits | rare << 32);
     }
 
     /// Where the next record of a lane goes: into the thread's segment, or if none is to be had, into the spare place.
@@ -400,7 +408,11 @@ impl ThreadSlot {
     /// The mark of a call whose record is the next one of the lane, or the spare one.
     #[inline(always)]
     pub(super) fn mark_of(&self, entry_point: EntryPoint, lane: Lane, kept: bool) -> u64 {
-        let number = self.writers[lane as usize].next() << NUMBER_AT;
+        let writer = &self.writers[lane as usize];
+        if kept && lane == Lane::Work {
+            return mark_at(entry_point, writer.cursor());
+        }
+        let number = writer.next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
         u64::from(entry_point.id()) | of_lane << LANE_AT | number
     }
@@ -530,7 +542,7 @@ impl ThreadSlot {
     /// The call is over, or has not been let through the gate.
     #[inline]
     pub fn unmark(&self) {
-        self.entry[place::MARK].store(0, Ordering::Release);
+        unmark(self.entry);
     }
 
     pub(super) fn mark_word(&self) -> &AtomicU64 {
@@ -572,10 +584,17 @@ impl ThreadSlot {
         }
         let words = match self.open_lane(mark) {
             None => self.spare().each_ref().map(|word| word.load(Ordering::Relaxed)),
+            Some(Lane::Work) => {
+                // Acquire: as that of a length. The cursor has passed a call that has returned and whose mark is about to go.
+                let cursor = Cursor(self.entry[place::CURSOR].load(Ordering::Acquire));
+                let is_open = cursor.at() == (mark >> NUMBER_AT) as usize;
+                let place = place_at(cursor, self.places).filter(|_| is_open)?;
+                place.each_ref().map(|word| word.load(Ordering::Relaxed))
+            }
             Some(lane) => {
-                let segments =
-                    [self.get(place::SEGMENTS_0_1), self.get(place::SEGMENTS_0_1) >> 32, self.get(place::SEGMENT_2)];
-                let segment = (segments[lane as usize] as u32).checked_sub(1)?;
+                let segments = self.get(place::SEGMENTS_1_2);
+                let segment = if lane == Lane::Waits { segments } else { segments >> 32 };
+                let segment = (segment as u32).checked_sub(1)?;
                 let look = self.recorder.look(segment as usize)?;
                 let past = look.first.wrapping_add(u64::from(look.length)) as u32;
                 // The length has passed a call that has returned and whose mark is about to go.

@@ -123,7 +123,7 @@ fn what_finds_no_segment_is_dropped_and_counted_and_stays_visible_meanwhile() {
     let tracker: &'static Tracker = Box::leak(Box::default());
     let recorder = tracker.recorder();
     let segments = recorder.segments_of(Lane::Waits).1;
-    let writers: Vec<SegmentWriter> = (0..segments).map(|_| SegmentWriter::default()).collect();
+    let writers: Vec<SegmentWriter<'_>> = (0..segments).map(|_| SegmentWriter::default()).collect();
     let somebody = Owner { number: 9, thread: 9 };
     assert!(writers.iter().all(|writer| recorder.place_in_next(writer, somebody, Lane::Waits, 0).is_some()));
     let slot = slot_over(recorder);

@@ -1,7 +1,6 @@
 use super::*;
 use crate::api::{Class, EntryPoint};
-use crate::state::{Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
-use crate::trace::RawPayload;
+use crate::state::{begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
 
 fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
     tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
@@ -198,12 +197,12 @@ fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch
         entry_point: EntryPoint::of_class(Class::Launch),
         function: 0xf0,
         stream: 0x100,
-        raw: RawPayload::default(),
+        grid: [0; 3],
+        block: [0; 3],
+        shared_bytes: 0,
     };
-    let launch = slot
-        .begin_fast(|| slot.known_launches(), facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
-        .unwrap();
-    slot.submit_fast();
+    let launch = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now).unwrap();
+    launch.submit();
     launch
 }
 
@@ -225,12 +224,12 @@ fn a_refused_launch_does_not_end_one_that_another_thread_is_in() {
         // The other launch has returned at 108, but its record is not complete yet.
         match (refused, number) {
             (Some(refused), _) => {
-                one.end_fast(refused, 110, REFUSED, Nanos::MAX);
+                refused.end(110, REFUSED, Nanos::MAX);
                 tracker.launch_refused(stream, 100, 110);
             }
             (_, number) => tracker.submission_refused(stream, number.unwrap(), 110),
         }
-        other.end_fast(launch, 108, 0, Nanos::MAX);
+        launch.end(108, 0, Nanos::MAX);
         assert_eq!(tracker.in_flight(0).len(), 1, "fast: {fast}");
     }
 }
@@ -244,7 +243,7 @@ fn two_launching(tracker: &Tracker) -> (u32, &ThreadSlot, &ThreadSlot, u32) {
 }
 
 fn launched(tracker: &Tracker, slot: &ThreadSlot) {
-    slot.end_fast(begun(tracker, slot, || 100), 101, 0, Nanos::MAX);
+    begun(tracker, slot, || 100).end(101, 0, Nanos::MAX);
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub const WORD: usize = 8;
 /// The first word of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
 /// The version of the format. Version 1, which is read as well, folds nothing later.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest version that is read.
 pub const OLDEST_VERSION: u32 = 1;
 /// Bytes in the header.
@@ -86,8 +86,9 @@ pub mod thread {
     pub const MARK: usize = 4;
     pub const STACK: usize = 5;
     pub const FRAME: usize = 6;
-    pub const SEGMENTS_0_1: usize = 7;
-    pub const SEGMENT_2: usize = 8;
+    /// Where the thread writes next in the lane of work: see `cursor`.
+    pub const CURSOR: usize = 7;
+    pub const SEGMENTS_1_2: usize = 8;
     pub const BORN: usize = 9;
     pub const ENDED: usize = 10;
     pub const NAME: std::ops::Range<usize> = 11..13;
@@ -181,6 +182,7 @@ pub mod segment {
     pub const FIRST: usize = 4;
     pub const TAKEN: usize = 5;
     pub const FOLDED: usize = 6;
+    pub const ENTRY: usize = 7;
     pub const RECORDS: usize = 8;
     pub const FREE: u64 = 0;
     pub const BEING_TAKEN: u64 = 1;

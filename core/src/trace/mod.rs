@@ -47,8 +47,9 @@ pub use payload::{Launch, Payload};
 pub use raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
 pub use record::{Kind, Record, WORDS};
-pub(crate) use recorder::put_launch;
+pub(crate) use recorder::{complete_at, place_at, put_launch, Cursor};
 pub use recorder::{
-    put_record, put_text, LaneCounts, Look, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter, StartFacts,
+    put_record, put_text, Current, LaneCounts, Look, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter,
+    StartFacts,
 };
 pub use submission::Submission;

@@ -108,10 +108,10 @@ const NO_SUCH: u32 = 0xffff;
 /// The largest number that fits into the three short ones together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
-/// Three numbers, the first of `first_bits` bits, the others of 16.
+/// Three numbers, the first of `first_bits` bits, the others of 16, which they fit into.
 #[inline(always)]
 const fn packed(three: [u32; 3], first_bits: u32) -> u64 {
-    three[0] as u64 | (three[1] as u64) << first_bits | (three[2] as u64) << (first_bits + 16)
+    three[0] as u64 | ((three[1] | three[2] << 16) as u64) << first_bits
 }
 
 const fn short(number: u32) -> u32 {
@@ -134,12 +134,24 @@ impl RawPayload {
     /// A launch; and whether a number did not fit and was cut.
     #[inline(always)]
     pub const fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> (Self, bool) {
-        let detail = shared_bytes as u64;
-        if (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff {
-            return (Self { three: packed(block, 16), extent: packed(grid, 32), detail }, false);
+        if Self::launch_fits(grid, block) {
+            return (Self::launch_that_fits(grid, block, shared_bytes), false);
         }
-        let extent = packed([grid[0], short(grid[1]), short(grid[2])], 32);
-        (Self { three: packed([short(block[0]), short(block[1]), short(block[2])], 16), extent, detail }, true)
+        let grid = [grid[0], short(grid[1]), short(grid[2])];
+        let block = [short(block[0]), short(block[1]), short(block[2])];
+        (Self::launch_that_fits(grid, block, shared_bytes), true)
+    }
+
+    /// Whether the numbers of a launch fit.
+    #[inline(always)]
+    pub const fn launch_fits(grid: [u32; 3], block: [u32; 3]) -> bool {
+        (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff
+    }
+
+    /// A launch whose numbers fit.
+    #[inline(always)]
+    pub const fn launch_that_fits(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> Self {
+        Self { three: packed(block, 16), extent: packed(grid, 32), detail: shared_bytes as u64 }
     }
 
     /// A stream's wait for a value, or write of one, with the driver's flags.

@@ -39,66 +39,119 @@ pub struct Owner {
     pub thread: u32,
 }
 
-/// Where a thread writes in one lane. The thread alone uses it.
-///
-/// Indices are those of [`Places`].
-#[derive(Default)]
-pub struct SegmentWriter {
-    /// Of the next record; 0 without a segment.
-    at: AtomicUsize,
-    /// One past the segment's last one; 0 without a segment.
-    end: AtomicUsize,
-    /// Of the segment's head; 0 for none.
-    head: AtomicUsize,
+/// The place of the next record in the low half, and one past the segment's last place in the high half; 0 without a segment. Indices are those of
+/// [`Places`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor(pub(crate) u64);
+
+impl Cursor {
+    /// In the first place of the segment with its head there.
+    fn at_first(head: usize, records: usize) -> Self {
+        Self((head + 1) as u64 | ((head + 1 + records) as u64) << 32)
+    }
+
+    /// The place of the next record, which is not there where the segment is full.
+    #[inline(always)]
+    pub(crate) fn at(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    #[inline(always)]
+    fn end(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// Whether there is a place for a record.
+    #[inline(always)]
+    fn has_room(self) -> bool {
+        self.at() < self.end()
+    }
+
+    /// Of the head of its segment, where segments hold so many records; 0 without a segment.
+    fn head(self, records: usize) -> usize {
+        self.end().saturating_sub(records + 1)
+    }
+
+    /// Complete records in its segment.
+    fn length(self, records: usize) -> usize {
+        self.at().saturating_sub(self.head(records) + 1)
+    }
+}
+
+/// Where the cursor of a writer is.
+enum CursorWord<'a> {
+    /// In the writer: what is complete is counted in the head of the segment, record by record.
+    Own(AtomicU64),
+    /// In the entry with this index of the writer's thread. Only a segment that is left counts its records in its head, which is a line of memory
+    /// that launches need not touch.
+    OfThread(&'a AtomicU64, u32),
+}
+
+/// Where a thread writes in one lane. The thread alone stores to it.
+pub struct SegmentWriter<'a> {
+    cursor: CursorWord<'a>,
     /// What makes an index the record's number among the thread's in this lane, added to it.
     numbers: OwnU64,
     /// Of the head of the segment it had before: full, and still this writer's; 0 for none.
     previous: AtomicUsize,
 }
 
-impl SegmentWriter {
+impl Default for SegmentWriter<'_> {
+    fn default() -> Self {
+        Self::with(CursorWord::Own(AtomicU64::new(0)))
+    }
+}
+
+impl<'a> SegmentWriter<'a> {
+    fn with(cursor: CursorWord<'a>) -> Self {
+        Self { cursor, numbers: OwnU64::new(0), previous: AtomicUsize::new(0) }
+    }
+
+    /// The one of a thread in the lane of work, whose cursor is in the thread's entry: the one with this index.
+    pub fn of_thread(entry: &'a [AtomicU64; layout::thread::WORDS], index: u32) -> Self {
+        Self::with(CursorWord::OfThread(&entry[layout::thread::CURSOR], index))
+    }
+
     /// For another thread, whose records are numbered from 0. The writer has no segment.
     pub fn restart(&self) {
         self.numbers.store(0, Ordering::Relaxed);
-        self.at.store(0, Ordering::Relaxed);
-        self.end.store(0, Ordering::Relaxed);
-        self.head.store(0, Ordering::Relaxed);
+        self.word().store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
     }
 
-    /// [`Recorder::place`], among the places of the recording.
     #[inline(always)]
-    pub(crate) fn place<'a>(&self, places: Places<'a>) -> Option<Place<'a>> {
-        let at = self.at.load(Ordering::Relaxed);
-        if at >= self.end.load(Ordering::Relaxed) {
-            return None;
-        }
-        places.get(at)
-    }
-
-    /// [`Recorder::complete`], among the places of the recording.
-    #[inline(always)]
-    pub(crate) fn complete(&self, places: Places<'_>) {
-        let (at, head) = (self.at.load(Ordering::Relaxed), self.head.load(Ordering::Relaxed));
-        self.at.store(at.wrapping_add(1), Ordering::Relaxed);
-        if let Some(words) = places.get(head) {
-            // Release: partner of the Acquire with which readers take the length. The record is stored before.
-            words[segment::LENGTH].store(at.wrapping_sub(head) as u64, Ordering::Release);
+    fn word(&self) -> &AtomicU64 {
+        match &self.cursor {
+            CursorWord::Own(word) => word,
+            CursorWord::OfThread(word, _) => word,
         }
     }
 
-    /// Complete records in its segment.
-    #[inline(always)]
-    pub fn length(&self) -> u32 {
-        let at = self.at.load(Ordering::Relaxed);
-        at.wrapping_sub(self.head.load(Ordering::Relaxed)).saturating_sub(1) as u32
+    /// Acquire: partner of the Release with which a record is complete, and with which a segment is taken and given up.
+    pub(crate) fn cursor(&self) -> Cursor {
+        Cursor(self.word().load(Ordering::Acquire))
     }
 
     /// The number of the thread's next record in this lane.
-    #[inline(always)]
     pub fn next(&self) -> u64 {
-        self.numbers.load(Ordering::Relaxed).wrapping_add(self.at.load(Ordering::Relaxed) as u64)
+        self.numbers.load(Ordering::Relaxed).wrapping_add(self.cursor().at() as u64)
     }
+}
+
+/// The place at a thread's cursor in the lane of work, as [`Recorder::place`].
+#[inline(always)]
+pub(crate) fn place_at<'a>(cursor: Cursor, places: Places<'a>) -> Option<Place<'a>> {
+    if !cursor.has_room() {
+        return None;
+    }
+    places.get(cursor.at())
+}
+
+/// The record in the place of a thread's cursor in the lane of work is complete.
+#[inline(always)]
+pub(crate) fn complete_at(cursor: &AtomicU64) {
+    // Release: partner of the Acquire with which readers take the cursor. The record is stored before.
+    cursor.store(cursor.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
 }
 
 /// What the header says of the process.
@@ -357,8 +410,8 @@ impl<'a> Recorder<'a> {
     /// The place of the thread's next record, if it has a segment with room. What is stored there counts for nothing until
     /// [`Recorder::complete`].
     #[inline(always)]
-    pub fn place(&self, writer: &SegmentWriter) -> Option<Place<'a>> {
-        writer.place(self.places())
+    pub fn place(&self, writer: &SegmentWriter<'_>) -> Option<Place<'a>> {
+        place_at(writer.cursor(), self.places())
     }
 
     /// All of its words, as places.
@@ -369,57 +422,81 @@ impl<'a> Recorder<'a> {
     /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
     /// thread's current one, which is counted when the record is dropped.
     #[cold]
-    pub fn place_in_next(&self, writer: &SegmentWriter, owner: Owner, which: Lane, now: Nanos) -> Option<Place<'a>> {
+    pub fn place_in_next(
+        &self,
+        writer: &SegmentWriter<'_>,
+        owner: Owner,
+        which: Lane,
+        now: Nanos,
+    ) -> Option<Place<'a>> {
         // The full segment stays the thread's own until the next one is full as well: what it did last is there also if it now
         // does not get to run, or hangs, while others go round. Only if there is no segment left, its own have to serve.
         let next = writer.next();
-        let base = match self.take(next, owner, which, now) {
+        let entry = match writer.cursor {
+            CursorWord::Own(_) => 0,
+            CursorWord::OfThread(_, index) => u64::from(index) + 1,
+        };
+        let full = self.counted(writer);
+        let base = match self.take(next, owner, which, entry, now) {
             Some(base) => {
-                self.release_segment(writer.previous.swap(writer.head.load(Ordering::Relaxed), Ordering::Relaxed));
+                self.release_segment(writer.previous.swap(full, Ordering::Relaxed));
                 base
             }
             None => {
                 self.release(writer);
-                self.take(next, owner, which, now)?
+                self.take(next, owner, which, entry, now)?
             }
         };
         let head = base / record::WORDS;
         writer.numbers.store(next.wrapping_sub(head as u64 + 1), Ordering::Relaxed);
-        writer.at.store(head + 1, Ordering::Relaxed);
-        // Release: partner of the Acquire in `segment`. What was folded in the former segment is seen by who finds this one.
-        writer.head.store(head, Ordering::Release);
-        writer.end.store(head + 1 + self.shape.records, Ordering::Relaxed);
+        // Release: what was folded in the former segment, and how many records it has, is seen by who finds this one.
+        writer.word().store(Cursor::at_first(head, self.shape.records).0, Ordering::Release);
         self.place(writer)
     }
 
+    /// The head of the writer's segment, or 0 where it has none. Its records are counted there from now on.
+    fn counted(&self, writer: &SegmentWriter<'_>) -> usize {
+        let cursor = writer.cursor();
+        let head = cursor.head(self.shape.records);
+        if let (CursorWord::OfThread(..), Some(words)) = (&writer.cursor, self.places().get(head).filter(|_| head != 0))
+        {
+            words[segment::LENGTH].store(cursor.length(self.shape.records) as u64, Ordering::Release);
+        }
+        head
+    }
+
     /// The record in the writer's place is complete.
-    #[inline(always)]
-    pub fn complete(&self, writer: &SegmentWriter) {
-        writer.complete(self.places());
+    pub fn complete(&self, writer: &SegmentWriter<'_>) {
+        if let CursorWord::Own(_) = writer.cursor {
+            let cursor = writer.cursor();
+            let head = cursor.head(self.shape.records);
+            if let Some(words) = self.places().get(head) {
+                // Release: partner of the Acquire with which readers take the length. The record is stored before.
+                words[segment::LENGTH].store(cursor.length(self.shape.records) as u64 + 1, Ordering::Release);
+            }
+        }
+        complete_at(writer.word());
     }
 
     /// The thread's newest `count` complete records in its current segment, newest first.
-    pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
-        // Another thread may look while the writer goes to its next segment: it finds none then.
-        let head = writer.head.load(Ordering::Acquire);
-        let at = writer.at.load(Ordering::Relaxed);
-        let length = at.saturating_sub(head).saturating_sub(1);
-        let length = if length > self.shape.records { 0 } else { length };
-        let count = length.min(count as usize);
-        self.places().get(at - count..at).unwrap_or_default().iter().rev()
+    pub fn newest<'s>(&'s self, writer: &SegmentWriter<'_>, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
+        let cursor = writer.cursor();
+        let count = cursor.length(self.shape.records).min(count as usize);
+        self.places().get(cursor.at() - count..cursor.at()).unwrap_or_default().iter().rev()
     }
 
     /// The words of the writer's current segment, if it has one.
-    pub fn segment(&self, writer: &SegmentWriter) -> Option<&'a [AtomicU64]> {
-        // Acquire: partner of the Release with which a thread takes a segment and gives it up.
-        let head = Some(writer.head.load(Ordering::Acquire)).filter(|&head| head != 0)?;
+    pub fn segment(&self, writer: &SegmentWriter<'_>) -> Option<Current<'a>> {
+        let cursor = writer.cursor();
+        let head = Some(cursor.head(self.shape.records)).filter(|&head| head != 0)?;
         let base = head * record::WORDS;
-        self.words.get(base..base + self.shape.segment_words())
+        let words = self.words.get(base..base + self.shape.segment_words())?;
+        Some(Current { words, length: cursor.length(self.shape.records) as u64, at: cursor.at() as u32 })
     }
 
     /// The thread's current segment, as its index plus 1, or 0.
-    pub fn current_segment(&self, writer: &SegmentWriter) -> u32 {
-        match writer.head.load(Ordering::Relaxed) {
+    pub fn current_segment(&self, writer: &SegmentWriter<'_>) -> u32 {
+        match writer.cursor().head(self.shape.records) {
             0 => 0,
             head => ((head * record::WORDS - self.shape.segments_at()) / self.shape.segment_words()) as u32 + 1,
         }
@@ -443,12 +520,13 @@ impl<'a> Recorder<'a> {
     }
 
     /// Ends the writer. From now on other writers may take its segments; their records stay until then.
-    pub fn release(&self, writer: &SegmentWriter) {
+    pub fn release(&self, writer: &SegmentWriter<'_>) {
         writer.numbers.store(writer.next(), Ordering::Relaxed);
-        writer.at.store(0, Ordering::Relaxed);
-        writer.end.store(0, Ordering::Relaxed);
+        let head = self.counted(writer);
+        // Release: who finds no segment here sees what is counted in the one that was left.
+        writer.word().store(0, Ordering::Release);
         self.release_segment(writer.previous.swap(0, Ordering::Relaxed));
-        self.release_segment(writer.head.swap(0, Ordering::Release));
+        self.release_segment(head);
     }
 
     /// Others may take the segment with its head there, if there is one.
@@ -475,7 +553,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes the next segment of the lane that is no writer's current one, going round once; returns where it begins.
-    fn take(&self, first: u64, owner: Owner, which: Lane, now: Nanos) -> Option<usize> {
+    fn take(&self, first: u64, owner: Owner, which: Lane, entry: u64, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
         let (begin, count) = self.segments_of(which);
         // No segment was released since a writer last went round and found none: going round again would find none.
@@ -522,6 +600,7 @@ impl<'a> Recorder<'a> {
             words[segment::LANE].store(which as u64, Ordering::Relaxed);
             words[segment::FIRST].store(first, Ordering::Relaxed);
             words[segment::TAKEN].store(now, Ordering::Relaxed);
+            words[segment::ENTRY].store(entry, Ordering::Relaxed);
             words[segment::STATE].store(taken | segment::CURRENT, Ordering::Release);
             // What this owner stores in the records comes after, also for a reader that sees it early.
             fence(Ordering::Release);
@@ -634,8 +713,7 @@ impl<'a> Recorder<'a> {
         if low(state) == segment::FREE || low(state) == segment::BEING_TAKEN {
             return None;
         }
-        // Acquire: partner of the Release in `complete`.
-        let length = words[segment::LENGTH].load(Ordering::Acquire);
+        let length = self.length_of(base / record::WORDS, state, words);
         let who = words[segment::WHO].load(Ordering::Relaxed);
         let look = Look {
             index,
@@ -645,6 +723,19 @@ impl<'a> Recorder<'a> {
             length: length.min(self.shape.records as u64) as u32,
         };
         self.unchanged(&look).then_some(look)
+    }
+
+    /// Complete records in the segment with this head, which had this state: by the cursor of its thread, where that is in it, else by the head.
+    fn length_of(&self, head: usize, state: u64, words: &[AtomicU64]) -> u64 {
+        let entry =
+            words[segment::ENTRY].load(Ordering::Relaxed).checked_sub(1).filter(|_| low(state) == segment::CURRENT);
+        let entry = entry.and_then(|index| self.thread_entry(index as usize));
+        // Acquire: partner of the Release with which a record is complete, and with which a segment is left, whose head has the count.
+        let cursor = entry.map(|entry| Cursor(entry[layout::thread::CURSOR].load(Ordering::Acquire)));
+        match cursor.filter(|cursor| cursor.head(self.shape.records) == head) {
+            Some(cursor) => cursor.length(self.shape.records) as u64,
+            None => words[segment::LENGTH].load(Ordering::Acquire),
+        }
     }
 
     /// Whether a segment is still the same owner's as when it was looked at.
@@ -668,6 +759,17 @@ impl<'a> Recorder<'a> {
     pub fn segments_of(&self, which: Lane) -> (usize, usize) {
         (self.shape.segments[..which as usize].iter().sum(), self.shape.segments[which as usize])
     }
+}
+
+/// The segment in which a writer is.
+#[derive(Clone, Copy)]
+pub struct Current<'a> {
+    /// Its words.
+    pub words: &'a [AtomicU64],
+    /// Complete records in it.
+    pub length: u64,
+    /// The place of the next record, also where that is behind the segment.
+    pub at: u32,
 }
 
 /// A segment, as it was at one moment.

@@ -8,7 +8,9 @@ use crate::support::random::Random;
 use crate::support::written::{bytes, facts, tracker};
 use lazyguard_core::api::{Class, EntryPoint, Operation};
 use lazyguard_core::model::{proves, Streams};
-use lazyguard_core::state::{Caller, FastLaunch, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{
+    begin_fast, Caller, FastLaunch, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, Tracker,
+};
 use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::{Recording, StreamSeen};
 use lazyguard_core::trace::{RawPayload, Record};
@@ -144,14 +146,15 @@ impl Program {
         let (stream, context, epoch) = (u64::from(record.stream), record.context.into(), self.tracker.epoch());
         slot.remember_stream(epoch, &Known { stream, number: record.stream, context, default_stream: false });
         slot.cache_loaded_function(0xf0, context, epoch, 0);
-        let facts = LaunchFacts { entry_point: record.entry_point, function: 0xf0, stream, raw: record.raw };
+        let entry_point = record.entry_point;
+        let facts = LaunchFacts { entry_point, function: 0xf0, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
-        let Some(launch) = slot.begin_fast(|| slot.known_launches(), facts, Caller::default, epoch, || NOW.get())
+        let Some(launch) = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, epoch, || NOW.get())
         else {
             return;
         };
-        slot.submit_fast();
+        launch.submit();
         self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
     }
 
@@ -170,7 +173,7 @@ impl Program {
         let open = match open {
             Open::Slow(open) => open,
             Open::Fast(launch) => {
-                slot.end_fast(launch, returned, 0, u64::MAX);
+                launch.end(returned, 0, u64::MAX);
                 // Now and then, as calls of other threads do.
                 if self.random.below(8) == 0 {
                     assert!(self.tracker.fold());

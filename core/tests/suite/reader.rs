@@ -50,8 +50,8 @@ fn what_is_no_recording_of_this_version_is_refused_in_a_line() {
         assert_eq!(refused(foreign), "this is not a recording");
     }
     assert_eq!(refused(b"LGTRACE\n\x01\0\0"), "this is not a recording");
-    file.set(header::VERSION, pair(3_u32, 4096_u32));
-    assert_eq!(refused(&file.bytes), "this is a recording of version 3; this build reads versions 1 to 2");
+    file.set(header::VERSION, pair(4_u32, 4096_u32));
+    assert_eq!(refused(&file.bytes), "this is a recording of version 4; this build reads versions 1 to 3");
     let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).expect("a folder");
     assert!(matches!(Recording::open(folder), Err(Unreadable::Io(_))));
 }
@@ -256,7 +256,8 @@ fn a_mark_that_leads_nowhere_is_a_defect_and_no_call() {
     let said = |mark: u64, change: &dyn Fn(&mut Builder)| {
         let mut file = small();
         let at = file.thread_at(0);
-        file.set(at + thread::SEGMENTS_0_1, pair(1_u32, 4_u32));
+        file.writes_work(0, 0);
+        file.writes_others(0, [Some(3), None]);
         file.record(0, 1, &call(launch, 20, 0));
         file.set(at + thread::MARK, u64::from(launch) | mark);
         change(&mut file);
@@ -265,16 +266,20 @@ fn a_mark_that_leads_nowhere_is_a_defect_and_no_call() {
         (call.map(|call| call.entered), recording.defects().first().map(|d| d.text.clone()).unwrap_or_default())
     };
     let names = |what: &str| (None, format!("thread 1: the mark of its call names {what}"));
-    let first = 1 << 16 | 1 << 32;
+    let of_place = |record: usize| 1 << 16 | (small().place(0, record) as u64) << 32;
+    let first = of_place(1);
     assert_eq!(said(first, &|_| ()), (Some(20), String::new()));
     assert_eq!(said(4 << 16, &|_| ()), names("an unknown lane"));
     assert_eq!(said(3 << 16, &|_| ()), names("no segment"));
-    assert_eq!(said(first, &|file| file.set(file.thread_at(0) + thread::SEGMENTS_0_1, 99)), names("no segment"));
+    assert_eq!(said(first, &|file| file.set(file.thread_at(0) + thread::CURSOR, 99)), names("no segment"));
     let given_away = |file: &mut Builder| file.set(file.segment_at(0) + segment::WHO, pair(2_u32, 101_u32));
     assert_eq!(said(first, &given_away), names("a segment that is not its own"));
     assert_eq!(said(first | 1, &|_| ()), names("another call than the record"));
-    let full = |file: &mut Builder| file.set(file.segment_at(0) + segment::LENGTH, 4);
-    assert_eq!(said(1 << 16 | 4 << 32, &full), names("a record behind its segment"));
+    let full = |file: &mut Builder| {
+        file.set(file.segment_at(0) + segment::LENGTH, 4);
+        file.writes_work(0, 0);
+    };
+    assert_eq!(said(of_place(4), &full), names("a record behind its segment"));
 }
 
 #[test]

@@ -41,6 +41,12 @@ pub struct Entry<'f> {
 }
 
 impl Entry<'_> {
+    /// See [`Frame::again`].
+    #[inline(always)]
+    pub fn again(self) -> Self {
+        Self { frame: self.frame.again(), ..self }
+    }
+
     /// From where it was made.
     #[inline(always)]
     pub fn caller(self) -> Caller {

@@ -27,6 +27,20 @@ impl<'f> Frame<'f> {
         Self(frame, PhantomData)
     }
 
+    /// The same, for a path that is hardly taken: the export's own body, which this is inlined into, need not keep the address for it.
+    #[inline(always)]
+    pub fn again(self) -> Self {
+        #[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+        {
+            let frame: *const usize;
+            // SAFETY: reads a register. Not pure, so that it stays where it is needed.
+            unsafe { std::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+            Self(frame, PhantomData)
+        }
+        #[cfg(not(all(lazyguard_frames, target_arch = "x86_64")))]
+        self
+    }
+
     /// The export's caller.
     #[inline(always)]
     pub fn caller(self) -> Caller {
@@ -38,6 +52,24 @@ impl<'f> Frame<'f> {
         }
         #[cfg(not(lazyguard_frames))]
         Caller { address: 0, stack: frame as usize, frame: 0 }
+    }
+
+    /// The same in the export's own body, which this is inlined into: from the register at hand, so that nothing has to be kept for it.
+    #[inline(always)]
+    pub fn caller_of_export(self) -> Caller {
+        #[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+        {
+            let (address, stack, frame): (usize, usize, usize);
+            // SAFETY: as in `caller`.
+            unsafe {
+                std::arch::asm!("mov {}, qword ptr [rbp + 8]", out(reg) address, options(pure, readonly, nostack, preserves_flags));
+                std::arch::asm!("lea {}, [rbp + 16]", out(reg) stack, options(pure, nomem, nostack, preserves_flags));
+                std::arch::asm!("mov {}, qword ptr [rbp]", out(reg) frame, options(pure, readonly, nostack, preserves_flags));
+            }
+            Caller { address, stack, frame }
+        }
+        #[cfg(not(all(lazyguard_frames, target_arch = "x86_64")))]
+        self.caller()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::runtime::{clock, door, pass_through, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot};
+use lazyguard_core::state::{begin_fast, CallStep, FastLaunch, Known, LaunchFacts};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use lazyguard_core::Nanos;
@@ -40,66 +40,79 @@ pub(super) fn kernel(
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
 fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32 + Copy) -> i32 {
-    let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
+    let Some(Some((guard, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
         // write to memory what it is made of.
-        return launch_observed(entry, function, stream, size, black_box(real));
+        return launch_observed(entry.again(), function, stream, size, black_box(real));
     };
     let result = real();
     if result != SUCCESS {
-        refused(guard, slot, entry, fast, result);
+        refused(guard, entry.again(), fast, result);
         return result;
     }
+    fetch(fast.next_place());
     CallStep::Call.taken();
     // See `observe`.
     if !guard.is_armed() {
-        slot.leave();
-    } else if slot.end_fast(fast, now(), result, rules::BLOCKED_NANOS) {
-        stood_out(guard, slot, entry, fast, result);
+        fast.leave();
+    } else if fast.end(now(), result, rules::BLOCKED_NANOS) {
+        stood_out(guard, entry.again(), fast, result);
     }
     result
+}
+
+/// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
+/// next launch would wait for it: it orders its own stores behind those before them.
+#[inline(always)]
+fn fetch<T>(memory: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of an address that need not be one of memory.
+    unsafe {
+        std::arch::asm!("prefetchw byte ptr [{}]", in(reg) memory, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = memory;
 }
 
 /// The rest of a launch that the driver has refused. Gives nothing back, so that the export's frame, to which the entry points, stays beneath this
 /// one's.
 #[cold]
 #[inline(never)]
-fn refused(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) {
+fn refused(guard: &'static Guard, entry: Entry, fast: FastLaunch, result: i32) {
     if result == LAUNCH_FAILED {
         stays_blocked();
     }
     CallStep::Call.taken();
     if guard.is_armed() {
-        slot.end_fast(fast, clock::now(), result, rules::BLOCKED_NANOS);
-        stood_out(guard, slot, entry, fast, result);
+        fast.end(clock::now(), result, rules::BLOCKED_NANOS);
+        stood_out(guard, entry, fast, result);
     } else {
-        slot.leave();
+        fast.leave();
     }
 }
 
 #[inline(always)]
-fn begin(
-    entry: Entry,
-    function: Handle,
-    stream: Handle,
-    size: Extent,
-) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
+fn begin(entry: Entry, function: Handle, stream: Handle, size: Extent) -> Option<(&'static Guard, FastLaunch)> {
     let guard = guard()?;
-    let slot = thread::slot_if_any(guard)?;
-    let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
-    let facts =
-        LaunchFacts { entry_point: entry.entry_point, function: function as u64, stream: key(entry, stream), raw };
-    // SAFETY: called once the thread has entered its slot.
-    let known = || unsafe { tls::launches() };
+    let own = tls::own(&**guard)?;
+    let Extent { grid, block, shared_bytes } = size;
+    if !RawPayload::launch_fits(grid, block) {
+        return None;
+    }
+    let (function, stream) = (function as u64, key(entry, stream));
+    let facts = LaunchFacts { entry_point: entry.entry_point, function, stream, grid, block, shared_bytes };
+    // SAFETY: for `begin_fast` alone.
+    let hand = unsafe { own.at_hand() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
-    let fast = slot.begin_fast(known, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
+    let epoch = HOT.epoch.load(Ordering::Acquire);
+    let fast = begin_fast(hand, facts, || entry.frame.caller_of_export(), epoch, now)?;
     if !gate::is_open() {
-        slot.cancel_fast();
+        fast.cancel();
         return None;
     }
     CallStep::Gate.taken();
-    slot.submit_fast();
-    Some((guard, slot, fast))
+    fast.submit();
+    Some((guard, fast))
 }
 
 /// The time. A library that measures what the clock costs (`scripts/build --without-clock`) has none.
@@ -108,20 +121,21 @@ fn now() -> Nanos {
     if cfg!(lazyguard_without_clock) {
         1
     } else {
-        clock::now()
+        clock::now_when_armed()
     }
 }
 
 /// A launch on the fast path was refused, or blocked the host.
 #[cold]
 #[inline(never)]
-fn stood_out(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) {
+fn stood_out(guard: &'static Guard, entry: Entry, fast: FastLaunch, result: i32) {
     let Some(record) = fast.record() else { return };
     // Most slow launches are not due to a full queue.
     if result == SUCCESS && !rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream)) {
         return;
     }
     door::inside(|| {
+        let Some(slot) = thread::slot_if_any(guard) else { return };
         if !slot.enter(entry.caller()) {
             return;
         }
@@ -447,14 +461,12 @@ mod tests {
             entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
             function: FUNCTION,
             stream: STREAM.handle,
-            raw: Default::default(),
+            grid: [0; 3],
+            block: [0; 3],
+            shared_bytes: 0,
         };
-        let begun =
-            slot.begin_fast(|| slot.known_launches(), facts, || caller, guard.tracker.epoch(), clock::now).is_some();
-        if begun {
-            slot.cancel_fast();
-        }
-        begun
+        let begun = begin_fast(slot, facts, || caller, guard.tracker.epoch(), clock::now);
+        begun.map(FastLaunch::cancel).is_some()
     }
 
     #[test]

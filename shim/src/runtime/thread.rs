@@ -41,10 +41,7 @@ pub fn prepare() {
 /// The calling thread's slot in this process's state, if it has one already.
 #[inline(always)]
 pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
-    let slot = tls::slot_in(process)?;
-    // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
-    // pointer is there only when the slot's is.
-    Some(unsafe { &*slot })
+    tls::own(process).map(tls::Own::slot)
 }
 
 /// The number of the calling thread's slot in the armed process's state, or 0.

@@ -10,8 +10,8 @@
 #[cfg(target_arch = "x86_64")]
 use super::hot::HOT;
 use super::process::Process;
-use lazyguard_core::state::{CachedLaunch, ThreadSlot};
-use std::mem::offset_of;
+use lazyguard_core::state::{AtHand, CachedLaunch, ThreadEntry, ThreadSlot};
+use lazyguard_core::trace::Places;
 use std::ptr::null;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::Ordering;
@@ -33,9 +33,9 @@ impl Door {
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
-/// The thread-local variable, on one line of a processor's cache.
+/// The thread-local variable. What a launch reads is on its first line of a processor's cache.
 #[repr(C, align(64))]
-struct Own {
+struct Variable {
     mine: Mine,
     door: Door,
 }
@@ -50,19 +50,39 @@ pub struct Mine {
     pub slot: *const ThreadSlot,
     /// The slot's number.
     pub number: u32,
-    /// The launches that the slot knows, and how many entries they are; read by [`launches()`] alone.
+    /// How many places the recording has.
+    place_count: u32,
+    /// What launches need of the slot ([`AtHand`]): the thread's entry in the recording, and the recording's first place.
+    entry: *const (),
+    places: *const (),
+    /// The launches that the slot knows, and the index of their last entry; read by [`Hand`] alone.
     launches: *const CachedLaunch,
-    entries: usize,
+    last_entry: u32,
 }
+
+const _: () = assert!(size_of::<Mine>() <= 64);
 
 impl Mine {
     /// Of the thread with this slot.
-    pub const fn of(process: *const Process, slot: *const ThreadSlot, number: u32) -> Self {
-        Self { process, slot, number, ..Self::NONE }
+    pub fn of(process: *const Process, slot: &'static ThreadSlot, number: u32) -> Self {
+        let places = AtHand::places(slot);
+        let (entry, first) = (std::ptr::from_ref(AtHand::entry(slot)).cast(), places.as_ptr().cast());
+        // A recording without places has no launches on the fast path. None has so many that their number would not fit: cursors count in 32 bits.
+        let place_count = u32::try_from(places.len()).unwrap_or(0);
+        Self { process, slot, number, place_count, entry, places: first, ..Self::NONE }
     }
 
     /// Of a thread that no armed process knows. All zero, as the variable is at the beginning.
-    pub const NONE: Self = Self { process: null(), slot: null(), number: 0, launches: null(), entries: 0 };
+    pub const NONE: Self = Self {
+        process: null(),
+        slot: null(),
+        number: 0,
+        place_count: 0,
+        entry: null(),
+        places: null(),
+        launches: null(),
+        last_entry: 0,
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -76,13 +96,13 @@ std::arch::global_asm!(
     "lazyguard_mine:",
     ".zero {size}",
     ".popsection",
-    size = const size_of::<Own>(),
+    size = const size_of::<Variable>(),
 );
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn place() -> *mut Own {
-    let place: *mut Own;
+fn place() -> *mut Variable {
+    let place: *mut Variable;
     // SAFETY: reads the thread's pointer, which lies where it points to, and the variable's distance from it.
     unsafe {
         std::arch::asm!(
@@ -96,13 +116,13 @@ fn place() -> *mut Own {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn place() -> *mut Own {
-    thread_local!(static OWN: std::cell::UnsafeCell<Own> =
-        const { std::cell::UnsafeCell::new(Own { mine: Mine::NONE, door: Door::NONE }) });
+fn place() -> *mut Variable {
+    thread_local!(static OWN: std::cell::UnsafeCell<Variable> =
+        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE }) });
     OWN.with(std::cell::UnsafeCell::get)
 }
 
-/// Lets [`slot_in`] know where the variable is. Called before a process is armed.
+/// Lets [`own`] know where the variable is. Called before a process is armed.
 pub fn prepare() {
     #[cfg(target_arch = "x86_64")]
     {
@@ -119,39 +139,89 @@ pub fn prepare() {
     }
 }
 
-/// A word of the calling thread's variable, by its offset there. The distance comes from the line of memory that each launch reads anyway, and not
+/// The calling thread's variable, of a thread of an armed process. The distance comes from the line of memory that each launch reads anyway, and not
 /// from the table of the dynamic linker.
+#[derive(Clone, Copy)]
+pub struct Own(*const Variable);
+
+/// See [`Own`]; `None` where the thread is none of this process's.
 ///
-/// Before [`prepare`] the distance is 0, and this is a word of the C library's, which lies where the thread's pointer leads to.
-#[cfg(target_arch = "x86_64")]
+/// Before [`prepare`] the distance is 0, and the words are the C library's, which lie where the thread's pointer leads to. The first one is that pointer, and
+/// so no process's.
 #[inline(always)]
-fn word<const OFFSET: usize>() -> usize {
-    let word: usize;
-    // SAFETY: reads a word of the thread's own variable, or of the C library's own beside the thread's pointer.
-    unsafe {
-        std::arch::asm!(
-            "mov {word}, qword ptr fs:[{distance} + {offset}]",
-            word = out(reg) word,
-            distance = in(reg) HOT.own.load(Ordering::Relaxed),
-            offset = const OFFSET,
-            options(pure, readonly, nostack, preserves_flags),
-        );
+pub fn own(process: *const Process) -> Option<Own> {
+    #[cfg(target_arch = "x86_64")]
+    let own: *const Variable = {
+        let own: *const Variable;
+        // SAFETY: reads the thread's pointer, which lies where it points to.
+        unsafe {
+            std::arch::asm!("mov {own}, qword ptr fs:[0]", own = out(reg) own, options(pure, readonly, nostack, preserves_flags));
+        }
+        own.wrapping_byte_add(HOT.own.load(Ordering::Relaxed))
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let own: *const Variable = place();
+    // SAFETY: a word of the thread's own variable, or of the C library's own beside the thread's pointer. Volatile: a signal handler may change it.
+    let is_of_process = unsafe { (&raw const (*own).mine.process).read_volatile() }.addr() == process.addr();
+    is_of_process.then_some(Own(own))
+}
+
+impl Own {
+    /// The slot.
+    #[inline(always)]
+    pub fn slot(self) -> &'static ThreadSlot {
+        // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
+        // pointer is there only when the slot's is.
+        unsafe { &*(&raw const (*self.0).mine.slot).read_volatile() }
     }
-    word
+
+    /// What launches need of it.
+    ///
+    /// # Safety
+    /// The launches are asked for once the thread has entered the slot, as `begin_fast` does: before, a signal handler may store others while they are
+    /// read.
+    #[inline(always)]
+    pub unsafe fn at_hand(self) -> Hand {
+        Hand(self)
+    }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn word<const OFFSET: usize>() -> usize {
-    // SAFETY: a word of the thread's own variable.
-    unsafe { place().cast::<u8>().add(OFFSET).cast::<usize>().read() }
-}
+/// See [`Own::at_hand`].
+#[derive(Clone, Copy)]
+pub struct Hand(Own);
 
-/// The calling thread's slot, if it is one of this process; for an armed process.
-#[inline(always)]
-pub fn slot_in(process: *const Process) -> Option<*const ThreadSlot> {
-    let own = word::<{ offset_of!(Own, mine.process) }>();
-    (own == process.addr()).then(|| std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.slot) }>()))
+impl AtHand for Hand {
+    #[inline(always)]
+    fn entry(self) -> ThreadEntry {
+        // SAFETY: the entry is there when the process's pointer is: see `set`. It is of a recording, which is never taken away.
+        unsafe { &*(&raw const (*self.0 .0).mine.entry).read().cast() }
+    }
+
+    #[inline(always)]
+    fn places(self) -> Places<'static> {
+        // SAFETY: as above. They are what they were made of in `Mine::of`.
+        unsafe {
+            let mine = &raw const (*self.0 .0).mine;
+            let (first, count) = ((&raw const (*mine).places).read(), (&raw const (*mine).place_count).read());
+            std::slice::from_raw_parts(first.cast(), count as usize)
+        }
+    }
+
+    #[inline(always)]
+    fn known<'a>(self) -> &'a [CachedLaunch] {
+        // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see
+        // `set_launches`. The thread has entered its slot.
+        unsafe {
+            let mine = &raw const (*self.0 .0).mine;
+            let launches = (&raw const (*mine).launches).read_volatile();
+            std::slice::from_raw_parts(launches, (&raw const (*mine).last_entry).read_volatile() as usize + 1)
+        }
+    }
+
+    #[inline(always)]
+    fn slot<'a>(self) -> &'a ThreadSlot {
+        self.0.slot()
+    }
 }
 
 /// The calling thread's way through the door.
@@ -191,29 +261,22 @@ pub fn set(mine: Mine) {
         (&raw mut (*place).mine.process).write_volatile(null());
         (&raw mut (*place).mine.slot).write_volatile(mine.slot);
         (&raw mut (*place).mine.number).write_volatile(mine.number);
+        (&raw mut (*place).mine.place_count).write_volatile(mine.place_count);
+        (&raw mut (*place).mine.entry).write_volatile(mine.entry);
+        (&raw mut (*place).mine.places).write_volatile(mine.places);
         (&raw mut (*place).mine.process).write_volatile(mine.process);
     }
 }
 
-/// The launches that the calling thread's slot knows.
-///
-/// # Safety
-/// The thread has entered a slot that [`slot_in`] gave: before, a signal handler may store others while they are read, and a thread without a slot has
-/// none.
-#[inline(always)]
-pub unsafe fn launches() -> &'static [CachedLaunch] {
-    let launches = std::ptr::with_exposed_provenance(word::<{ offset_of!(Own, mine.launches) }>());
-    // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see `set_launches`.
-    unsafe { std::slice::from_raw_parts(launches, word::<{ offset_of!(Own, mine.entries) }>()) }
-}
-
-/// Stores them. The number is cleared first and written last: a signal handler that leaves this by a jump leaves none, or all.
+/// Stores the launches that the calling thread's slot knows, of which there is one at least. The number is cleared first and written last: a signal handler
+/// that leaves this by a jump leaves the first one, or all.
 pub fn set_launches(launches: &'static [CachedLaunch]) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.
     unsafe {
-        (&raw mut (*place).mine.entries).write_volatile(0);
+        (&raw mut (*place).mine.last_entry).write_volatile(0);
         (&raw mut (*place).mine.launches).write_volatile(launches.as_ptr());
-        (&raw mut (*place).mine.entries).write_volatile(launches.len());
+        (&raw mut (*place).mine.last_entry)
+            .write_volatile(u32::try_from(launches.len().saturating_sub(1)).unwrap_or(0));
     }
 }

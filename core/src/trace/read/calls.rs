@@ -3,6 +3,7 @@
 //! The file of a living process changes meanwhile: what is read counts only if the mark is the same when it is read again.
 //! A thread whose mark keeps changing is not stuck.
 
+use super::cursors;
 use super::defects::Defects;
 use super::header::Header;
 use super::segments::BEFORE_RECORDS;
@@ -61,23 +62,22 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
         _ if mark == 0 => return Found::Nothing,
         thread::MARK_SPARE => std::array::from_fn(|number| entry[thread::SPARE + number]),
         1..=3 => {
-            let current = match lane {
-                1 => low(entry[thread::SEGMENTS_0_1]),
-                2 => high(entry[thread::SEGMENTS_0_1]),
-                _ => low(entry[thread::SEGMENT_2]),
-            };
             let shape = header.segments;
-            let Some(index) = current.checked_sub(1).map(u64::from).filter(|&index| index < shape.area.count) else {
+            let Some((index, counted)) = segment_of(source, header, entry, lane) else {
                 return Found::Nonsense("no segment");
             };
             let place = shape.area.place(index);
             let before = words::<_, { segment::RECORDS }>(source, place);
-            let length = before[segment::LENGTH];
+            let length = counted.unwrap_or(before[segment::LENGTH]);
             // The segment is the thread's for as long as the mark is set, or the mark is about to be cleared.
             if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
                 return Found::Nonsense("a segment that is not its own");
             }
-            if before[segment::FIRST].wrapping_add(length) as u32 != high(mark) {
+            let next = match counted {
+                Some(_) if cursors::are_there(header) => low(entry[thread::CURSOR]),
+                _ => before[segment::FIRST].wrapping_add(length) as u32,
+            };
+            if next != high(mark) {
                 return Found::Nothing;
             }
             if length >= shape.records {
@@ -94,6 +94,26 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
     } else {
         Found::Nonsense("another call than the record")
     }
+}
+
+/// The index of the thread's segment in the lane before this one, and how many of its records are complete where its head does not say it.
+fn segment_of<S: Source>(
+    source: &S,
+    header: &Header,
+    entry: &[u64; thread::WORDS],
+    lane: u64,
+) -> Option<(u64, Option<u64>)> {
+    let (has_cursors, [work, others]) =
+        (cursors::are_there(header), [entry[thread::CURSOR], entry[thread::SEGMENTS_1_2]]);
+    let current = match lane {
+        1 => return cursors::of_entry(source, header, entry).map(|writing| (writing.segment, Some(writing.length))),
+        2 if has_cursors => low(others),
+        2 => high(work),
+        _ if has_cursors => high(others),
+        _ => low(others),
+    };
+    let index = current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
+    Some((index, None))
 }
 
 /// Words from this offset on; zero where there are none.

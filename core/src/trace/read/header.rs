@@ -122,6 +122,8 @@ pub(super) struct Segments {
 
 /// Everything in the header.
 pub(super) struct Header {
+    /// Of the format.
+    pub version: u32,
     pub facts: Facts,
     pub threads: Area,
     pub contexts: Area,
@@ -188,6 +190,7 @@ impl Header {
         let (lanes, lane_segments) = lanes(&head, defects);
         let hands = std::array::from_fn(|number| at(header::LANES + number * header::LANE_WORDS + lane::HAND));
         Ok(Self {
+            version,
             facts,
             threads,
             contexts,

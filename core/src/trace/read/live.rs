@@ -6,6 +6,7 @@
 //!
 //! Must not: read what it has read before, but the tables; or hand out a record twice or in part.
 
+use super::cursors;
 use super::header::Header;
 use super::records::Entry;
 use super::segments::BEFORE_RECORDS;
@@ -159,7 +160,7 @@ impl Look {
             is_current: u64::from(low(state)) == segment::CURRENT,
             who: word(head, segment::WHO),
             first: word(head, segment::FIRST),
-            length: word(head, segment::LENGTH).min(header.segments.records),
+            length: cursors::length(source, header, index, head).min(header.segments.records),
         })
     }
 

@@ -20,6 +20,7 @@
 //! it can be read is skipped and counted, never returned in part.
 
 mod calls;
+mod cursors;
 mod defects;
 mod header;
 mod live;

@@ -178,7 +178,8 @@ impl<'a, S: Source> Records<'a, S> {
             && low(at(segment::LANE)) == indexed.lane as u32
             && high(state) == indexed.count
             && (u64::from(low(state)) == segment::BEING_TAKEN) == indexed.being_taken
-            && word(&after, segment::LENGTH) >= u64::from(indexed.length))
+            // The head of one in which its thread still is need not count its records: see `cursors`.
+            && (u64::from(low(state)) == segment::CURRENT || word(&after, segment::LENGTH) >= u64::from(indexed.length)))
     }
 }
 

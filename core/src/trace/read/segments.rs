@@ -3,9 +3,10 @@
 //! What is kept of a segment does not depend on what it holds, so a recording of any size needs a few dozen bytes a
 //! segment.
 
+use super::cursors;
 use super::defects::Defects;
 use super::header::{each_entry, Header};
-use super::source::{high, low, word, Source};
+use super::source::{fill, high, low, word, Source};
 use crate::api::EntryPoint;
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::{Kind, Lane};
@@ -47,15 +48,24 @@ impl Index {
         let mut index = Self::default();
         let (area, length) = (header.segments.area, header.length);
         each_entry(source, &area, length, defects, |number, bytes, defects| {
-            index.take(number, bytes, header, defects);
+            if !cursors::is_written_to(header, bytes) {
+                let told = word(bytes, segment::LENGTH);
+                return index.take(number, bytes, told, header, defects);
+            }
+            // Its records again: what its thread's cursor counts was complete before the cursor was read.
+            let told = cursors::length(source, header, number, bytes);
+            let mut again = vec![0; bytes.len()];
+            let there = fill(source, area.place(number), &mut again).unwrap_or(0);
+            let is_same = there == again.len() && word(&again, segment::STATE) == word(bytes, segment::STATE);
+            index.take(number, if is_same { &again } else { bytes }, told, header, defects);
         });
         index.doubles(header, defects);
         index.segments.sort_unstable_by_key(|s| (s.begins, s.thread_number, s.lane, s.first, s.index));
         index
     }
 
-    /// Takes in one segment, of which these bytes are there.
-    fn take(&mut self, number: u64, bytes: &[u8], header: &mut Header, defects: &mut Defects) {
+    /// Takes in one segment, of which these bytes are there, and which is said to have so many complete records.
+    fn take(&mut self, number: u64, bytes: &[u8], told: u64, header: &mut Header, defects: &mut Defects) {
         let shape = header.segments;
         let offset = shape.area.place(number);
         let state = u64::from(low(word(bytes, segment::STATE)));
@@ -64,7 +74,6 @@ impl Index {
             segment::BEING_TAKEN | segment::CURRENT | segment::RELEASED => {}
             _ => return defects.note(offset, || format!("segment {number}: state {state}")),
         }
-        let told = word(bytes, segment::LENGTH);
         if told == 0 {
             return;
         }

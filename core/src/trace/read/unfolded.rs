@@ -5,6 +5,7 @@
 //! Must not: read more than one segment of a thread.
 
 use super::calls::words;
+use super::cursors;
 use super::header::Header;
 use super::segments::BEFORE_RECORDS;
 use super::source::{low, Source};
@@ -33,20 +34,19 @@ impl Unfolded {
         in_progress: Option<&[u64; WORDS]>,
     ) {
         let segments = header.segments;
-        let current = low(words::<_, { thread::WORDS }>(source, entry.offset)[thread::SEGMENTS_0_1]);
-        let index = current.checked_sub(1).map(u64::from).filter(|&index| index < segments.area.count);
-        let Some(index) = index.filter(|_| entry.seen.state == ThreadState::Alive) else { return };
-        let place = segments.area.place(index);
+        let writing = cursors::of_entry(source, header, &words::<_, { thread::WORDS }>(source, entry.offset));
+        let Some(writing) = writing.filter(|_| entry.seen.state == ThreadState::Alive) else { return };
+        let place = segments.area.place(writing.segment);
         let head = || words::<_, { segment::RECORDS }>(source, place);
         let before = head();
         let is_its_own = low(before[segment::WHO]) == entry.seen.number
             && u64::from(low(before[segment::STATE])) == segment::CURRENT
             && u64::from(low(before[segment::LANE])) == Lane::Work as u64;
-        if !is_its_own || !self.segments.insert(index) {
+        if !is_its_own || !self.segments.insert(writing.segment) {
             return;
         }
         let there = header.length.saturating_sub(place + BEFORE_RECORDS) / segments.record_bytes.max(1);
-        let length = before[segment::LENGTH].min(segments.records).min(there);
+        let length = writing.length.min(segments.records).min(there);
         let read = |number: u64| words::<_, WORDS>(source, place + BEFORE_RECORDS + number * segments.record_bytes);
         let records: Vec<_> = (before[segment::FOLDED]..length).map(read).collect();
         // A thread that has gone on to another segment has folded this one before.

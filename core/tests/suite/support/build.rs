@@ -147,6 +147,27 @@ impl Builder {
         at
     }
 
+    /// The thread with this entry is in this segment of the lane of work: its cursor counts the records, and the head does not.
+    pub fn writes_work(&mut self, thread: usize, index: usize) {
+        let segment = self.segment_at(index);
+        let length = self.get(segment + segment::LENGTH) as usize;
+        let cursor = pair(self.place(index, length) as u64, self.place(index, self.shape.records) as u64);
+        self.set(self.thread_at(thread) + thread::CURSOR, cursor);
+        self.set(segment + segment::ENTRY, thread as u64 + 1);
+        self.set(segment + segment::LENGTH, 0);
+    }
+
+    /// The index, as cursors and marks have it, of this record of a segment.
+    pub fn place(&self, index: usize, record: usize) -> usize {
+        self.segment_at(index) / WORDS + 1 + record
+    }
+
+    /// The thread with this entry is in these segments of the other lanes, by their indices.
+    pub fn writes_others(&mut self, thread: usize, [waits, rare]: [Option<u32>; 2]) {
+        let number = |index: Option<u32>| index.map_or(0, |index| index + 1);
+        self.set(self.thread_at(thread) + thread::SEGMENTS_1_2, pair(number(waits), number(rare)));
+    }
+
     /// Stores a record without counting it.
     pub fn record(&mut self, segment: usize, place: usize, words: &[u64; WORDS]) {
         let at = self.segment_at(segment) + segment::RECORDS + place * WORDS;

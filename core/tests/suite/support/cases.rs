@@ -70,8 +70,7 @@ fn everything() -> Vec<u8> {
     let at = file.thread(0, MAIN, "main");
     file.set_all(at + thread::CALLS, &[41, 7]);
     file.set_all(at + thread::STACK, &[0x7ffd_0000_1000, 0x7ffd_0000_1040]);
-    file.set(at + thread::SEGMENTS_0_1, pair(1_u32, 4_u32));
-    file.set(at + thread::SEGMENT_2, 6);
+    file.writes_others(0, [Some(3), Some(5)]);
     let at = file.thread(2, SECOND, "exactly 16 bytes");
     file.set(at + thread::STATE, thread::STATE_ENDED);
     file.set(at + thread::ENDED, 8_000_000);
@@ -206,6 +205,7 @@ fn everything() -> Vec<u8> {
             ],
         ),
     ];
+    file.writes_work(0, 0);
     // Released by a thread that has ended; its records are numbered from 7.
     file.segment(6, 2, SECOND, 7, &memory);
     file.state(6, segment::RELEASED, 3);
@@ -219,9 +219,8 @@ fn overwritten() -> Vec<u8> {
     let launch = entry_point("cuLaunchKernel");
     let at = file.thread(0, MAIN, "main");
     file.set_all(at + thread::CALLS, &[140, 130]);
-    file.set(at + thread::SEGMENTS_0_1, pair(2_u32, 0_u32));
-    let at = file.thread(1, SECOND, "worker");
-    file.set(at + thread::SEGMENTS_0_1, pair(1_u32, 5_u32));
+    file.thread(1, SECOND, "worker");
+    file.writes_others(1, [Some(4), None]);
     let row = |times: [u64; 4]| times.map(|time| call(launch, time, time + 1));
     // Two calls of different threads in one moment, and two records of one call.
     file.segment(2, 0, MAIN, 124, &row([1000, 1010, 1010, 1020]));
@@ -230,6 +229,8 @@ fn overwritten() -> Vec<u8> {
     file.state(2, segment::RELEASED, 43);
     file.state(1, segment::CURRENT, 43);
     file.state(0, segment::CURRENT, 44);
+    file.writes_work(0, 1);
+    file.writes_work(1, 0);
     // A call that began before another was recorded lies behind it.
     let sync = entry_point("cuCtxSynchronize");
     file.segment(4, 1, SECOND, 4, &[call(sync, 1045, 1046), call(sync, 1041, 1049)]);
@@ -255,11 +256,14 @@ fn calls_in_progress() -> Vec<u8> {
     let thread = |file: &mut Builder, number: u32, lane: u64, segment_index: u32, mark: u64| {
         let at = file.thread(number as usize - 1, who(number), "in a call");
         match lane {
-            0 => file.set(at + thread::SEGMENTS_0_1, pair(segment_index + 1, 0_u32)),
-            1 => file.set(at + thread::SEGMENTS_0_1, pair(0_u32, segment_index + 1)),
-            _ => file.set(at + thread::SEGMENT_2, u64::from(segment_index) + 1),
+            0 => file.writes_work(number as usize - 1, segment_index as usize),
+            1 => file.writes_others(number as usize - 1, [Some(segment_index), None]),
+            _ => file.writes_others(number as usize - 1, [None, Some(segment_index)]),
         }
-        file.set(at + thread::MARK, mark);
+        // In the lane of work a mark has the record's place.
+        let is_work = mark >> 16 & 0xff == 1;
+        let place = file.place(segment_index as usize, (mark >> 32) as usize) as u64;
+        file.set(at + thread::MARK, if is_work { mark & 0xffff_ffff | place << 32 } else { mark });
         file.set_all(at + thread::STACK, &[0x7fff_0000_0000 + u64::from(number), 0x7fff_0000_0100]);
     };
     // In progress, by lane.
@@ -275,7 +279,7 @@ fn calls_in_progress() -> Vec<u8> {
     // In progress, and no segment to be had.
     thread(&mut file, 4, 2, 8, mark(load, 255, 31));
     let at = file.thread_at(3);
-    file.set(at + thread::SEGMENT_2, 0);
+    file.writes_others(3, [None, None]);
     file.set_all(at + thread::SPARE, &with(call(load, 170, 0), &[(record::DETAIL, 0xb00b)]));
     // The length has passed it.
     file.segment(1, 0, who(5), 0, &complete(launch));
@@ -292,8 +296,8 @@ fn calls_in_progress() -> Vec<u8> {
     file.set(at + thread::STATE, thread::STATE_ENDED);
     // The spare call has returned.
     thread(&mut file, 8, 1, 6, mark(sync, 255, 0));
+    file.writes_others(7, [None, None]);
     let at = file.thread_at(7);
-    file.set(at + thread::SEGMENTS_0_1, 0);
     file.set_all(at + thread::SPARE, &call(sync, 210, 220));
     // None at all; what lies behind the length is of an earlier time.
     file.segment(4, 0, who(9), 0, &complete(launch));

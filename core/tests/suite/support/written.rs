@@ -1,7 +1,9 @@
 //! A short run, recorded by the writer.
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{Caller, FastLaunch, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{
+    begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker,
+};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +61,7 @@ pub fn make(tracker: &Tracker, thread: u32, facts: &Record, result: i32) {
 /// Launches on the fast path, on the thread with this number: the record alone says so until it is folded. The thread has a segment.
 fn launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) {
     let launch = begin_launch(tracker, thread, stream, context);
-    tracker.thread(thread).expect("a thread").end_fast(launch, 96_500, 0, u64::MAX);
+    launch.end(96_500, 0, u64::MAX);
 }
 
 /// The first half of it.
@@ -69,10 +71,11 @@ fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> Fa
     slot.remember_stream(epoch, &Known { stream: 0x6000_0000, number: stream, context, default_stream: false });
     slot.cache_loaded_function(0xf001, context, epoch, 1);
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
-    let raw = RawPayload::default();
-    let facts = LaunchFacts { entry_point, function: 0xf001, stream: 0x6000_0000, raw };
-    let launch = slot.begin_fast(|| slot.known_launches(), facts, Caller::default, epoch, || 96_000).expect("a place");
-    slot.submit_fast();
+    let stream = 0x6000_0000;
+    let facts = LaunchFacts { entry_point, function: 0xf001, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
+    let launch =
+        begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, epoch, || 96_000).expect("a place");
+    launch.submit();
     launch
 }
 

@@ -1,0 +1,84 @@
+//! Where threads write in the lane of work.
+//!
+//! From version 3 of the format on, the segment in which a thread is does not say how many records of it are complete: the thread's entry does,
+//! by its cursor. The head of a segment counts the records once the thread has left it. So a length is the larger one of both.
+//!
+//! Must not: be read after the records that it counts. What was complete when a cursor was read is there when the records are.
+
+use super::calls::words;
+use super::header::Header;
+use super::segments::BEFORE_RECORDS;
+use super::source::{high, low, word, Source};
+use crate::trace::layout::{record, segment, thread, WORD};
+use crate::trace::Lane;
+
+/// Since when there are cursors.
+const SINCE: u32 = 3;
+/// A cursor counts in these.
+const PLACE_BYTES: u64 = (record::WORDS * WORD) as u64;
+
+/// A thread's segment in the lane of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writing {
+    /// Its index among the segments.
+    pub segment: u64,
+    /// Complete records in it.
+    pub length: u64,
+}
+
+/// Whether the recording has cursors.
+pub(super) fn are_there(header: &Header) -> bool {
+    header.version >= SINCE
+}
+
+/// What a thread's entry says of its segment in the lane of work; `None` if it has none, or a cursor that leads nowhere. Of an older recording
+/// the length is the one in the segment's head.
+pub(super) fn of_entry<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) -> Option<Writing> {
+    let cursor = entry[thread::CURSOR];
+    if are_there(header) {
+        return of_cursor(header, cursor);
+    }
+    let segment = low(cursor).checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
+    let head = words::<_, { segment::RECORDS }>(source, header.segments.area.place(segment));
+    Some(Writing { segment, length: head[segment::LENGTH] })
+}
+
+fn of_cursor(header: &Header, cursor: u64) -> Option<Writing> {
+    let shape = header.segments;
+    let in_bytes = |place: u32| u64::from(place) * PLACE_BYTES;
+    let before = BEFORE_RECORDS + shape.records.checked_mul(shape.record_bytes)?;
+    let begin = in_bytes(high(cursor)).checked_sub(before)?;
+    let from_first = begin.checked_sub(shape.area.offset)?;
+    let segment = from_first.checked_div(shape.area.stride)?;
+    let length = in_bytes(low(cursor)).checked_sub(begin + BEFORE_RECORDS)?.checked_div(shape.record_bytes)?;
+    let is_one = from_first % shape.area.stride == 0 && segment < shape.area.count && length <= shape.records;
+    is_one.then_some(Writing { segment, length })
+}
+
+/// Whether a thread may be writing to the segment with this head, and its records are counted elsewhere.
+pub(super) fn is_written_to(header: &Header, head: &[u8]) -> bool {
+    are_there(header)
+        && u64::from(low(word(head, segment::STATE))) == segment::CURRENT
+        && u64::from(low(word(head, segment::LANE))) == Lane::Work as u64
+        && word(head, segment::ENTRY) != 0
+}
+
+/// Complete records in the segment with this index, whose head was just read.
+pub(super) fn length<S: Source>(source: &S, header: &Header, index: u64, head: &[u8]) -> u64 {
+    let told = word(head, segment::LENGTH);
+    if !is_written_to(header, head) {
+        return told;
+    }
+    let entry = Some(word(head, segment::ENTRY) - 1).filter(|&entry| entry < header.threads.count);
+    let cursor = entry.map(|entry| words::<_, { thread::WORDS }>(source, header.threads.place(entry))[thread::CURSOR]);
+    let writing = cursor.and_then(|cursor| of_cursor(header, cursor)).filter(|writing| writing.segment == index);
+    // A thread that has left the segment since has counted its records in the head before.
+    let now = words::<_, { segment::RECORDS }>(source, header.segments.area.place(index));
+    let is_its_own = high(now[segment::STATE]) == high(word(head, segment::STATE));
+    let told = if is_its_own && u64::from(low(now[segment::STATE])) != segment::BEING_TAKEN {
+        now[segment::LENGTH]
+    } else {
+        told
+    };
+    writing.map_or(told, |writing| writing.length.max(told))
+}
