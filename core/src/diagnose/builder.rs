@@ -54,6 +54,7 @@ impl SnapshotBuilder {
                 timed: 0,
                 untimed_kept: 0,
                 moved: 0,
+                answered_busy: 0,
                 confirmed: 0,
                 graphs_call: HashMap::default(),
             };
@@ -379,8 +380,13 @@ impl SnapshotBuilder {
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
             Payload::StreamAnswer => {
                 self.asked = true;
-                if record.result == 0 {
-                    self.moved(record.stream, record.entered);
+                match record.result {
+                    0 => self.moved(record.stream, record.entered),
+                    NOT_READY => {
+                        let busy = self.busy.get_mut(&record.stream).into_iter();
+                        busy.for_each(|busy| busy.answered_busy = busy.answered_busy.max(record.entered));
+                    }
+                    _ => {}
                 }
             }
             Payload::EventComplete(_) => self.moved(record.stream, record.entered),

@@ -9,6 +9,7 @@ use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use crate::api::{counted, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
+use crate::order;
 use crate::Nanos;
 
 /// A possible verdict: a path, and the waits that it explains.
@@ -69,8 +70,10 @@ impl<'a> Decision<'a> {
         // never ends.
         let fed = self.fed_behind(&path);
         let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
+        let mut others: Vec<_> = others.collect();
+        order::sort_by_key(&mut others, |path| self.paths.may_be_over(path));
         let mut culprits: Vec<Culprit> = Vec::new();
-        for culprit in path.culprit().cloned().into_iter().chain(others.filter_map(|p| p.culprit().cloned())) {
+        for culprit in path.culprit().cloned().into_iter().chain(others.iter().filter_map(|p| p.culprit().cloned())) {
             if !culprits.contains(&culprit) {
                 culprits.push(culprit);
             }
@@ -304,9 +307,12 @@ impl<'a> Decision<'a> {
             End::Runs(culprit) => {
                 // Other busy work beside it may be what it waits for.
                 let context = culprit.stream.context;
-                let others = self.snapshot.streams.iter().filter(|s| s.stream.context == context);
+                let mut others: Vec<_> =
+                    self.snapshot.streams.iter().filter(|s| s.stream.context == context).collect();
+                order::sort_by_key(&mut others, |s| self.paths.answers.is_silent(s.stream.number));
                 culprits.extend(
                     others
+                        .into_iter()
                         .filter(|s| s.stream.number != culprit.stream.number)
                         .filter_map(|s| Some(Culprit { stream: s.stream.clone(), operation: s.timed().next()?.clone() })),
                 );
@@ -396,7 +402,8 @@ impl<'a> Decision<'a> {
             return None;
         }
         let streams = self.snapshot.streams.iter();
-        let path = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).min_by_key(Path::rank)?;
+        let paths = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).collect();
+        let path = self.paths.without_doubtful(paths).into_iter().min_by_key(Path::rank)?;
         let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),

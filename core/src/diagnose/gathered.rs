@@ -29,6 +29,8 @@ pub(super) struct Busy {
     pub(super) timed: u64,
     pub(super) untimed_kept: usize,
     pub(super) moved: Nanos,
+    /// When the driver last answered that it is busy.
+    pub(super) answered_busy: Nanos,
     /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
     /// The host functions that its graphs call, each with its graph's first launch.

@@ -11,6 +11,7 @@
 //! | `view` | names in place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `graph` | what a launched graph does |
+//! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
@@ -31,6 +32,9 @@
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
+mod answers;
+#[cfg(test)]
+mod answers_tests;
 #[cfg(test)]
 mod atlas_tests;
 mod builder;

@@ -90,14 +90,16 @@ impl<'a> Decision<'a> {
     pub(super) fn oldest(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let is_own = |path: &Path<'a>| path.culprit().is_some_and(|culprit| culprit.operation.at >= call.entered);
         let paths = self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.oldest(stream, until));
-        let others = paths.filter(|path| call.queries.is_some() || !is_own(path));
-        others.min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
+        let others = paths.filter(|path| call.queries.is_some() || !is_own(path)).collect();
+        let others = self.paths.without_doubtful(others);
+        others.into_iter().min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
     }
 
     /// The path that explains a call best: the one least likely to end.
     pub(super) fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let paths = self.paths.without_doubtful(self.paths_of(call).collect());
         let path =
-            self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some(), path.steps.len()))?;
+            paths.into_iter().min_by_key(|path| (path.rank(), self.fed_behind(path).is_some(), path.steps.len()))?;
         // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
         // might end it.
         if path.barrier().is_none() && !loads_module(call) {

@@ -8,6 +8,7 @@
 //!
 //! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 
+use super::answers::Answers;
 use super::snapshot::{
     BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
     WaitSeen,
@@ -150,6 +151,7 @@ pub(super) struct Paths<'a> {
     not_ready: HashMap<u32, Nanos>,
     /// The stream of each wait for a value, and when it was submitted.
     waits: HashSet<(u32, Nanos)>,
+    pub answers: Answers,
     ways: Cell<u32>,
 }
 
@@ -167,7 +169,32 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        Self { snapshot, busy, not_ready, waits, ways: Cell::new(0) }
+        Self { snapshot, busy, not_ready, waits, answers: Answers::of(snapshot), ways: Cell::new(0) }
+    }
+
+    /// Whether what does not end, by this path, is on a stream that is known to be busy.
+    fn ends_busy(&self, path: &Path<'a>) -> bool {
+        path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
+    }
+
+    /// Whether what does not end, by this path, may have ended long ago, and the driver cannot be asked. A cycle, a host function that was called,
+    /// and memory that was looked at show that it has not.
+    pub fn may_be_over(&self, path: &Path<'a>) -> bool {
+        let is_open = match &path.end {
+            End::Runs(_) | End::Peers(_) | End::Filled(..) => true,
+            End::Unwritten(wait, _) => wait.holds.is_none(),
+            End::Host(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => false,
+        };
+        is_open && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))
+    }
+
+    /// Of paths that all explain a call: without those that may be over, where another one ends on a stream that is known to be busy. That
+    /// one is waited for in any case.
+    pub fn without_doubtful(&self, mut paths: Vec<Path<'a>>) -> Vec<Path<'a>> {
+        if paths.iter().any(|path| self.ends_busy(path)) {
+            paths.retain(|path| !self.may_be_over(path));
+        }
+        paths
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -192,10 +219,16 @@ impl<'a> Paths<'a> {
         on_the_way.push((stream, 0));
         let mut gates = self.gates(busy, until);
         order::sort_by_key(&mut gates, |(at, _)| *at);
-        let found = gates.into_iter().find_map(|(at, gate)| {
+        let mut found: Option<Path<'a>> = None;
+        for (at, gate) in gates {
             on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
-            self.through(busy, at, gate, on_the_way)
-        });
+            let path = self.through(busy, at, gate, on_the_way);
+            // The stream may have come through the first gate. It comes to this one in any case.
+            found = path.filter(|path| found.is_none() || self.ends_busy(path)).or(found);
+            if found.as_ref().is_some_and(|path| !self.may_be_over(path)) {
+                break;
+            }
+        }
         on_the_way.pop();
         // What an event waits for may have ended. A collective of this stream is likelier not to.
         let own = || self.runs(busy, until, on_the_way.is_empty());
@@ -299,8 +332,9 @@ impl<'a> Paths<'a> {
             }
             Gate::Barrier(load) => {
                 let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
-                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way));
-                Some(paths.min_by_key(Path::rank)?.behind(Step::Barrier(load)))
+                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way)).collect();
+                let paths = self.without_doubtful(paths);
+                Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
             Gate::Legacy(other) => {
                 // Only work submitted before this stream's operation.

@@ -162,6 +162,9 @@ pub struct BusyStream {
     /// When progress of the stream was last seen, or 0.
     #[serde(default)]
     pub moved: Nanos,
+    /// When the driver last answered that it is busy, or 0.
+    #[serde(default)]
+    pub answered_busy: Nanos,
     /// Whether the program has destroyed it.
     #[serde(default)]
     pub destroyed: bool,

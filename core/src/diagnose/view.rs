@@ -139,6 +139,7 @@ impl<S: Source> View<'_, S> {
             timed: busy.timed,
             all_recorded: self.builder.from_the_beginning,
             moved: busy.moved,
+            answered_busy: busy.answered_busy,
             destroyed: stream.destroyed,
         })
     }

@@ -163,6 +163,7 @@ mod tests {
             timed: 3,
             all_recorded: true,
             moved: 0,
+            answered_busy: 0,
             destroyed: false,
         };
         Snapshot { at: 5 * SECOND, threshold_nanos: 1, blocked: vec![call], streams: vec![busy], ..Snapshot::default() }

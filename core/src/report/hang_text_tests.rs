@@ -65,6 +65,7 @@ fn busy(number: u32, oldest: OperationSeen) -> BusyStream {
         timed: 1,
         all_recorded: true,
         moved: 0,
+        answered_busy: 0,
         destroyed: false,
     }
 }
