@@ -1,9 +1,9 @@
 //! Operations of streams about which the driver cannot be asked, beside streams for which it has answered.
 
-use super::test_trace::TestTrace;
-use super::Code;
+use super::test_trace::{TestTrace, NOW};
+use super::{Code, Confidence};
 use crate::state::{StreamKey, StreamKind};
-use crate::trace::{Kind, Record};
+use crate::trace::{Kind, RawPayload, Record};
 
 const NOT_READY: i32 = 600;
 
@@ -59,7 +59,7 @@ fn a_thread_that_is_blocked_on_a_stream_shows_as_well_that_it_is_busy() {
 fn an_answer_of_before_the_call_says_nothing() {
     let story = old_and_spin(StreamKind::NonBlocking);
     busy(&story, 1);
-    let (now, second) = (super::test_trace::NOW, super::test_trace::SECOND);
+    let (now, second) = (NOW, super::test_trace::SECOND);
     let story = story.patient(0);
     story.waits(1, now - second / 2, "cuCtxSynchronize", None);
     let snapshot = super::snapshot_of(&story.recording(), second / 4, second / 4).unwrap();
@@ -107,4 +107,84 @@ fn without_an_answer_of_another_stream_the_oldest_operation_is_named() {
     destroy(&story, 1);
     story.waits(1, 30, "cuCtxSynchronize", None);
     story.check(&[(Code::LG299, "old")]);
+}
+
+/// `k1` on the first stream, `k2` loaded on first use on the second, and there a wait for a value that nobody writes.
+fn load_and_wait() -> TestTrace {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").cold(1, 20, "k2").wait(1, 30, 0xf1a6, 1);
+    story.waits(1, 40, "cuStreamSynchronize", Some(1));
+    story
+}
+
+#[test]
+fn a_wait_behind_a_load_that_has_returned_explains_more_than_its_barrier() {
+    let said = |story: &TestTrace| story.diagnosis().verdicts[0].chain.join("\n");
+    let story = load_and_wait();
+    busy(&story, 1);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    assert!(
+        said(&story).contains("if k1 on stream 1 has not ended, that is a barrier as well (LG201)"),
+        "{}",
+        said(&story)
+    );
+    // Something else may keep that stream busy.
+    let story = load_and_wait();
+    story.launch(0, 35, "later");
+    busy(&story, 0);
+    busy(&story, 1);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    // Nothing else is there.
+    let story = load_and_wait();
+    busy(&story, 0);
+    busy(&story, 1);
+    story.check(&[(Code::LG201, "k1")]);
+    assert_eq!(story.diagnosis().verdicts[0].confidence, Confidence::Likely);
+    let mut snapshot = story.snapshot();
+    snapshot.streams.iter_mut().for_each(|stream| stream.all_recorded = false);
+    assert_eq!(super::diagnose(&snapshot).verdicts[0].code, Code::LG203, "what came later may have been overwritten");
+    // A wait for an event of a third stream may keep the first one busy.
+    let story = load_and_wait();
+    story.launch(2, 31, "k3").about(2, 32, "cuEventRecord", 0xe, 0).about(0, 33, "cuStreamWaitEvent", 0xe, 0);
+    busy(&story, 0);
+    busy(&story, 1);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    // An event behind `k1` is not complete.
+    let story = load_and_wait();
+    story.about(0, 32, "cuEventRecord", 0xe, 0).launch(0, 35, "later").polls(7, 50, NOW - 1000, "cuEventQuery", 0, 0xe);
+    story.check(&[(Code::LG201, "k1")]);
+}
+
+#[test]
+fn a_wait_of_another_stream_behind_a_load_explains_it_as_well() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").cold(1, 20, "k2").wait(0, 30, 0xf1a6, 1).about(0, 32, "cuEventRecord", 0xe, 0);
+    story.about(1, 34, "cuStreamWaitEvent", 0xe, 0).launch(1, 36, "k3").waits(1, 40, "cuStreamSynchronize", Some(1));
+    busy(&story, 0);
+    busy(&story, 1);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+}
+
+#[test]
+fn a_kernel_behind_a_load_explains_no_more_than_its_barrier() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").cold(1, 20, "k2");
+    // Of another context, so that the load does not hold it back.
+    let other = story.tracker.context(0xd0, 1);
+    let key = StreamKey { handle: 0x99, context: 0, thread: 0 };
+    let far = story.tracker.stream(key, other, StreamKind::NonBlocking, 1);
+    let on_it = |facts: Record| Record { stream: far, context: other as u16, ..facts };
+    story.call(&on_it(story.submit(0, 22, "cuLaunchKernel")), 0);
+    let record = Record { raw: RawPayload::memory(0xe, 0), ..story.submit(0, 24, "cuEventRecord") };
+    story.call(&on_it(record), 0);
+    story.about(1, 26, "cuStreamWaitEvent", 0xe, 0).waits(1, 40, "cuStreamSynchronize", Some(1));
+    story.check(&[(Code::LG201, "k1")]);
+}
+
+#[test]
+fn a_load_in_progress_is_not_passed() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").blocked(2, 20, "cuModuleGetFunction", None, Kind::ColdFunction, "k2");
+    story.launch(1, 25, "k3").wait(1, 30, 0xf1a6, 1).waits(1, 40, "cuStreamSynchronize", Some(1));
+    story.check(&[(Code::LG201, "k1")]);
 }

@@ -345,6 +345,11 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     lines.extend(end(path));
     let graph = path.culprit().and_then(|culprit| culprit.operation.graph.as_ref());
     lines.extend(graph.map(|graph| format!("that graph has {}: {}", counted(graph.nodes, "node"), graph.holds())));
+    lines.extend(path.unless.iter().map(|unless| {
+        let (load, behind) = &**unless;
+        let (before, on) = (name_of(&behind.operation), stream(&behind.stream));
+        format!("{}: if {before} on {on} has not ended, that is a barrier as well (LG201)", barrier(load))
+    }));
     lines
 }
 

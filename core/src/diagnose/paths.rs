@@ -10,8 +10,8 @@
 
 use super::answers::Answers;
 use super::snapshot::{
-    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    WaitSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot,
+    StreamRef, WaitSeen,
 };
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
@@ -72,11 +72,13 @@ pub(super) struct Peers {
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
     pub end: End<'a>,
+    /// A load whose barrier would hold the stream as well if this operation had not ended, which is not known.
+    pub unless: Option<Box<(&'a ColdLoadSeen, Culprit)>>,
 }
 
 impl<'a> Path<'a> {
     pub(super) fn to(end: End<'a>) -> Self {
-        Self { steps: Vec::new(), end }
+        Self { steps: Vec::new(), end, unless: None }
     }
 
     fn behind(mut self, step: Step<'a>) -> Self {
@@ -223,9 +225,11 @@ impl<'a> Paths<'a> {
         for (at, gate) in gates {
             on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
             let path = self.through(busy, at, gate, on_the_way);
-            // The stream may have come through the first gate. It comes to this one in any case.
-            found = path.filter(|path| found.is_none() || self.ends_busy(path)).or(found);
-            if found.as_ref().is_some_and(|path| !self.may_be_over(path)) {
+            found = match (found, path) {
+                (Some(former), Some(later)) => Some(self.likelier(former, later)),
+                (former, later) => former.or(later),
+            };
+            if found.as_ref().is_some_and(|path| !self.may_be_over(path) && !self.may_be_passed(path)) {
                 break;
             }
         }
@@ -249,6 +253,46 @@ impl<'a> Paths<'a> {
         });
         let found = found.or_else(|| self.filled(busy, until));
         found.or_else(own)
+    }
+
+    /// Of the paths through two gates of one stream the likelier one. The stream may have come through the former gate. It comes to the later one
+    /// in any case.
+    fn likelier(&self, former: Path<'a>, later: Path<'a>) -> Path<'a> {
+        // What does not end by itself explains the wait without a kernel that never ends.
+        let explains = matches!(later.end, End::Unwritten(..) | End::Cycle(_) | End::Host(..));
+        if explains && self.may_be_passed(&former) {
+            let unless = former.barrier().zip(former.culprit().cloned()).map(Box::new);
+            return Path { unless, ..later };
+        }
+        if self.may_be_over(&former) && self.ends_busy(&later) {
+            return later;
+        }
+        former
+    }
+
+    /// Whether the path goes through the barrier of a load that has returned, and what the load was behind may have ended since.
+    fn may_be_passed(&self, path: &Path<'a>) -> bool {
+        let (Some(Step::Barrier(load)), End::Runs(culprit) | End::Peers(Peers { culprit, .. })) =
+            (path.steps.first(), &path.end)
+        else {
+            return false;
+        };
+        let is_load = |call: &&BlockedCall| call.thread == load.thread && call.entered == load.at;
+        !self.snapshot.blocked.iter().any(|call| is_load(&call)) && !self.has_not_ended(culprit)
+    }
+
+    /// Whether an operation is known not to have ended: its stream is busy, and nothing that comes later there can keep it so.
+    fn has_not_ended(&self, culprit: &Culprit) -> bool {
+        let (number, at) = (culprit.stream.number, culprit.operation.at);
+        let not_ready = self.not_ready.get(&number).copied();
+        let Some(busy) = self.busy.get(&number).filter(|_| self.answers.is_busy(number) || not_ready.is_some()) else {
+            return false;
+        };
+        let bound = not_ready.unwrap_or(Nanos::MAX);
+        let keeps_busy =
+            |op: &OperationSeen| op.call.class().is_none_or(|c| takes_time(c) || c == Class::StreamWaitEvent);
+        let is_later = |op: &&OperationSeen| op.at > at && op.at <= bound;
+        (busy.lists_all() || not_ready.is_some()) && !busy.operations.iter().filter(is_later).any(keeps_busy)
     }
 
     /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
