@@ -532,22 +532,39 @@ impl Tracker {
         match self.streams.get(number).filter(|s| !is_known || s.busy(self.idle_until(s.context()))) {
             Some(stream) => {
                 stream.set_destroyed();
-                let mut destroyed = lock(&self.destroyed);
-                destroyed.push(number);
-                if destroyed.len() > MOST_DESTROYED {
-                    // Of the oldest, only the context's orphan time is kept.
-                    let oldest = destroyed.remove(0);
-                    drop(destroyed);
-                    if let Some(stream) = self.streams.get(oldest) {
-                        let last = stream.last_submitted();
-                        self.contexts.get(stream.context()).into_iter().for_each(|c| c.orphaned_until(last));
-                    }
-                    self.end_stream(oldest);
-                }
+                self.follow_destroyed(number);
             }
             None => self.end_stream(number),
         }
         self.next_epoch();
+    }
+
+    /// Follows a stream that was destroyed with work outstanding, and as many former ones as there is room for.
+    fn follow_destroyed(&self, number: u32) {
+        // A fold before the lock. Nothing is launched any more on the streams of the list.
+        let is_known = lock(&self.destroyed).len() >= MOST_DESTROYED && self.fold();
+        let mut destroyed = lock(&self.destroyed);
+        destroyed.push(number);
+        if destroyed.len() > MOST_DESTROYED && is_known {
+            // First those whose work is known to have ended, by an event or a host function: they say nothing more.
+            destroyed.retain(|&number| {
+                let is_busy = self.streams.get(number).is_none_or(|s| s.busy(self.idle_until(s.context())));
+                if !is_busy {
+                    self.end_stream(number);
+                }
+                is_busy
+            });
+        }
+        if destroyed.len() > MOST_DESTROYED {
+            // Of the oldest, only the context's orphan time is kept.
+            let oldest = destroyed.remove(0);
+            drop(destroyed);
+            if let Some(stream) = self.streams.get(oldest) {
+                let last = stream.last_submitted();
+                self.contexts.get(stream.context()).into_iter().for_each(|c| c.orphaned_until(last));
+            }
+            self.end_stream(oldest);
+        }
     }
 
     fn end_stream(&self, number: u32) {

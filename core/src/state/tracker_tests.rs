@@ -154,6 +154,35 @@ fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
 }
 
 #[test]
+fn of_too_many_destroyed_streams_those_whose_work_has_ended_are_given_up_first() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let destroyed_at = |at: Nanos, ended: bool| {
+        let stream = created(&tracker, 0x300, c);
+        submit(&tracker, stream, at);
+        tracker.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
+        if ended {
+            // By an event that was recorded there.
+            tracker.ended(Scope::Stream(stream), at + 2);
+        }
+        stream
+    };
+    let spins = destroyed_at(10, false);
+    for n in 0..200 {
+        destroyed_at(100 + 10 * n, true);
+    }
+    assert_eq!(tracker.in_flight(c).iter().map(|f| (f.stream, f.oldest.at)).collect::<Vec<_>>(), [(spins, 10)]);
+    assert!(!tracker.context_entry(c).unwrap().has_orphans());
+    assert!(tracker.streams.iter().count() < 100, "they do not pile up");
+    // Where none has ended, the oldest is no longer followed, and that is known.
+    for n in 0..MOST_DESTROYED as u64 {
+        destroyed_at(5000 + 10 * n, false);
+    }
+    assert!(tracker.in_flight(c).iter().all(|f| f.stream != spins || f.oldest.at != 10));
+    assert!(tracker.context_entry(c).unwrap().has_orphans());
+}
+
+#[test]
 fn a_primary_context_that_was_reset_is_one_again_and_a_created_one_in_its_place_is_not() {
     let tracker = Tracker::default();
     let is_primary = |context| tracker.context_entry(context).is_some_and(|entry| entry.is_primary_of(1));
