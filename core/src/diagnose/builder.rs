@@ -426,6 +426,8 @@ impl SnapshotBuilder {
             awake_since: 0,
             streams,
             fed: view.fed(),
+            unfollowed: view.unfollowed(),
+            without_entry: recording.facts().without_entry,
             waits: view.waits(),
             event_waits,
             host_functions: self.called.iter().filter_map(|called| self.host_function_seen(called)).collect(),

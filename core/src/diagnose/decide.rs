@@ -43,7 +43,8 @@ impl<'a> Decision<'a> {
         // A thread in a call says more than one that polls.
         order::sort_by_key(&mut past, |call| call.queries.is_some());
         let meets = past.iter().any(|call| call.call.class().is_some_and(Class::is_of_nccl));
-        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() && !meets {
+        let unseen = past.iter().any(|call| self.unseen(call).is_some());
+        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() && !meets && !unseen {
             return Vec::new();
         }
         let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
@@ -63,7 +64,9 @@ impl<'a> Decision<'a> {
         for finding in findings {
             let same = |other: &&mut Finding<'a>| {
                 // If several calls block the context, the first one is the cause.
-                other.code == finding.code && (holds_up(other) || other.culprits.first() == finding.culprits.first())
+                let same_end =
+                    other.culprits.first() == finding.culprits.first() && is_unseen(other) == is_unseen(&finding);
+                other.code == finding.code && (holds_up(other) || same_end)
             };
             match merged.iter_mut().find(same) {
                 Some(other) => {
@@ -139,6 +142,11 @@ impl<'a> Decision<'a> {
         }
         // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.
         let asked_only = asked_only(finding);
+        if asked_only && matches!(finding.path.end, End::Unseen(_)) {
+            // What is submitted there meanwhile is not known: any call of the program may be that.
+            let since = since.max(self.snapshot.last_activity);
+            return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
+        }
         let moved = self.on(finding).map_or(0, |s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved });
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
@@ -225,6 +233,7 @@ impl<'a> Decision<'a> {
             return format!("it is still moving, and something ended there at {}", messages::time(moved));
         }
         match (&finding.path.end, messages::runnable(self.snapshot)) {
+            (End::Unseen(_), _) => "what that does is not known, so it may only be slow".to_owned(),
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
             (End::Peers(..) | End::Meeting, _) => "a rank may only be late".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
@@ -257,6 +266,12 @@ fn holds_up(finding: &Finding<'_>) -> bool {
     finding.code == Code::LG202
         || finding.code == Code::LG205
         || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
+}
+
+/// Whether the call waits for something that the guard does not follow. Two that do so may wait for different things.
+fn is_unseen(finding: &Finding<'_>) -> Option<u32> {
+    let of = finding.calls.first().and_then(|call| call.stream.as_ref()).map_or(0, |stream| stream.number);
+    matches!(finding.path.end, End::Unseen(_)).then_some(of)
 }
 
 /// What is reported first, where there are several: the call that blocks the others. A code without a rank comes last.

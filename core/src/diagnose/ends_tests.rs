@@ -21,6 +21,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         cold: None,
         queries,
         event_recorded: None,
+        no_entry: false,
         compiles: false,
         sets_aside: false,
         caller: 0,

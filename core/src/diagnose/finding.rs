@@ -4,7 +4,7 @@
 
 use super::messages;
 use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path, Peers};
+use super::paths::{End, Path, Peers, Unseen};
 use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use crate::api::{counted, Class, Code, ThreadActivity};
@@ -31,6 +31,17 @@ pub(super) struct Finding<'a> {
 
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
+        let mut finding = self.finding_by_what_is_seen(call)?;
+        // What is named may have ended, and the call wait for what cannot be named.
+        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting);
+        if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
+            finding.conclusive &= self.paths.is_shown(&finding.path);
+            finding.because.push(messages::unseen(&unseen));
+        }
+        Some(finding)
+    }
+
+    fn finding_by_what_is_seen(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let class = call.call.class()?;
         if class.is_of_nccl() {
             return Some(self.by_its_end(vec![call], Path::to(End::Meeting)));
@@ -39,7 +50,8 @@ impl<'a> Decision<'a> {
             // Nothing that takes time is known to run: all there is to name is the oldest operation.
             // A compiler may take as long as it likes.
             let oldest = || Some(self.by_its_end(vec![call], self.oldest(call).filter(|_| !call.compiles)?));
-            return self.starved(call, class).or_else(oldest);
+            let unseen = || Some(self.by_its_end(vec![call], Path::to(End::Unseen(self.waits_for_unseen(call)?))));
+            return self.starved(call, class).or_else(unseen).or_else(oldest);
         };
         if loads_module(call) {
             return Some(self.module_load(call, path));
@@ -288,6 +300,7 @@ impl<'a> Decision<'a> {
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
+            End::Unseen(unseen) => (Code::LG299, messages::to_see(unseen).to_owned()),
             End::Meeting => (
                 Code::LG208,
                 "find the rank that has not made this call and what it does instead: `lazyguard report` on the folder of the whole \
@@ -343,7 +356,8 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
-            end @ (End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..)) => match calls.first() {
+            end @ (End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_)) => match calls.first()
+            {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
                 }
@@ -366,7 +380,7 @@ impl<'a> Decision<'a> {
         match &path.end {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
-            End::Filled(..) | End::Fed(..) | End::Meeting => false,
+            End::Filled(..) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
             End::Runs(_) | End::Peers(..) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
@@ -389,7 +403,7 @@ impl<'a> Decision<'a> {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                 End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => false,
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
             })
         })
     }

@@ -12,6 +12,7 @@ fn links(story: &TestTrace) -> Vec<String> {
         }
         Party::Stream { stream } => format!("stream {}", story.streams.iter().position(|s| s == stream).unwrap()),
         Party::Write { address } => format!("write {address:#x}"),
+        Party::Unseen => "unseen".to_owned(),
         Party::Ranks => "ranks".to_owned(),
     };
     let links = links_of(&story.snapshot(), &story.diagnosis().verdicts[0]);

@@ -1,7 +1,7 @@
 //! The sentences of a verdict.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Peers, Step};
+use super::paths::{End, Path, Peers, Step, Unseen};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
     StreamRef, WaitSeen,
@@ -86,6 +86,9 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
             format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
         }
         End::Meeting => "other ranks".to_owned(),
+        End::Unseen(Unseen::Stream) => "a stream that the guard does not follow".to_owned(),
+        End::Unseen(Unseen::Streams) => "streams that the guard does not follow".to_owned(),
+        End::Unseen(Unseen::Destroyed(_)) => "destroyed streams that the guard no longer follows".to_owned(),
         End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
         End::Host(host, culprit) => {
             format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
@@ -228,6 +231,36 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
 /// That a stream may make progress, although an operation on it is not known to have ended.
 pub(super) fn fed_behind(fed: &FedStream) -> String {
     format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
+}
+
+/// That some work is not known, and why.
+pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
+    match unseen {
+        Unseen::Stream => {
+            "the guard's tables had no room for that stream, so what was submitted to it is not known".to_owned()
+        }
+        Unseen::Streams => {
+            "the guard's tables had no room for all streams and threads, so some of what was submitted may not be known"
+                .to_owned()
+        }
+        Unseen::Destroyed(work) => format!(
+            "more streams were destroyed with work outstanding than the guard follows; the work of the others was submitted until \
+             {}, and may not have ended",
+            time(work.until)
+        ),
+    }
+}
+
+/// What to change where the guard does not know what a call waits for.
+pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
+    match unseen {
+        Unseen::Stream | Unseen::Streams => {
+            "find out what does not end there: with a larger LAZYGUARD_RECORD the guard follows more streams"
+        }
+        Unseen::Destroyed(_) => {
+            "find out which work on destroyed streams does not end, or synchronize with each stream before it is destroyed"
+        }
+    }
 }
 
 /// `1 operation was`, `2 operations were`.
@@ -410,6 +443,7 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
             );
             lines
         }
+        End::Unseen(of) => vec![unseen(of)],
         End::Cycle(Some(culprit)) => vec![format!(
             "that in turn waits for {} on {}: a cycle",
             operation(&culprit.operation),

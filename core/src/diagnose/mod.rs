@@ -55,6 +55,8 @@ mod paths;
 mod snapshot;
 #[cfg(test)]
 mod test_trace;
+#[cfg(test)]
+mod unseen_tests;
 mod verdict;
 mod view;
 
@@ -69,6 +71,6 @@ pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
-    RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
+    RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

@@ -3,8 +3,10 @@
 //! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Paths, Peers};
-use super::snapshot::{BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
+use super::paths::{End, Path, Paths, Peers, Unseen};
+use super::snapshot::{
+    BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
+};
 use crate::api::{Class, ColdKind, StreamKind};
 use crate::model::queue_may_be_full;
 use crate::Nanos;
@@ -56,8 +58,9 @@ impl<'a> Decision<'a> {
             (Some(Class::ContextDestroy), _) => {
                 self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
             }
-            (Some(class), _) if class.waits_for_whole_context() || class == Class::ContextSynchronize => all(),
+            (Some(class), _) if waits_for_all(class) => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
+            (Some(Class::Launch), Some(_)) if call.no_entry => Vec::new(),
             (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
             (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
             _ => Vec::new(),
@@ -66,6 +69,33 @@ impl<'a> Decision<'a> {
 
     pub(super) fn queue_is_full(&self, stream: &StreamRef) -> bool {
         self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
+    }
+
+    /// What a call may wait for and the guard does not follow.
+    pub(super) fn unseen(&self, call: &BlockedCall) -> Option<Unseen<'a>> {
+        let class = call.call.class()?;
+        let asks = matches!(class, Class::StreamQuery | Class::EventQuery);
+        if call.no_entry && (asks || class.synchronizes()) {
+            return Some(Unseen::Stream);
+        }
+        let waits = match &call.stream {
+            _ if loads_module(call) || call.sets_aside || waits_for_all(class) => true,
+            // The default stream waits for those that were created with default flags.
+            _ if matches!(class, Class::Copy | Class::Set) => true,
+            Some(stream) if class == Class::StreamSynchronize => is_legacy(stream),
+            Some(stream) if class == Class::Launch => !call.no_entry && !self.queue_is_full(stream),
+            _ => false,
+        };
+        let same = |work: &&UnfollowedWork| call.context == 0 || work.context == call.context;
+        let destroyed = self.snapshot.unfollowed.iter().find(same).filter(|_| waits).map(Unseen::Destroyed);
+        destroyed.or_else(|| (waits_for_all(class) && self.snapshot.without_entry > 0).then_some(Unseen::Streams))
+    }
+
+    /// The same of a call that does not take long by itself: it waits for that, where nothing else is known to be in flight.
+    pub(super) fn waits_for_unseen(&self, call: &BlockedCall) -> Option<Unseen<'a>> {
+        let asks = |class: Class| matches!(class, Class::StreamQuery | Class::EventQuery);
+        let waits = |class: Class| asks(class) || class.synchronizes() || waits_for_all(class);
+        self.unseen(call).filter(|_| call.call.class().is_some_and(waits))
     }
 
     /// The streams that a call waits for, but for the one on which nothing is outstanding but what the call is to submit itself.
@@ -117,6 +147,11 @@ impl<'a> Decision<'a> {
             .filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX))
             .find(|p| p.barrier().is_some() && p.culprit() == Some(culprit))
     }
+}
+
+/// Whether a call of this class waits for all that is in flight in its context, and does nothing else that takes long.
+fn waits_for_all(class: Class) -> bool {
+    class.waits_for_whole_context() || class == Class::ContextSynchronize
 }
 
 /// Whether a call of this class returns only when its stream has reached it.

@@ -11,7 +11,7 @@
 use super::answers::Answers;
 use super::snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot,
-    StreamRef, WaitSeen,
+    StreamRef, UnfollowedWork, WaitSeen,
 };
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
@@ -53,8 +53,21 @@ pub(super) enum End<'a> {
     Filled(Culprit, Culprit),
     /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
+    /// Work that the guard does not follow.
+    Unseen(Unseen<'a>),
     /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
+}
+
+/// Why the guard does not know what a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unseen<'a> {
+    /// The table had no room for the call's stream.
+    Stream,
+    /// The table had no room for some stream of the context.
+    Streams,
+    /// More streams were destroyed with work outstanding than are followed one by one.
+    Destroyed(&'a UnfollowedWork),
 }
 
 /// A kernel of a communication library, which ends when the kernels of its peers have started.
@@ -96,7 +109,7 @@ impl<'a> Path<'a> {
             | End::Filled(_, culprit)
             | End::Fed(_, culprit) => Some(culprit),
             End::Cycle(culprit) => culprit.as_ref(),
-            End::Meeting => None,
+            End::Meeting | End::Unseen(_) => None,
         }
     }
 
@@ -113,6 +126,15 @@ impl<'a> Path<'a> {
         })
     }
 
+    /// Whether the end shows that it has not ended: a cycle, a host function that was called, memory that was looked at.
+    fn shows_itself(&self) -> bool {
+        match &self.end {
+            End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
+            End::Unwritten(wait, _) => wait.holds.is_some(),
+            End::Host(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => true,
+        }
+    }
+
     /// Its rank: a path that is least likely to end has the lowest.
     pub fn rank(&self) -> u8 {
         match &self.end {
@@ -123,6 +145,7 @@ impl<'a> Path<'a> {
             End::Peers(..) | End::Meeting => 4,
             End::Runs(_) => 5,
             End::Fed(..) => 6,
+            End::Unseen(_) => 7,
         }
     }
 }
@@ -179,15 +202,14 @@ impl<'a> Paths<'a> {
         path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
     }
 
-    /// Whether what does not end, by this path, may have ended long ago, and the driver cannot be asked. A cycle, a host function that was called,
-    /// and memory that was looked at show that it has not.
+    /// Whether what does not end, by this path, is known not to have ended.
+    pub fn is_shown(&self, path: &Path<'a>) -> bool {
+        path.shows_itself() || self.ends_busy(path)
+    }
+
+    /// Whether what does not end, by this path, may have ended long ago, and the driver cannot be asked.
     pub fn may_be_over(&self, path: &Path<'a>) -> bool {
-        let is_open = match &path.end {
-            End::Runs(_) | End::Peers(_) | End::Filled(..) => true,
-            End::Unwritten(wait, _) => wait.holds.is_none(),
-            End::Host(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => false,
-        };
-        is_open && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))
+        !path.shows_itself() && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))
     }
 
     /// Of paths that all explain a call: without those that may be over, where another one ends on a stream that is known to be busy. That

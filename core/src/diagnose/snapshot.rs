@@ -124,6 +124,9 @@ pub struct BlockedCall {
     /// Where it is about an event: when that was recorded. Only what was submitted to the stream before is waited for.
     #[serde(default)]
     pub event_recorded: Option<Nanos>,
+    /// Whether the table of streams had no room for its stream, of which the guard therefore knows nothing.
+    #[serde(default)]
+    pub no_entry: bool,
     /// Whether the call has code to compile, which may take long.
     #[serde(default)]
     pub compiles: bool,
@@ -344,6 +347,15 @@ pub struct ColdLoadSeen {
     pub behind: Vec<BusyStream>,
 }
 
+/// Work on streams that were destroyed, more than the guard follows one by one. Some of it may not have ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnfollowedWork {
+    /// The handle of their context.
+    pub context: u64,
+    /// When the newest of it was submitted.
+    pub until: Nanos,
+}
+
 /// Everything a diagnosis needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -364,6 +376,12 @@ pub struct Snapshot {
     /// Streams that were submitted to while a call waits for their context to be idle, the busiest first.
     #[serde(default)]
     pub fed: Vec<FedStream>,
+    /// Of each context the work of destroyed streams that are not among these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfollowed: Vec<UnfollowedWork>,
+    /// How many threads, contexts and streams found no room in the tables.
+    #[serde(default)]
+    pub without_entry: u64,
     /// Unsatisfied waits, oldest first.
     pub waits: Vec<WaitSeen>,
     /// Waits for events, oldest first.

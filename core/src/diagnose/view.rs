@@ -4,7 +4,7 @@ use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
 use super::snapshot::{
     wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, StreamRef,
-    WaitSeen, WriteSeen,
+    UnfollowedWork, WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::HashMap;
@@ -144,6 +144,12 @@ impl<S: Source> View<'_, S> {
         })
     }
 
+    pub fn unfollowed(&self) -> Vec<UnfollowedWork> {
+        let contexts = self.recording.contexts().iter();
+        let may_run = contexts.filter(|context| context.alive && context.orphaned_until > context.idle_until);
+        may_run.map(|c| UnfollowedWork { context: c.handle, until: c.orphaned_until }).collect()
+    }
+
     pub fn fed(&self) -> Vec<FedStream> {
         let mut fed: Vec<_> = self
             .builder
@@ -213,7 +219,7 @@ impl<S: Source> View<'_, S> {
             blocked_nanos,
             past_threshold: threshold != 0 && blocked_nanos >= threshold,
             context: self.context_handle(u32::from(call.context)),
-            stream: self.stream_ref(call.stream),
+            stream: self.stream_ref(call.stream).or_else(|| self.stream_ref_then(call.stream, call.entered)),
             function: function_name(self.recording.strings(), call.function, Nanos::MAX),
             cold: cold_kind(call.kind),
             queries: None,
@@ -222,6 +228,7 @@ impl<S: Source> View<'_, S> {
                 // A graph may have recorded it since, on another stream.
                 .filter(|recorded| recorded.stream == call.stream)
                 .map(|recorded| recorded.at),
+            no_entry: call.stream != 0 && self.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
             sets_aside: call.sets_aside(),
             caller: call.caller,

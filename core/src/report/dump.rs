@@ -139,6 +139,7 @@ mod tests {
             cold: None,
             queries: None,
             event_recorded: None,
+            no_entry: false,
             compiles: false,
             sets_aside: false,
             caller: 0,

@@ -48,6 +48,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         cold: None,
         queries,
         event_recorded: None,
+        no_entry: false,
         compiles: false,
         sets_aside: false,
         caller: 0x30,

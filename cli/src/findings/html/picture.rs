@@ -176,6 +176,9 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             ],
             "absent",
         ),
+        Party::Unseen => {
+            (["a stream or more".to_owned(), "that the guard does".to_owned(), "not follow".to_owned()], "absent")
+        }
         Party::Ranks => (["other ranks".to_owned(), "that have not joined".to_owned(), String::new()], "absent"),
     }
 }
