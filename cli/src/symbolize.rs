@@ -288,7 +288,8 @@ mod tests {
         assert!(last.function.as_deref().is_some_and(|name| name.contains("own_file")) && !last.inlined, "{frames:#?}");
         assert_eq!((last.address, last.offset), (address + 1, address + 1 - file.bias));
 
-        let host = HostFunctionSeen { stream: 1, at: 1, entered: 1, address, thread: 7, doing: None };
+        let host =
+            HostFunctionSeen { stream: 1, at: 1, entered: 1, address, thread: 7, doing: None, or_another: false };
         let snapshot = Snapshot { host_functions: vec![host], ..Snapshot::default() };
         let mut hang = HangReport::new(1, "app", None, snapshot, PreloadSummary::default());
         let bare = FrameSeen { address: address + 1, module: "app".to_owned(), ..FrameSeen::default() };

@@ -9,6 +9,7 @@
 //! stream of the same number did.
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
+use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
@@ -70,6 +71,7 @@ impl SnapshotBuilder {
             context_waits: Vec::new(),
             polls: HashMap::default(),
             called: Vec::new(),
+            graph_calls: GraphCalls::default(),
             needed_idle: HashMap::default(),
             fed: BTreeMap::new(),
             births: HashMap::default(),
@@ -224,6 +226,9 @@ impl SnapshotBuilder {
         let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
         let told = self.graphs.get(&handle).and_then(|all| all.iter().rev().find(|(since, _)| *since <= at));
         let Some(contents) = told.map(|(_, contents)| Rc::clone(contents)) else { return };
+        for part in contents.of(NodeKind::HostFunction) {
+            self.graph_calls.launched(part.what, (stream, at), part.count);
+        }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             for part in contents.of(NodeKind::HostFunction).take(MOST_WAITS) {
                 busy.graphs_call.entry(part.what).or_insert(at);
@@ -366,7 +371,11 @@ impl SnapshotBuilder {
         self.called.retain(|called| called.thread_number != entry.thread_number);
         self.host_threads.insert(entry.thread);
         if record.kind == Kind::HostBegins {
-            self.called.push(Called { thread: entry.thread, thread_number: entry.thread_number, record });
+            let launch = match record.payload() {
+                Payload::HostCall { function, submitted: 0 } => self.graph_calls.called(function, record.entered),
+                _ => None,
+            };
+            self.called.push(Called { thread: entry.thread, thread_number: entry.thread_number, record, launch });
         }
     }
 
@@ -430,7 +439,7 @@ impl SnapshotBuilder {
             without_entry: recording.facts().without_entry,
             waits: view.waits(),
             event_waits,
-            host_functions: self.called.iter().filter_map(|called| self.host_function_seen(called)).collect(),
+            host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
             runnable: self
                 .doing
@@ -444,23 +453,41 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The stream and the launch of the oldest graph that may have called a host function then.
-    fn graph_that_calls(&self, function: u64, called: Nanos) -> Option<(u32, Nanos)> {
+    /// The launches of graphs that may have called a host function then, the likeliest first: the one that had calls left, else the oldest.
+    fn graphs_that_call(&self, function: u64, called: &Called) -> Vec<Launch> {
+        let at = called.record.entered;
         let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
-        launches.filter(|(_, launched)| *launched <= called).min_by_key(|(_, launched)| *launched)
+        let mut launches: Vec<_> = launches.filter(|(_, launched)| *launched <= at).collect();
+        let made_by = called.launch.filter(|_| self.from_the_beginning);
+        order::sort_by_key(&mut launches, |(stream, launched)| {
+            (made_by.is_none_or(|(on, _)| on != *stream), *launched)
+        });
+        launches
     }
 
-    fn host_function_seen(&self, called: &Called) -> Option<HostFunctionSeen> {
+    /// A call of a host function, once for each stream whose graph may have made it.
+    fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
-        let Payload::HostCall { function, submitted } = called.record.payload() else { return None };
-        let (stream, submitted) = match submitted {
-            0 => self.graph_that_calls(function, entered)?,
-            submitted => (stream, submitted),
+        let Payload::HostCall { function, submitted } = called.record.payload() else { return Vec::new() };
+        let launches = match submitted {
+            0 => self.graphs_that_call(function, called),
+            submitted => vec![(stream, submitted)],
         };
-        // A host function does not block a stream that has completed it.
-        self.busy.get(&stream).filter(|busy| submitted > busy.complete_until)?;
         let doing = self.doing.get(&called.thread).copied();
-        Some(HostFunctionSeen { stream, at: submitted, entered, address: function, thread: called.thread, doing })
+        // A host function does not block a stream that has completed it.
+        let blocks =
+            |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);
+        let launches = launches.into_iter().filter(blocks).enumerate();
+        let seen = launches.map(|(rank, (stream, at))| HostFunctionSeen {
+            stream,
+            at,
+            entered,
+            address: function,
+            thread: called.thread,
+            doing,
+            or_another: rank > 0,
+        });
+        seen.collect()
     }
 }
 

@@ -391,7 +391,9 @@ impl<'a> Decision<'a> {
                         && !self.may_be_written(wait)
             }
             End::Host(host, _) => {
-                !host.doing.is_some_and(ThreadActivity::goes_on) && (by_loading || self.snapshot.runnable.is_empty())
+                !host.or_another
+                    && !host.doing.is_some_and(ThreadActivity::goes_on)
+                    && (by_loading || self.snapshot.runnable.is_empty())
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the builder gathers from a recording before it makes a snapshot.
 
+use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::EventWaitSeen;
 use crate::api::{Class, ColdKind, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
@@ -98,6 +99,8 @@ pub(super) struct Called {
     pub thread: u32,
     pub thread_number: u32,
     pub record: Record,
+    /// Of a graph's function the launch that made the call, where all launches and calls were counted.
+    pub launch: Option<Launch>,
 }
 
 /// A copy or memset.
@@ -136,6 +139,7 @@ pub struct SnapshotBuilder {
     pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
     pub(super) polls: HashMap<u32, Vec<Poll>>,
     pub(super) called: Vec<Called>,
+    pub(super) graph_calls: GraphCalls,
     /// Of each context since when a call waits for it to be idle.
     pub(super) needed_idle: HashMap<u16, Nanos>,
     pub(super) fed: BTreeMap<u32, Fed>,

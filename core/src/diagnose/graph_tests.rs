@@ -1,7 +1,7 @@
 //! Launches of graphs: what their nodes wait for, the stream waits for.
 
 use super::test_trace::{TestTrace, SECOND};
-use super::{Code, ThreadActivity};
+use super::{Code, Confidence, ThreadActivity};
 use crate::api::{GraphContents, GraphPart, NodeKind};
 use crate::trace::{Kind, Lane, RawPayload, Record};
 
@@ -141,4 +141,58 @@ fn a_host_function_that_a_graph_has_called_holds_up_the_graphs_stream() {
     story.check(&[(Code::LG299, "cuGraphLaunch")]);
     driver.push(&call(Kind::HostBegins, 18), Lane::Waits);
     story.thread_does(9, ThreadActivity::Waiting).check(&[(Code::LG207, "cuGraphLaunch")]);
+}
+
+/// Graphs on two streams, launched one after the other, which call one host function; it has been called at these times, and has returned from
+/// all calls but the last.
+fn two_graphs(calls: &[u64], waits_on: usize) -> TestTrace {
+    let story = TestTrace::new();
+    let parts = [story.kernel("k1"), GraphPart::about(NodeKind::HostFunction, 0xf00)];
+    story.graph(5, &parts).launch_graph(0, 10).launch_graph(1, 12);
+    let driver = story.tracker.thread(TestTrace::begin_thread(&story.tracker, 9)).unwrap();
+    let call = |kind, at| Record {
+        kind,
+        raw: RawPayload::host_call(0xf00, 0),
+        returned: at,
+        ..story.facts("cuGraphAddHostNode", at, None)
+    };
+    for (number, at) in calls.iter().enumerate() {
+        driver.push(&call(Kind::HostBegins, *at), Lane::Waits);
+        if number + 1 < calls.len() {
+            driver.push(&call(Kind::HostEnds, *at + 1), Lane::Waits);
+        }
+    }
+    story.waits(1, 30, "cuStreamSynchronize", Some(waits_on)).thread_does(9, ThreadActivity::Waiting);
+    story
+}
+
+#[test]
+fn a_call_of_a_function_in_two_graphs_is_the_one_that_is_still_to_come() {
+    let named = |story: &TestTrace| {
+        story.check(&[(Code::LG207, "cuGraphLaunch")]);
+        let verdict = story.diagnosis().verdicts.remove(0);
+        (verdict.culprits[0].stream.number, verdict.confidence)
+    };
+    // The first call is the first graph's, the second the other one's.
+    for (calls, is_first) in [(&[15][..], true), (&[15, 20], false)] {
+        let (first, second) = (two_graphs(calls, 0), two_graphs(calls, 1));
+        let likely = |is_likely: bool| if is_likely { Confidence::Likely } else { Confidence::Possible };
+        assert_eq!(named(&first), (first.streams[0], likely(is_first)));
+        assert_eq!(named(&second), (second.streams[1], likely(!is_first)));
+    }
+    let chain = two_graphs(&[15, 20], 0).chain();
+    assert!(
+        chain.iter().any(|line| line.contains("or another stream whose graph calls the same function")),
+        "{chain:#?}"
+    );
+    let chain = two_graphs(&[15, 20], 1).chain();
+    assert!(chain.iter().any(|line| line.starts_with("stream 2 called the host function")), "{chain:#?}");
+}
+
+#[test]
+fn a_call_that_may_be_another_graphs_is_no_hang_before_the_patience_is_over() {
+    let story = two_graphs(&[15, 20], 0).patient(20 * SECOND);
+    story.check_slow("may have made that call");
+    let story = two_graphs(&[15, 20], 1).patient(20 * SECOND);
+    story.check(&[(Code::LG207, "cuGraphLaunch")]);
 }

@@ -323,6 +323,16 @@ pub(crate) fn wait(wait: &WaitSeen) -> String {
 
 fn host_function(host: &HostFunctionSeen, on: &StreamRef) -> String {
     let doing = host.doing.map(|doing| format!(", and {}", doing.words())).unwrap_or_default();
+    if host.or_another {
+        return format!(
+            "a graph has called the host function at {:#x} at {}; thread {} is in it{doing}; {} may have made that call, or another stream \
+             whose graph calls the same function",
+            host.address,
+            time(host.entered),
+            host.thread,
+            stream(on)
+        );
+    }
     format!(
         "{} called the host function at {:#x} at {}; thread {} is in it{doing}",
         stream(on),

@@ -10,7 +10,7 @@
 //! | `builder`, `gathered` | from a recording to a snapshot |
 //! | `view` | names in place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
-//! | `graph` | what a launched graph does |
+//! | `graph`, `graph_calls` | what a launched graph does, and which of its launches makes a call of a host function |
 //! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `decide` | the pattern of a path, and the fix |
@@ -45,6 +45,7 @@ mod ends;
 mod finding;
 mod gathered;
 mod graph;
+mod graph_calls;
 #[cfg(test)]
 mod graph_tests;
 mod links;

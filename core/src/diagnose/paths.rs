@@ -131,7 +131,8 @@ impl<'a> Path<'a> {
         match &self.end {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
             End::Unwritten(wait, _) => wait.holds.is_some(),
-            End::Host(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => true,
+            End::Host(host, _) => !host.or_another,
+            End::Cycle(_) | End::Fed(..) | End::Meeting => true,
         }
     }
 

@@ -308,6 +308,9 @@ pub struct HostFunctionSeen {
     pub thread: u32,
     /// What that thread was seen to do.
     pub doing: Option<ThreadActivity>,
+    /// Whether the call is likelier that of another stream's graph, which calls the same function.
+    #[serde(default)]
+    pub or_another: bool,
 }
 
 /// A thread of the program that is in no driver call and is runnable, or becomes so by itself: it may still end a wait.

@@ -183,7 +183,15 @@ fn events_that_a_thread_polls_in_turns_are_one_line() {
 #[test]
 fn a_host_function_is_named_and_its_thread_comes_first() {
     let mut report = report();
-    let host = HostFunctionSeen { stream: 1, at: SECOND, entered: 2 * SECOND, address: 0xf00, thread: 11, doing: None };
+    let host = HostFunctionSeen {
+        stream: 1,
+        at: SECOND,
+        entered: 2 * SECOND,
+        address: 0xf00,
+        thread: 11,
+        doing: None,
+        or_another: false,
+    };
     report.snapshot.host_functions.push(host);
     report.verdicts[0].sentence = "stream 1 cannot go on: its host function at 0xf00 has not returned.".to_owned();
     report.places.push(place(0xf00, "lazy_pair", "waits_for_ever", 40));

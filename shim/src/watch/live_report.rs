@@ -48,7 +48,9 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
 /// The threads whose stacks are reported: those in a call, and those that run a host function.
 pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
-    (calls, report.snapshot.host_functions.iter().map(|host| host.thread).collect())
+    // A call that may be one of several graphs' is there once for each.
+    let host_functions = report.snapshot.host_functions.iter().filter(|host| !host.or_another);
+    (calls, host_functions.map(|host| host.thread).collect())
 }
 
 /// How the calls of a report ended; empty where the recording cannot be read.
