@@ -13,6 +13,7 @@
 //! | `graph`, `graph_calls` | what a launched graph does, and which of its launches makes a call of a host function |
 //! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
+//! | `doubts` | which of several paths to believe |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
 //! | `links` | who waits for whom, as data |
@@ -41,6 +42,7 @@ mod builder;
 #[cfg(test)]
 mod collective_tests;
 mod decide;
+mod doubts;
 mod ends;
 mod finding;
 mod gathered;

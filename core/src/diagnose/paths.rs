@@ -10,8 +10,8 @@
 
 use super::answers::Answers;
 use super::snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot,
-    StreamRef, UnfollowedWork, WaitSeen,
+    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
+    UnfollowedWork, WaitSeen,
 };
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
@@ -127,7 +127,7 @@ impl<'a> Path<'a> {
     }
 
     /// Whether the end shows that it has not ended: a cycle, a host function that was called, memory that was looked at.
-    fn shows_itself(&self) -> bool {
+    pub fn shows_itself(&self) -> bool {
         match &self.end {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
             End::Unwritten(wait, _) => wait.holds.is_some(),
@@ -171,10 +171,10 @@ const MOST_DEEP: usize = 48;
 
 /// Finds paths in a snapshot.
 pub(super) struct Paths<'a> {
-    snapshot: &'a Snapshot,
-    busy: HashMap<u32, &'a BusyStream>,
+    pub snapshot: &'a Snapshot,
+    pub busy: HashMap<u32, &'a BusyStream>,
     /// Of each stream the first event that a thread has polled and that is not complete: when it was recorded.
-    not_ready: HashMap<u32, Nanos>,
+    pub not_ready: HashMap<u32, Nanos>,
     /// The stream of each wait for a value, and when it was submitted.
     waits: HashSet<(u32, Nanos)>,
     pub answers: Answers,
@@ -196,30 +196,6 @@ impl<'a> Paths<'a> {
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
         Self { snapshot, busy, not_ready, waits, answers: Answers::of(snapshot), ways: Cell::new(0) }
-    }
-
-    /// Whether what does not end, by this path, is on a stream that is known to be busy.
-    fn ends_busy(&self, path: &Path<'a>) -> bool {
-        path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
-    }
-
-    /// Whether what does not end, by this path, is known not to have ended.
-    pub fn is_shown(&self, path: &Path<'a>) -> bool {
-        path.shows_itself() || self.ends_busy(path)
-    }
-
-    /// Whether what does not end, by this path, may have ended long ago, and the driver cannot be asked.
-    pub fn may_be_over(&self, path: &Path<'a>) -> bool {
-        !path.shows_itself() && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))
-    }
-
-    /// Of paths that all explain a call: without those that may be over, where another one ends on a stream that is known to be busy. That
-    /// one is waited for in any case.
-    pub fn without_doubtful(&self, mut paths: Vec<Path<'a>>) -> Vec<Path<'a>> {
-        if paths.iter().any(|path| self.ends_busy(path)) {
-            paths.retain(|path| !self.may_be_over(path));
-        }
-        paths
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -276,46 +252,6 @@ impl<'a> Paths<'a> {
         });
         let found = found.or_else(|| self.filled(busy, until));
         found.or_else(own)
-    }
-
-    /// Of the paths through two gates of one stream the likelier one. The stream may have come through the former gate. It comes to the later one
-    /// in any case.
-    fn likelier(&self, former: Path<'a>, later: Path<'a>) -> Path<'a> {
-        // What does not end by itself explains the wait without a kernel that never ends.
-        let explains = matches!(later.end, End::Unwritten(..) | End::Cycle(_) | End::Host(..));
-        if explains && self.may_be_passed(&former) {
-            let unless = former.barrier().zip(former.culprit().cloned()).map(Box::new);
-            return Path { unless, ..later };
-        }
-        if self.may_be_over(&former) && self.ends_busy(&later) {
-            return later;
-        }
-        former
-    }
-
-    /// Whether the path goes through the barrier of a load that has returned, and what the load was behind may have ended since.
-    fn may_be_passed(&self, path: &Path<'a>) -> bool {
-        let (Some(Step::Barrier(load)), End::Runs(culprit) | End::Peers(Peers { culprit, .. })) =
-            (path.steps.first(), &path.end)
-        else {
-            return false;
-        };
-        let is_load = |call: &&BlockedCall| call.thread == load.thread && call.entered == load.at;
-        !self.snapshot.blocked.iter().any(|call| is_load(&call)) && !self.has_not_ended(culprit)
-    }
-
-    /// Whether an operation is known not to have ended: its stream is busy, and nothing that comes later there can keep it so.
-    fn has_not_ended(&self, culprit: &Culprit) -> bool {
-        let (number, at) = (culprit.stream.number, culprit.operation.at);
-        let not_ready = self.not_ready.get(&number).copied();
-        let Some(busy) = self.busy.get(&number).filter(|_| self.answers.is_busy(number) || not_ready.is_some()) else {
-            return false;
-        };
-        let bound = not_ready.unwrap_or(Nanos::MAX);
-        let keeps_busy =
-            |op: &OperationSeen| op.call.class().is_none_or(|c| takes_time(c) || c == Class::StreamWaitEvent);
-        let is_later = |op: &&OperationSeen| op.at > at && op.at <= bound;
-        (busy.lists_all() || not_ready.is_some()) && !busy.operations.iter().filter(is_later).any(keeps_busy)
     }
 
     /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
