@@ -217,7 +217,7 @@ impl<'a> Decision<'a> {
 
     /// Why a wait is not called a hang, then its path.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
-        let waits = messages::waits_for(&finding.path.end);
+        let waits = messages::waits_for(&finding.path);
         let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];
         lines.extend(self.chain(finding));
         lines

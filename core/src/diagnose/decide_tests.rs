@@ -462,6 +462,16 @@ fn the_sentence_of_a_verdict_names_what_waits_and_what_it_waits_for() {
     let expect = "cuModuleLoadData cannot return: loading waits for k on stream 1, and k has not ended.";
     say(&story, Code::LG202, expect);
 
+    // Where others follow it on its stream, it may be one of those, as far as the call waits for them.
+    let story = TestTrace::new().patient(0);
+    story.launch(0, 10, "k").launch(0, 12, "k2").waits(1, 20, SYNC, Some(0)).launch(0, 30, "k3");
+    let expect =
+        "cuStreamSynchronize cannot return: it waits for k on stream 1, and k or an operation after it has not ended.";
+    say(&story, Code::LG299, expect);
+    let story = TestTrace::new().patient(0);
+    story.launch(0, 10, "k").waits(1, 20, SYNC, Some(0)).launch(0, 30, "k3");
+    say(&story, Code::LG299, "cuStreamSynchronize cannot return: it waits for k on stream 1, and k has not ended.");
+
     let story = TestTrace::new();
     story.launch(0, 10, "old");
     loads_beside(&story, 0, 2100);

@@ -103,7 +103,7 @@ impl<'a> Decision<'a> {
                  then"
             ),
         };
-        let waits = messages::waits_for(&path.end);
+        let waits = messages::waits_for(&path);
         let sentence = match call.function.as_deref().map(demangle) {
             Some(function) if call.call.class() == Some(Class::Launch) => {
                 format!("{function} cannot start: loading its module on its first launch waits for {waits}")
@@ -155,7 +155,7 @@ impl<'a> Decision<'a> {
             ),
         };
         let path = Path::to(End::Fed(fed, first));
-        let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path.end));
+        let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path));
         let (held_back, because) = (self.submitted_by(call), vec![because]);
         let conclusive = false;
         Some(Finding { code, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive })
@@ -173,7 +173,7 @@ impl<'a> Decision<'a> {
             format!("load {what} before {before}: cudaFuncGetAttributes({what}), or LAZYGUARD_PRELOAD=auto")
         };
         let sentence = load.map(messages::held_back).unwrap_or_default();
-        let sentence = format!("{sentence} waits for {}", messages::waits_for(&path.end));
+        let sentence = format!("{sentence} waits for {}", messages::waits_for(&path));
         let held_back = load.and_then(|load| {
             let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.caller);
             Some(Culprit { stream: load.stream.clone()?, operation })
@@ -197,7 +197,7 @@ impl<'a> Decision<'a> {
         let sentence = format!(
             "{} cannot return: the queue of {on} is full, and its first operation waits for {}",
             call.call,
-            messages::waits_for(&path.end)
+            messages::waits_for(&path)
         );
         let sentence = match &path.end {
             End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
@@ -244,7 +244,7 @@ impl<'a> Decision<'a> {
             _ => (messages::needs_idle(class), "make that call before this work is submitted, or after it has ended"),
         };
         let conclusive = self.cannot_be_helped(&path, false);
-        let waits = messages::waits_for(&path.end);
+        let waits = messages::waits_for(&path);
         let sentence = match (class, call.function.as_deref().map(demangle)) {
             (Class::Launch, Some(function)) => {
                 format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
@@ -356,13 +356,12 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
-            end @ (End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_)) => match calls.first()
-            {
+            End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
-                    format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
+                    format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(path))
                 }
-                Some(call) => format!("{} cannot return: it waits for {}", call.call, messages::waits_for(end)),
-                None => format!("submitted work waits for {}", messages::waits_for(end)),
+                Some(call) => format!("{} cannot return: it waits for {}", call.call, messages::waits_for(path)),
+                None => format!("submitted work waits for {}", messages::waits_for(path)),
             },
         }
     }

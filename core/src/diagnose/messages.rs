@@ -75,8 +75,12 @@ pub(super) fn submitting(op: &OperationSeen) -> String {
 }
 
 /// The operation at the end of a path, and why it does not end.
-pub(super) fn waits_for(end: &End<'_>) -> String {
-    match end {
+pub(super) fn waits_for(path: &Path<'_>) -> String {
+    match &path.end {
+        End::Runs(culprit) if path.or_later => {
+            let name = name_of(&culprit.operation);
+            format!("{name} on {}, and {name} or an operation after it has not ended", stream(&culprit.stream))
+        }
         End::Runs(culprit) => {
             let name = name_of(&culprit.operation);
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))

@@ -85,13 +85,15 @@ pub(super) struct Peers {
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
     pub end: End<'a>,
+    /// Whether what does not end may as well be an operation after this one, on its stream.
+    pub or_later: bool,
     /// A load whose barrier would hold the stream as well if this operation had not ended, which is not known.
     pub unless: Option<Box<(&'a ColdLoadSeen, Culprit)>>,
 }
 
 impl<'a> Path<'a> {
     pub(super) fn to(end: End<'a>) -> Self {
-        Self { steps: Vec::new(), end, unless: None }
+        Self { steps: Vec::new(), end, or_later: false, unless: None }
     }
 
     fn behind(mut self, step: Step<'a>) -> Self {
@@ -246,7 +248,7 @@ impl<'a> Paths<'a> {
             End::Runs(culprit) | End::Peers(Peers { culprit, .. })
                 if culprit.stream.number == stream && path.barrier().is_none() =>
             {
-                Path::to(path.end)
+                Path { steps: Vec::new(), ..path }
             }
             _ => path,
         });
@@ -275,7 +277,9 @@ impl<'a> Paths<'a> {
         }
         // Of a list that was cut off the oldest operation stands for the rest.
         let oldest = || Some(&busy.oldest).filter(|op| !busy.lists_all() && op.call.class().is_none_or(takes_time));
-        Some(Path::to(End::Runs(culprit(busy, timed(until).next().or_else(oldest)?))))
+        let runs = culprit(busy, timed(until).next().or_else(oldest)?);
+        let or_later = timed(until).any(|op| op.at > runs.operation.at);
+        Some(Path { or_later, ..Path::to(End::Runs(runs)) })
     }
 
     /// The oldest operation of a stream that a call waits for, where none is known to run.
