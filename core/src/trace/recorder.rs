@@ -2,8 +2,12 @@
 //!
 //! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. It stores
 //! the facts of a record first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
-//! call has returned, the rest of the record; and last, with Release, the segment's length, which makes the record complete. A
-//! reader takes the length with Acquire, its partner.
+//! call has returned, the rest of the record; and last, with Release, its cursor or the segment's length, which makes the record complete. A
+//! reader takes that with Acquire, its partner.
+//!
+//! In the lane of work the cursor of a thread is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the
+//! segment gets the length when the thread leaves it, before the cursor moves on. Other writers keep their cursor to themselves, and count each record in the
+//! head. So a length is the one by the cursor that is in the segment, or else the one in the head, in this order.
 //!
 //! A thread whose segment is full takes the next one without an owner, and releases the one that was full before. Going round, it
 //! takes the one that was taken longest ago, so the oldest records are overwritten first. Taking is one compare-and-swap on the

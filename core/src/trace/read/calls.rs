@@ -26,7 +26,7 @@ enum Found {
 }
 
 /// The words of the record of the call that the thread is in, if it is in one; or of one that has a time of return, and is not counted in its
-/// segment's length yet.
+/// segment's length, or passed by the cursor, yet.
 pub(super) fn in_progress<S: Source>(
     source: &S,
     header: &Header,
