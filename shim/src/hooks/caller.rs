@@ -53,24 +53,6 @@ impl<'f> Frame<'f> {
         #[cfg(not(lazyguard_frames))]
         Caller { address: 0, stack: frame as usize, frame: 0 }
     }
-
-    /// The same in the export's own body, which this is inlined into: from the register at hand, so that nothing has to be kept for it.
-    #[inline(always)]
-    pub fn caller_of_export(self) -> Caller {
-        #[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
-        {
-            let (address, stack, frame): (usize, usize, usize);
-            // SAFETY: as in `caller`.
-            unsafe {
-                std::arch::asm!("mov {}, qword ptr [rbp + 8]", out(reg) address, options(pure, readonly, nostack, preserves_flags));
-                std::arch::asm!("lea {}, [rbp + 16]", out(reg) stack, options(pure, nomem, nostack, preserves_flags));
-                std::arch::asm!("mov {}, qword ptr [rbp]", out(reg) frame, options(pure, readonly, nostack, preserves_flags));
-            }
-            Caller { address, stack, frame }
-        }
-        #[cfg(not(all(lazyguard_frames, target_arch = "x86_64")))]
-        self.caller()
-    }
 }
 
 /// The frame pointer of the function that this is inlined into.

@@ -105,7 +105,7 @@ fn begin(entry: Entry, function: Handle, stream: Handle, size: Extent) -> Option
     let hand = unsafe { own.at_hand() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
     let epoch = HOT.epoch.load(Ordering::Acquire);
-    let fast = begin_fast(hand, facts, || entry.frame.caller_of_export(), epoch, now)?;
+    let fast = begin_fast(hand, facts, || entry.caller(), epoch, now)?;
     if !gate::is_open() {
         fast.cancel();
         return None;

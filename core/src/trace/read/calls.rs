@@ -6,10 +6,9 @@
 use super::cursors;
 use super::defects::Defects;
 use super::header::Header;
-use super::segments::BEFORE_RECORDS;
-use super::source::{fill, high, low, word, Source};
+use super::source::{high, low, words, Source, BEFORE_RECORDS};
 use super::tables::{ThreadEntry, ThreadState};
-use crate::trace::layout::{record, segment, thread, WORD};
+use crate::trace::layout::{record, segment, thread};
 use crate::trace::WORDS;
 
 /// How often a changing mark is looked at.
@@ -114,11 +113,4 @@ fn segment_of<S: Source>(
     };
     let index = current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
     Some((index, None))
-}
-
-/// Words from this offset on; zero where there are none.
-pub(super) fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
-    let mut bytes = vec![0; N * WORD];
-    let there = fill(source, offset, &mut bytes).unwrap_or(0);
-    std::array::from_fn(|number| word(&bytes[..there], number))
 }

@@ -5,10 +5,8 @@
 //!
 //! Must not: be read after the records that it counts. What was complete when a cursor was read is there when the records are.
 
-use super::calls::words;
 use super::header::Header;
-use super::segments::BEFORE_RECORDS;
-use super::source::{high, low, word, Source};
+use super::source::{high, low, word, words, Source, BEFORE_RECORDS};
 use crate::trace::layout::{record, segment, thread, WORD};
 use crate::trace::Lane;
 
@@ -46,7 +44,7 @@ pub(super) fn of_entry<S: Source>(source: &S, header: &Header, entry: &[u64; thr
 fn of_cursor(header: &Header, cursor: u64) -> Option<Writing> {
     let shape = header.segments;
     let in_bytes = |place: u32| u64::from(place) * PLACE_BYTES;
-    let before = BEFORE_RECORDS + shape.records.checked_mul(shape.record_bytes)?;
+    let before = shape.records.checked_mul(shape.record_bytes)?.checked_add(BEFORE_RECORDS)?;
     let begin = in_bytes(high(cursor)).checked_sub(before)?;
     let from_first = begin.checked_sub(shape.area.offset)?;
     let segment = from_first.checked_div(shape.area.stride)?;

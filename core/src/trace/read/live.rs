@@ -9,8 +9,7 @@
 use super::cursors;
 use super::header::Header;
 use super::records::Entry;
-use super::segments::BEFORE_RECORDS;
-use super::source::{fill, high, low, word, Source};
+use super::source::{fill, high, low, word, Source, BEFORE_RECORDS};
 use super::{Recording, Unreadable};
 use crate::map::HashMap;
 use crate::trace::layout::{segment, LANES, WORD};

@@ -7,8 +7,8 @@
 //! first words once more after the rest: if another thread took the segment in between, the reader skips all of it.
 
 use super::header::Header;
-use super::segments::{Index, Indexed, BEFORE_RECORDS};
-use super::source::{fill, high, low, word, Source};
+use super::segments::{Index, Indexed};
+use super::source::{fill, high, low, word, Source, BEFORE_RECORDS};
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::{Lane, Record, WORDS};
 use crate::Nanos;

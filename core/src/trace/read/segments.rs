@@ -6,14 +6,11 @@
 use super::cursors;
 use super::defects::Defects;
 use super::header::{each_entry, Header};
-use super::source::{fill, high, low, word, Source};
+use super::source::{fill, high, low, word, Source, BEFORE_RECORDS};
 use crate::api::EntryPoint;
-use crate::trace::layout::{record, segment, WORD};
+use crate::trace::layout::{record, segment};
 use crate::trace::{Kind, Lane};
 use crate::Nanos;
-
-/// Bytes of a segment before its records.
-pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 
 /// A segment with records.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,15 @@
 
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::layout::WORD;
+use crate::trace::layout::{segment, WORD};
 use crate::trace::Recorder;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+
+/// Bytes of a segment before its records.
+pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 
 /// Bytes that can be read at any place.
 pub trait Source {
@@ -186,6 +189,13 @@ pub(super) fn field(bytes: &[u8], words: &Range<usize>) -> String {
     let field = bytes.get(words.start * 8..end).unwrap_or_default();
     let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
     String::from_utf8_lossy(&field[..length]).into_owned()
+}
+
+/// Words from this offset on; zero where there are none.
+pub(super) fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
+    let mut bytes = vec![0; N * WORD];
+    let there = fill(source, offset, &mut bytes).unwrap_or(0);
+    std::array::from_fn(|number| word(&bytes[..there], number))
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@
 //!
 //! Must not: read more than one segment of a thread.
 
-use super::calls::words;
 use super::cursors;
 use super::header::Header;
-use super::segments::BEFORE_RECORDS;
-use super::source::{low, Source};
+use super::source::{low, words, Source, BEFORE_RECORDS};
 use super::tables::{ContextSeen, StreamSeen, ThreadEntry, ThreadState};
 use crate::api::Submissions;
 use crate::map::HashSet;
