@@ -683,6 +683,11 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     profiled(&work, hostile_program("modules_twice"), &one).finish();
     let mut hangs = profiled(&work, corpus_program("module_load"), &other).hang_after("300ms").start();
     hangs.until_a_hang_is_reported();
+    // Another thread than the one that reports writes the profile.
+    hangs.until("the profile of what it loads", Duration::from_secs(30), |_| {
+        let shown = lazyguard(&work, &["profile", "show", &text(&other)]);
+        shown.stdout.starts_with("2 images").then_some(())
+    });
     drop(hangs);
     let shown = lazyguard(&work, &["profile", "show", &text(&one)]);
     for line in ["2 images that the program loads itself", "  loaded 1 time in a context with options 0=32", "\n  k2\n"]
