@@ -136,35 +136,27 @@ fn join<T>(handle: thread::JoinHandle<T>) -> T {
     handle.join().unwrap()
 }
 
+/// One thread's record, and another thread that takes its segment while a third one reads.
+fn take_and_read(recorder: &'static Recorder<'static>) {
+    let writer = writer_of(recorder, ONE);
+    assert!(write(recorder, &writer, ONE));
+    assert_eq!(read(recorder), 1, "also where the head does not count it yet");
+    recorder.release(&writer);
+    let other = start_writer(recorder, OTHER, 2);
+    let reader = thread::spawn(|| read(recorder));
+    let written = 1 + join(other);
+    join(reader);
+    assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
+}
+
 #[test]
 fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() {
-    in_every_way(3, || {
-        let recorder = recorder!(shape(1, 2));
-        let writer = SegmentWriter::default();
-        assert!(write(recorder, &writer, ONE));
-        recorder.release(&writer);
-        let other = start_writer(recorder, OTHER, 2);
-        let reader = thread::spawn(|| read(recorder));
-        let written = 1 + join(other);
-        join(reader);
-        assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
-    });
+    in_every_way(3, || take_and_read(recorder!(shape(1, 2))));
 }
 
 #[test]
 fn a_record_that_a_threads_cursor_counts_is_read_whole_or_not_at_all() {
-    in_every_way(3, || {
-        let recorder = recorder!(shape_of_threads(2, 1, 2));
-        let writer = writer_of(recorder, ONE);
-        assert!(write(recorder, &writer, ONE));
-        assert_eq!(read(recorder), 1, "the head does not count it yet");
-        recorder.release(&writer);
-        let other = start_writer(recorder, OTHER, 2);
-        let reader = thread::spawn(|| read(recorder));
-        let written = 1 + join(other);
-        join(reader);
-        assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
-    });
+    in_every_way(3, || take_and_read(recorder!(shape_of_threads(2, 1, 2))));
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl FastLaunch {
 
     /// Where the thread's next record will be, unless this segment is full then: memory that the processor may fetch meanwhile.
     #[inline(always)]
-    pub fn next_place(self) -> *const Place<'static> {
+    pub fn next_place(self) -> *const u8 {
         self.place.as_ptr().wrapping_add(record::WORDS).cast()
     }
 

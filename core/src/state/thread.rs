@@ -70,7 +70,7 @@ pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 
 /// See the module.
 ///
-/// What every launch needs comes first, on one line of a processor's cache.
+/// What every call needs comes first. A launch on the fast path needs none of it: see [`super::AtHand`].
 #[repr(C, align(64))]
 pub struct ThreadSlot {
     pub(super) entry: ThreadEntry,

@@ -86,7 +86,7 @@ pub mod thread {
     pub const MARK: usize = 4;
     pub const STACK: usize = 5;
     pub const FRAME: usize = 6;
-    /// Where the thread writes next in the lane of work: see `cursor`.
+    /// Where the thread writes next in the lane of work: see `Cursor` of the recorder.
     pub const CURSOR: usize = 7;
     pub const SEGMENTS_1_2: usize = 8;
     pub const BORN: usize = 9;

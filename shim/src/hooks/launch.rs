@@ -64,7 +64,7 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
 /// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
 /// next launch would wait for it: it orders its own stores behind those before them.
 #[inline(always)]
-fn fetch<T>(memory: *const T) {
+fn fetch(memory: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, of an address that need not be one of memory.
     unsafe {

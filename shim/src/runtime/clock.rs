@@ -36,23 +36,24 @@ pub fn start() {
 /// Nanoseconds since [`start`].
 #[inline(always)]
 pub fn now() -> Nanos {
-    let scale = HOT.clock_scale.load(Ordering::Relaxed);
-    let base = HOT.clock_base.load(Ordering::Relaxed);
-    if scale == 0 {
-        return system_since(base);
-    }
-    scaled(ticks().saturating_sub(base), scale)
+    now_by(u64::saturating_sub)
 }
 
 /// The same, for a thread that the guard has armed: the counter is past its start on every processor by then, so the difference is taken as it is.
 #[inline(always)]
 pub fn now_when_armed() -> Nanos {
+    now_by(u64::wrapping_sub)
+}
+
+/// The same, with this difference between the counter and its start.
+#[inline(always)]
+fn now_by(difference: impl Fn(u64, u64) -> u64) -> Nanos {
     let scale = HOT.clock_scale.load(Ordering::Relaxed);
     let base = HOT.clock_base.load(Ordering::Relaxed);
     if scale == 0 {
         return system_since(base);
     }
-    scaled(ticks().wrapping_sub(base), scale)
+    scaled(difference(ticks(), base), scale)
 }
 
 /// So many ticks in nanoseconds, where 2^32 ticks take `scale`.
