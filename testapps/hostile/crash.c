@@ -5,6 +5,7 @@
  *
  * WAY   kill      SIGKILL by a thread that makes no driver call
  *       raise     SIGKILL by the thread that has just launched
+ *       first     the same, right after the first launch, and nothing is blocked
  *       exit      _exit(7)
  *       abort     abort()
  *       segfault  a write through a null pointer
@@ -99,6 +100,10 @@ int main(int argc, char **argv) {
     EXPECT(setrlimit(RLIMIT_FSIZE, &a_page) == 0);
   } else if (argc > 3) {
     fill(argv[3]);
+  }
+  if (strcmp(way, "first") == 0) {
+    counted_launch(j.nothing, j.stream, NULL);
+    raise(SIGKILL);
   }
   work(j.stream);
   EXPECT(pthread_create(&thread, NULL, block, NULL) == 0);

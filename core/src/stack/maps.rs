@@ -6,6 +6,7 @@
 //! Must not: fail.
 
 use std::borrow::Cow;
+use std::io::Read as _;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,15 @@ pub fn undeleted(path: &str) -> &str {
 pub fn own_maps() -> String {
     let text = std::fs::read("/proc/self/maps").unwrap_or_default();
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The beginning of that text, as much as the kernel gives at once: whole lines, in the order of the addresses. A program lies below its
+/// libraries, unless a loader was started to load it.
+pub fn first_of_own_maps() -> String {
+    let mut text = vec![0; 4096];
+    let read = std::fs::File::open("/proc/self/maps").and_then(|mut maps| maps.read(&mut text)).unwrap_or(0);
+    let whole_lines = text[..read].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    String::from_utf8_lossy(&text[..whole_lines]).into_owned()
 }
 
 /// The lines of a text, those that make no sense left out.
@@ -170,6 +180,8 @@ nonsense
         let stack = found.iter().find(|m| m.path == "[stack]").unwrap();
         assert_eq!((stack.readable, stack.executable, stack.end), (true, false, 0x7ffe_0000));
         assert!(modules(&own_maps()).len() > 1);
+        let (first, all) = (first_of_own_maps(), own_maps());
+        assert!(first.ends_with('\n') && modules(&first)[0].code == modules(&all)[0].code, "{first}\n{all}");
         let odd = mappings("1-2 r--p 0 0:0 5 /tmp/name\r\n2-1 r--p 0 0:0 5 /back\n3-4\n5-6 r\n-\n7-8 rwxp 0 0:0 0");
         assert_eq!(
             odd.map(|m| (m.begin, m.path.into_owned())).collect::<Vec<_>>(),

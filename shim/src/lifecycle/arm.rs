@@ -167,6 +167,7 @@ fn build(initialised: Initialised) {
         // SAFETY: a function of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
+    guard.mappings.note_program(guard);
     guard.arm();
     match threads {
         Err(why) => {

@@ -1,31 +1,43 @@
 //! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads'
 //! names.
 //!
-//! Both are read from `/proc/self`: the files when the log's thread starts, when a function is used for the first time from code
-//! that is in none of them, when a hang is reported, and at an orderly end if that thread has not come to it; the names at a hang.
-//! Otherwise nothing is opened here: a program may have forbidden that to itself since.
+//! Both are read from `/proc/self`: the program's own file when the guard is armed, the others when the log's thread starts, when a
+//! function is used for the first time from code that is in none of them, when a hang is reported, and at an orderly end if that
+//! thread has not come to it; the names at a hang. Otherwise nothing is opened here: a program may have forbidden that to itself
+//! since.
 //!
 //! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's
 //! thread waits for.
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};
-use lazyguard_core::stack::{has_fixed_addresses, modules, own_maps, HEAD_BYTES};
+use lazyguard_core::stack::{first_of_own_maps, has_fixed_addresses, modules, own_maps, Module, HEAD_BYTES};
 use lazyguard_core::sync::lock;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 /// See the module.
-#[derive(Default)]
 pub struct Mappings {
-    /// Files are to be looked at again.
+    /// Files are to be looked at, for the first time or again.
     wanted: AtomicBool,
     /// What has been noted, in no order.
     noted: Mutex<Vec<(u64, u64)>>,
 }
 
+impl Default for Mappings {
+    fn default() -> Self {
+        Self { wanted: AtomicBool::new(true), noted: Mutex::default() }
+    }
+}
+
 impl Mappings {
+    /// Notes the file that the kernel names first, the program's own, which lies below its libraries: its calls have their lines in a
+    /// process that is killed before the log's thread has run. With many libraries, to read all takes longer than arming may.
+    pub fn note_program(&self, process: &Process) {
+        self.note_those(process, modules(&first_of_own_maps()).into_iter().take(1));
+    }
+
     /// Notes files, if that has become due.
     pub fn note_if_due(&self, process: &Process) {
         if self.wanted.swap(false, Ordering::Relaxed) {
@@ -48,9 +60,8 @@ impl Mappings {
     /// For an orderly end: in a short process, the log's thread may not have read the mappings yet.
     pub fn at_the_end(&self, process: &Process) {
         // If the log's thread is reading them now, the exiting thread waits for it, but not for long.
-        let nothing_is_noted = door::lock_soon(&self.noted, 10).map(|noted| noted.is_empty());
-        if nothing_is_noted.is_some_and(|nothing| nothing || self.wanted.swap(false, Ordering::Relaxed)) {
-            self.note(process);
+        if door::lock_soon(&self.noted, 10).is_some() {
+            self.note_if_due(process);
         }
     }
 
@@ -58,15 +69,17 @@ impl Mappings {
     pub fn called_from(&self, address: u64) {
         // The thread that holds the lock is reading the mappings, and will find this file.
         let Ok(noted) = self.noted.try_lock() else { return };
-        // Empty until the log's thread has started, which reads the mappings first.
-        if address != 0 && !noted.is_empty() && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
+        if address != 0 && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
             self.wanted.store(true, Ordering::Relaxed);
         }
     }
 
     /// Notes the files whose code is mapped and that are not noted yet.
-    pub fn note(&self, process: &Process) {
-        let files = modules(&own_maps());
+    fn note(&self, process: &Process) {
+        self.note_those(process, modules(&own_maps()).into_iter());
+    }
+
+    fn note_those(&self, process: &Process, files: impl Iterator<Item = Module>) {
         let mut noted = lock(&self.noted);
         for file in files {
             let new: Vec<_> = file.code.iter().filter(|range| !noted.contains(range)).copied().collect();

@@ -25,7 +25,7 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
     beat(guard);
-    guard.mappings.note(guard);
+    guard.mappings.note_if_due(guard);
     while !guard.log.is_finished() && !retired() {
         std::thread::sleep(guard.log.pause());
         beat(guard);

@@ -1,8 +1,8 @@
 //! A process that ends in any way, at any point: its folder has the records written before, and names the call in progress.
 
 use lazyguard_e2e::{
-    calls_in, expect_only_slow, gapless_numbers, hostile_program, in_progress, log_of, number, numbers_in, report_of,
-    root, text, text_report_of, App, Folder, Json, Outcome, Recording, Run, Running, Work,
+    calls_in, command, expect_only_slow, gapless_numbers, hostile_program, in_progress, log_of, number, numbers_in,
+    report_of, root, text, text_report_of, App, Folder, Json, Outcome, Recording, Run, Running, Work,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -122,6 +122,20 @@ fn sigkill_by_another_thread_loses_nothing() {
 fn sigkill_right_after_a_launch_loses_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
     expect_the_spinning_kernel("raise", crashed(&work, "raise", -libc::SIGKILL));
+}
+
+#[test]
+fn sigkill_right_after_the_first_launch_loses_no_line_of_the_program() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // Whether the thread that reads all mappings has had its turn by then is up to the machine.
+    for _ in 0..8 {
+        let outcome = crash(&work, "first").0.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(-libc::SIGKILL), ""), "{outcome}");
+        let log = Run::new(&work, command()).args(["log"]).args([outcome.out().path()]).finish().stdout;
+        let launches: Vec<_> = log.lines().filter(|line| line.contains("cuLaunchKernel of nothing")).collect();
+        assert_eq!(launches.len(), 1, "{log}");
+        assert!(launches[0].contains("(counted_launch, "), "from where it was launched is not said: {log}");
+    }
 }
 
 #[test]
