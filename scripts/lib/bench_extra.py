@@ -41,7 +41,8 @@ def start_rows(rounds):
 
 
 def stepped(loop, modes, launches):
-    """{mode: {"instructions", "locked", "system_calls"}} of one launch, and a note for what could not be counted."""
+    """{mode: {"instructions", "usual", "locked", "system_calls"}} of one launch (`usual`: the instructions of the one in the middle, the others
+    are averages), and a note for what could not be counted."""
     found, notes = {}, []
     for mode in modes:
         if mode.key == AGAIN or not bench_plan.of_library(mode):

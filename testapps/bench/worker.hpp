@@ -139,8 +139,8 @@ class Worker {
       std::printf("launches=%d\n", launches_);
     } else if (what == "steps") {
       const double n = launches_;
-      std::printf("instructions=%.2f locked=%.3f system_calls=%.3f\n", static_cast<double>(steps_.instructions) / n, static_cast<double>(steps_.locked) / n,
-                  static_cast<double>(steps_.system_calls) / n);
+      std::printf("instructions=%.2f usual=%lu locked=%.3f system_calls=%.3f\n", static_cast<double>(steps_.instructions) / n, usual_,
+                  static_cast<double>(steps_.locked) / n, static_cast<double>(steps_.system_calls) / n);
     } else {
       Sample mean;
       for (const Sample& sample : samples_) {
@@ -241,11 +241,23 @@ class Worker {
     return -n;
   }
 
+  // Each launch by itself: some do what is due once in many launches, and the one in the middle is the usual one.
   Steps step(int index, int launches) {
     warm(index);
     Steps found;
-    found = count_steps([&] { work_.launch(index, launches); });
+    std::vector<unsigned long> each;
+    for (int n = 0; n < launches; ++n) {
+      const Steps one = count_steps([&] { work_.launch(index, 1); });
+      each.push_back(one.instructions);
+      found.instructions += one.instructions;
+      found.locked += one.locked;
+      found.system_calls += one.system_calls;
+    }
     work_.settle(index);
+    if (!each.empty()) {
+      std::nth_element(each.begin(), each.begin() + each.size() / 2, each.end());
+      usual_ = each[each.size() / 2];
+    }
     return found;
   }
 
@@ -256,6 +268,7 @@ class Worker {
   Start start_;
   std::vector<Sample> samples_;
   Steps steps_;
+  unsigned long usual_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string what_;
