@@ -2,10 +2,12 @@
 //!
 //! What the guard holds there by a profile, ahead of the program, the program has not asked for: local memory that was set aside, modules and
 //! libraries. Without the guard the call may have succeeded. So the guard gives back what it holds, where nothing is in flight, and makes the call
-//! once more; also where another thread has had that done since the call was made. Calls that allocate, load or launch, or are about a graph, are
-//! made so, as far as they are hooked.
+//! again; also where another thread has had that done since the call was made. To unload takes time, for which other threads are kept waiting, so what
+//! does not go at once goes if the call finds no memory again. Calls that allocate, load or launch, or are about a graph, are made so, as far as they
+//! are hooked.
 //!
-//! Must not: make a call again that has failed for another reason, more than once, or that has written over what it was given; or wait for work in flight.
+//! Must not: make a call again that has failed for another reason, without more memory than it has found, or that has written over what it was given;
+//! or wait for work in flight.
 
 use super::call::{observe, Call, Entry};
 use crate::preload::local_memory::memory;
@@ -18,7 +20,7 @@ use std::cell::Cell;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
 
-/// Makes the real call, of a call that submits nothing; and once more, if there was no memory and the guard has given some back.
+/// Makes the real call, of a call that submits nothing; and again, as often as there was no memory and the guard has given some back.
 pub(super) fn with_room(real: impl Fn() -> i32) -> i32 {
     with_room_for(Wanted { entered: Nanos::MAX, allocates: None }, real)
 }
@@ -68,10 +70,13 @@ struct Wanted {
 }
 
 fn with_room_for(wanted: Wanted, real: impl Fn() -> i32) -> i32 {
-    let seen = guard().map_or(0, |guard| guard.loader.rooms());
-    match real() {
-        OUT_OF_MEMORY if comes_back(wanted, seen) => real(),
-        result => result,
+    loop {
+        let seen = guard().map_or(0, |guard| guard.loader.rooms());
+        let result = real();
+        // It ends: what is held is less each time, and is not loaded ahead once more.
+        if result != OUT_OF_MEMORY || !comes_back(wanted, seen) {
+            return result;
+        }
     }
 }
 

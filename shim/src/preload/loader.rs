@@ -32,6 +32,7 @@ use lazyguard_core::state::{Context, FunctionKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -513,9 +514,9 @@ impl Loader {
             return self.rooms() != seen;
         }
         // Its call is nothing to wait for: the thread that has the turn may look for submissions, and this one submits nothing until it is done.
-        let Some(_turn) = slot.while_it_waits(|| self.turn_soon()) else { return false };
-        if self.rooms() != seen {
-            return true;
+        let turn = slot.while_it_waits(|| self.turn_soon());
+        if turn.is_none() || self.rooms() != seen {
+            return self.rooms() != seen;
         }
         self.makes_room.store(true, Ordering::SeqCst);
         let (given_back, busy) = self.give_back(process, slot, context, entry.device(), entered);
@@ -550,9 +551,11 @@ impl Loader {
     ) -> (u64, Option<u32>) {
         let Some(closed) = Closed::close(gate::ALL) else { return (0, None) };
         let _uncaptured = Uncaptured::new();
-        let begun = Instant::now();
-        let unload = |next: &dyn Fn() -> Option<Held>| self.unload_each(process, &closed, begun, next);
-        let (mut local_memory, mut code, mut busy) = (0, 0, None);
+        let (begun, unloaded) = (Instant::now(), Cell::new(0));
+        // However long it took to find out what is idle, one goes: the call comes back for the others.
+        let is_in_time = || !closed.breached() && (unloaded.get() == 0 || begun.elapsed() <= AT_A_TIME);
+        let unload = |next: &dyn Fn() -> Option<Held>| self.unload_each(process, &is_in_time, &unloaded, next);
+        let (mut local_memory, mut busy) = (0, None);
         for (context, entry) in process.tracker.contexts() {
             let Some(_current) = self.current_if_idle(process, slot, context, entered) else {
                 busy = if context == own { Some(own) } else { busy.or(Some(0)) };
@@ -560,18 +563,18 @@ impl Loader {
             };
             if entry.device() == device || entry.device() < 0 || device < 0 {
                 local_memory += u64::from(self.local_memory.give_back(entry));
-                code += unload(&|| self.ahead.give_back(Some(context)));
+                unload(&|| self.ahead.give_back(Some(context)));
             }
         }
         if busy.is_none() {
-            code += unload(&|| {
+            unload(&|| {
                 let runtimes = || Some(Held { owner: self.libraries.give_back()?, kind: FunctionKind::Kernel });
                 self.ahead.give_back(None).or_else(runtimes)
             });
         }
         self.skip(Skip::LocalMemoryGivenBack, local_memory);
-        self.skip(Skip::CodeGivenBack, code);
-        (local_memory + code, busy)
+        self.skip(Skip::CodeGivenBack, unloaded.get());
+        (local_memory + unloaded.get(), busy)
     }
 
     /// Makes a context current, if nothing is in flight in it. Its gate is closed.
@@ -582,19 +585,23 @@ impl Loader {
         self.idle(process, context, slot.thread(), entered, false).then_some(current)
     }
 
-    /// Unloads one after the other of what was loaded ahead and the program has not asked for. Stops where the gate has to be opened: work that is submitted
-    /// then may not end. Returns how much was unloaded.
-    fn unload_each(&self, process: &Process, closed: &Closed, begun: Instant, next: &dyn Fn() -> Option<Held>) -> u64 {
-        let mut unloaded = 0;
-        while begun.elapsed() <= AT_A_TIME && !closed.breached() {
+    /// Unloads one after the other of what was loaded ahead and the program has not asked for, and counts it. Stops where the gate has to be opened: work
+    /// that is submitted then may not end.
+    fn unload_each(
+        &self,
+        process: &Process,
+        is_in_time: &dyn Fn() -> bool,
+        unloaded: &Cell<u64>,
+        next: &dyn Fn() -> Option<Held>,
+    ) {
+        while is_in_time() {
             let Some(held) = next() else { break };
             // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
             self.owner_goes(held.owner);
             process.tracker.owner_gone(held.owner);
             idle::settle();
-            unloaded += u64::from(held.unload());
+            unloaded.set(unloaded.get() + u64::from(held.unload()));
         }
-        unloaded
     }
 
     /// This thread's turn at loading, which another thread may have; `None` if that does not end its own soon.

@@ -343,21 +343,25 @@ fn with_what_is_not_asked_for(work: &Work) -> (PathBuf, PathBuf) {
     (program, profile)
 }
 
-/// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again once.
+/// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again; where to unload
+/// takes long, other threads are let in between, and it is made again once more.
 #[test]
 fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_memory() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (program, profile) = with_what_is_not_asked_for(&work);
     let log = work.path().join("calls");
     // A driver before 12.5 cannot be asked about a context as a whole: the guard asks the streams, of which one is the call's own.
-    for (does, symbol, driver) in [
-        ("allocates", "cuMemAlloc_v2", "13000"),
-        ("in_stream", "cuMemAllocAsync", "13000"),
-        ("in_stream", "cuMemAllocAsync", "12040"),
-        ("loads", "cuModuleLoadData", "13000"),
+    for (does, symbol, driver, slow) in [
+        ("allocates", "cuMemAlloc_v2", "13000", ""),
+        ("allocates", "cuMemAlloc_v2", "13000", "cuModuleUnload=60"),
+        ("in_stream", "cuMemAllocAsync", "13000", ""),
+        ("in_stream", "cuMemAllocAsync", "12040", ""),
+        ("loads", "cuModuleLoadData", "13000", ""),
     ] {
-        let on =
-            |run: Run<'_>| run.args([does]).set("LGSIM_CALL_LOG", &log).set("LGSIM_DRIVER_VERSION", driver).finish();
+        let on = |run: Run<'_>| {
+            let run = run.args([does]).set("LGSIM_CALL_LOG", &log).set("LGSIM_DRIVER_VERSION", driver);
+            run.set("LGSIM_DELAY", slow).finish()
+        };
         let bare = on(Run::new(&work, program.clone()));
         assert!(bare.code == Some(0) && bare.stdout.lines().all(|line| line.ends_with(": 0")), "{bare}");
         let before = calls_in(&log)(symbol);
@@ -369,7 +373,9 @@ fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_mem
         let calls = calls_in(&log);
         fs::remove_file(&log).unwrap();
         assert_eq!([calls("cuModuleUnload"), calls("cuLibraryUnload")], [8, 8], "{does}: {run}");
-        assert_eq!(calls(symbol), before + 1, "{does}: {run}");
+        // A machine that stands still is slow as well.
+        let again = calls(symbol) - before;
+        assert!(if slow.is_empty() { again >= 1 } else { again > 1 }, "{does}: {again} times more: {run}");
     }
 }
 
