@@ -408,7 +408,10 @@ fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory
         let run = profiled(&work, program.clone(), &profile).args([does]).set("LGSIM_DELAY", "cuModuleUnload=2");
         let run = run.finish();
         run.expect_same_as(&bare);
-        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), held)], "{does}: {run}");
+        // A machine that stands still has time for a part, which may be enough for the call.
+        let given_back = local_memory(&run).2;
+        let is_a_part = |(reason, count): &(String, u64)| reason == "code_given_back" && (1..=held).contains(count);
+        assert!(given_back.len() == 1 && given_back.iter().all(is_a_part), "{does}: {given_back:?} {run}");
     }
 }
 
