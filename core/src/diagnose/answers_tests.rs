@@ -56,6 +56,47 @@ fn a_thread_that_is_blocked_on_a_stream_shows_as_well_that_it_is_busy() {
 }
 
 #[test]
+fn a_thread_that_polls_a_stream_or_waits_for_an_event_of_it_shows_it_too() {
+    let with = |waits: &dyn Fn(&TestTrace)| {
+        let story = old_and_spin(StreamKind::NonBlocking);
+        story.about(1, 25, "cuEventRecord", 0xe, 0).waits(1, 30, "cuCtxSynchronize", None);
+        waits(&story);
+        story.diagnosis().verdicts[0].culprits[0].operation.function.clone().unwrap()
+    };
+    let waits_for_the_event = |story: &TestTrace| {
+        let raw = RawPayload::about(0xe);
+        story.blocked_in(2, &Record { raw, ..story.facts("cuEventSynchronize", 40, Some(1)) });
+    };
+    assert_eq!(with(&|_| ()), "old");
+    assert_eq!(with(&|story| _ = story.polls(2, 40, NOW - 1000, "cuStreamQuery", 1, 0)), "spin");
+    assert_eq!(with(&|story| _ = story.polls(2, 40, NOW - 1000, "cuEventQuery", 1, 0xe)), "spin");
+    assert_eq!(with(&waits_for_the_event), "spin");
+}
+
+/// A stream that waits for an event behind `k1`, then for one behind `k3`, of two other streams.
+fn two_events() -> TestTrace {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").about(0, 12, "cuEventRecord", 0xe, 0);
+    story.launch(2, 14, "k3").about(2, 16, "cuEventRecord", 0xf, 0);
+    story.about(1, 20, "cuStreamWaitEvent", 0xe, 0).about(1, 22, "cuStreamWaitEvent", 0xf, 0);
+    story.waits(1, 30, "cuStreamSynchronize", Some(1));
+    story
+}
+
+#[test]
+fn of_two_events_the_later_one_is_named_where_the_former_may_be_complete_and_its_stream_cannot_be_asked() {
+    two_events().check(&[(Code::LG299, "k1")]);
+    let story = two_events();
+    busy(&story, 2);
+    story.check(&[(Code::LG299, "k1")]);
+    let story = two_events();
+    destroy(&story, 0);
+    story.check(&[(Code::LG299, "k1")]);
+    busy(&story, 2);
+    story.check(&[(Code::LG299, "k3")]);
+}
+
+#[test]
 fn an_answer_of_before_the_call_says_nothing() {
     let story = old_and_spin(StreamKind::NonBlocking);
     busy(&story, 1);
@@ -128,6 +169,13 @@ fn a_wait_behind_a_load_that_has_returned_explains_more_than_its_barrier() {
         "{}",
         said(&story)
     );
+    // Also where the thread that has made the load waits since.
+    let story = load_and_wait();
+    let (_, slot) = story.tracker.threads().find(|(_, slot)| slot.thread() == 100).unwrap();
+    let waits = story.facts("cuStreamSynchronize", 45, Some(1));
+    slot.mark(&slot.open(&waits, waits.entry_point.class()));
+    busy(&story, 1);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
     // Something else may keep that stream busy.
     let story = load_and_wait();
     story.launch(0, 35, "later");
