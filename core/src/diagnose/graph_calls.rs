@@ -65,6 +65,15 @@ mod tests {
     }
 
     #[test]
+    fn launches_that_have_made_their_calls_are_none_of_those_that_are_too_many() {
+        let mut calls = GraphCalls::default();
+        for at in 0..=2 * MOST_LAUNCHES as u64 {
+            calls.launched(0xf, (1, at), 1);
+            assert_eq!(calls.called(0xf, Nanos::MAX), Some((1, at)));
+        }
+    }
+
+    #[test]
     fn of_too_many_launches_without_calls_none_is_known() {
         let mut calls = GraphCalls::default();
         (0..=MOST_LAUNCHES as u64).for_each(|at| calls.launched(0xf, (1, at), 1));

@@ -113,12 +113,6 @@ impl FastLaunch {
         leave(self.entry);
     }
 
-    /// The launch has been made, and nothing more is to be said of it: the guard has stepped aside.
-    #[inline(always)]
-    pub fn leave(self) {
-        leave(self.entry);
-    }
-
     /// The second half: the launch has returned. Returns whether it blocked the host for so long.
     #[inline(always)]
     pub fn end(self, returned: Nanos, result: i32, long: Nanos) -> bool {
@@ -160,8 +154,9 @@ pub struct LaunchFacts {
 impl ThreadSlot {
     /// From now on launches on this stream may take the fast path; `epoch` is the one for which the slow path looked everything up.
     pub fn remember_stream(&self, epoch: u32, known: &Known) {
-        // A stream or context without an entry has none that a launch could be folded into.
-        if self.recorder.have_entries(known.number, known.context) {
+        // A stream or context without an entry has none that a launch could be folded into, and a thread without one has no cursor there.
+        let is_counted = self.recorder.thread_entry(self.number.wrapping_sub(1) as usize).is_some();
+        if is_counted && self.recorder.have_entries(known.number, known.context) {
             let uses_left = if known.default_stream { DEFAULT_STREAM_USES } else { u32::MAX };
             let Some(caches) = self.caches() else { return };
             // Before the first launch: see `launchers`.

@@ -157,7 +157,11 @@ impl ThreadSlot {
             entry,
             in_use: AtomicBool::new(false),
             writers: [
-                SegmentWriter::of_thread(entry, number.wrapping_sub(1)),
+                // A cursor in an entry that is not in the recording would count for nobody who reads that.
+                match recorder.thread_entry(number.wrapping_sub(1) as usize) {
+                    Some(entry) => SegmentWriter::of_thread(entry, number.wrapping_sub(1)),
+                    None => SegmentWriter::default(),
+                },
                 SegmentWriter::default(),
                 SegmentWriter::default(),
             ],
@@ -263,7 +267,9 @@ impl ThreadSlot {
         let mark = self.get(place::MARK);
         if let Some(lane) = self.open_lane(mark) {
             let writer = &self.writers[lane as usize];
-            if let Some(place) = self.recorder.place(writer) {
+            // The record of a call that was left behind its completion is there, and the next place is none of it.
+            let is_open = self.mark_of_next(writer, lane) == (mark >> NUMBER_AT) as u32;
+            if let Some(place) = self.recorder.place(writer).filter(|_| is_open) {
                 let head = place[record::HEAD].load(Ordering::Relaxed);
                 place[record::HEAD].store(head | u64::from(flag::LEFT) << FLAGS_AT, Ordering::Relaxed);
                 place[record::RETURNED].store(now, Ordering::Relaxed);
@@ -415,6 +421,15 @@ impl ThreadSlot {
         let number = writer.next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
         u64::from(entry_point.id()) | of_lane << LANE_AT | number
+    }
+
+    /// What the mark of a call says of its record where that is the lane's next one.
+    fn mark_of_next(&self, writer: &SegmentWriter<'_>, lane: Lane) -> u32 {
+        if lane == Lane::Work {
+            writer.cursor().at() as u32
+        } else {
+            writer.next() as u32
+        }
     }
 
     #[inline(always)]
@@ -586,7 +601,7 @@ impl ThreadSlot {
             None => self.spare().each_ref().map(|word| word.load(Ordering::Relaxed)),
             Some(Lane::Work) => {
                 // Acquire: as that of a length. The cursor has passed a call that has returned and whose mark is about to go.
-                let cursor = Cursor(self.entry[place::CURSOR].load(Ordering::Acquire));
+                let cursor = self.writers[Lane::Work as usize].cursor();
                 let is_open = cursor.at() == (mark >> NUMBER_AT) as usize;
                 let place = place_at(cursor, self.places).filter(|_| is_open)?;
                 place.each_ref().map(|word| word.load(Ordering::Relaxed))

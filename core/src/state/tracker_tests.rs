@@ -2,6 +2,9 @@ use super::*;
 use crate::api::{Class, EntryPoint};
 use crate::state::{begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
 
+#[path = "recorded_tests.rs"]
+mod recorded;
+
 fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
     tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
 }
@@ -221,16 +224,19 @@ fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &Thre
     slot
 }
 
-fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
-    let facts = LaunchFacts {
+fn facts() -> LaunchFacts {
+    LaunchFacts {
         entry_point: EntryPoint::of_class(Class::Launch),
         function: 0xf0,
         stream: 0x100,
         grid: [0; 3],
         block: [0; 3],
         shared_bytes: 0,
-    };
-    let launch = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now).unwrap();
+    }
+}
+
+fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
+    let launch = begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now).unwrap();
     launch.submit();
     launch
 }

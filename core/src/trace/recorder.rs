@@ -443,7 +443,11 @@ impl<'a> Recorder<'a> {
         let full = self.counted(writer);
         let base = match self.take(next, owner, which, entry, now) {
             Some(base) => {
-                self.release_segment(writer.previous.swap(full, Ordering::Relaxed));
+                let former = writer.previous.swap(full, Ordering::Relaxed);
+                // The same one where a jump of a signal handler has left this before the cursor moved: it stays the thread's own.
+                if former != full {
+                    self.release_segment(former);
+                }
                 base
             }
             None => {
@@ -835,5 +839,52 @@ pub(crate) fn put_launch(place: Place<'_>, launch: &Record, subject: u64, caller
     words[record::CALLER] = caller;
     for n in (0..record::WORDS).filter(|&n| n != record::ENTERED) {
         place[n].store(words[n], Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A signal handler leaves [`Recorder::place_in_next`] by a jump, behind the exchange of the former segment and before the store of the cursor.
+    #[test]
+    fn a_jump_out_of_the_change_of_segments_gives_no_segment_up_that_another_thread_may_have() {
+        let shape = Shape::of_bytes(Shape::SMALLEST);
+        let words: Vec<_> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
+        let recorder = Recorder::new(&words, shape, &ProcessFacts::default()).unwrap();
+        let (count, lane) = (recorder.segments_of(Lane::Work).1 as u64, Lane::Work);
+        let owner = |number| Owner { number, thread: number };
+        let fill = |writer: &SegmentWriter<'_>, number, records: usize| {
+            for _ in 0..records {
+                let next = || recorder.place_in_next(writer, owner(number), lane, 0);
+                recorder.place(writer).or_else(next).unwrap();
+                recorder.complete(writer);
+            }
+        };
+        let (jumps, other) = (SegmentWriter::default(), SegmentWriter::default());
+        fill(&jumps, 1, shape.records);
+        // As far as `place_in_next` comes before the jump.
+        let full = recorder.counted(&jumps);
+        recorder.take(jumps.next(), owner(1), lane, 0, 0).unwrap();
+        recorder.release_segment(jumps.previous.swap(full, Ordering::Relaxed));
+        // The thread goes on, in another segment, and others go round: what it has left last is its own still.
+        fill(&jumps, 1, 1);
+        let state = || recorder.places()[full][segment::STATE].load(Ordering::Relaxed);
+        let taken = state();
+        assert_eq!(low(taken), segment::CURRENT);
+        while recorder.counts(lane).hand < 3 * count {
+            fill(&other, 2, 1);
+        }
+        assert_eq!(state(), taken);
+        // Once the next one is full as well, it is given up, once.
+        let released = || recorder.released[lane as usize].load(Ordering::Relaxed);
+        let before = released();
+        fill(&jumps, 1, shape.records);
+        assert_eq!((low(state()), released()), (segment::RELEASED, before + 1));
+        while other.cursor().head(shape.records) != full {
+            fill(&other, 2, 1);
+        }
+        fill(&jumps, 1, shape.records);
+        assert_eq!(low(state()), segment::CURRENT, "it is another thread's");
     }
 }

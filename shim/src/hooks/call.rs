@@ -140,10 +140,10 @@ pub fn observe(
             door::inside(|| call.returned(entry, result, after));
         }
         call.slot.unmark();
+        call.slot.leave();
     } else {
         process::note_unarmed();
     }
-    call.slot.leave();
     CallStep::Leave.taken();
     result
 }
@@ -171,7 +171,9 @@ pub fn around(
     });
     let result = real();
     if let (Some(true), Some(call)) = (published, &call) {
-        call.slot.leave_outer();
+        if call.guard.is_armed() {
+            call.slot.leave_outer();
+        }
     }
     if published == Some(false) || !wanted(result) {
         return result;

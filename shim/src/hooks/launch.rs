@@ -52,10 +52,10 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     }
     fetch(fast.next_place());
     CallStep::Call.taken();
+    // The time first: a signal handler on top of this may fork, and the less is done between the check and the end, the less often in between.
+    let returned = now();
     // See `observe`.
-    if !guard.is_armed() {
-        fast.leave();
-    } else if fast.end(now(), result, rules::BLOCKED_NANOS) {
+    if guard.is_armed() && fast.end(returned, result, rules::BLOCKED_NANOS) {
         stood_out(guard, entry.again(), fast, result);
     }
     result
@@ -83,11 +83,10 @@ fn refused(guard: &'static Guard, entry: Entry, fast: FastLaunch, result: i32) {
         stays_blocked();
     }
     CallStep::Call.taken();
+    let returned = clock::now();
     if guard.is_armed() {
-        fast.end(clock::now(), result, rules::BLOCKED_NANOS);
+        fast.end(returned, result, rules::BLOCKED_NANOS);
         stood_out(guard, entry, fast, result);
-    } else {
-        fast.leave();
     }
 }
 

@@ -21,13 +21,15 @@ use std::sync::Mutex;
 pub struct Mappings {
     /// Files are to be looked at, for the first time or again.
     wanted: AtomicBool,
+    /// They have been looked at, and all that was there is noted.
+    is_noted: AtomicBool,
     /// What has been noted, in no order.
     noted: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Default for Mappings {
     fn default() -> Self {
-        Self { wanted: AtomicBool::new(true), noted: Mutex::default() }
+        Self { wanted: AtomicBool::new(true), is_noted: AtomicBool::new(false), noted: Mutex::default() }
     }
 }
 
@@ -59,9 +61,11 @@ impl Mappings {
 
     /// For an orderly end: in a short process, the log's thread may not have read the mappings yet.
     pub fn at_the_end(&self, process: &Process) {
-        // If the log's thread is reading them now, the exiting thread waits for it, but not for long.
-        if door::lock_soon(&self.noted, 10).is_some() {
-            self.note_if_due(process);
+        // If the log's thread is noting them now, the exiting thread waits for it, but not for long. If that thread is still reading them, both note
+        // them: it may not live to do so.
+        let is_free = door::lock_soon(&self.noted, 10).is_some();
+        if is_free && (self.wanted.swap(false, Ordering::Relaxed) || !self.is_noted.load(Ordering::Relaxed)) {
+            self.note(process);
         }
     }
 
@@ -77,6 +81,7 @@ impl Mappings {
     /// Notes the files whose code is mapped and that are not noted yet.
     fn note(&self, process: &Process) {
         self.note_those(process, modules(&own_maps()).into_iter());
+        self.is_noted.store(true, Ordering::Relaxed);
     }
 
     fn note_those(&self, process: &Process, files: impl Iterator<Item = Module>) {

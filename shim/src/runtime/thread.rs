@@ -122,15 +122,16 @@ pub fn name(thread: u32) -> String {
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
 extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
-    tls::set(Mine::NONE);
-    let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) else { return };
-    // A signal handler on top of this passes untouched: it would wait for locks that this thread may have.
+    // A signal handler on top of this passes untouched: it would be given another slot, or wait for locks that this thread may have.
     BEGINNING.set(true);
-    door::inside(|| {
-        if let Some(slot) = process.tracker.thread(mine.number) {
-            process.tracker.thread_streams_gone(slot.thread());
-        }
-        process.tracker.end_thread(mine.number, process.now());
-    });
+    tls::set(Mine::NONE);
+    if let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) {
+        door::inside(|| {
+            if let Some(slot) = process.tracker.thread(mine.number) {
+                process.tracker.thread_streams_gone(slot.thread());
+            }
+            process.tracker.end_thread(mine.number, process.now());
+        });
+    }
     BEGINNING.set(false);
 }

@@ -193,8 +193,9 @@ pub struct Hand(Own);
 impl AtHand for Hand {
     #[inline(always)]
     fn entry(self) -> ThreadEntry {
-        // SAFETY: the entry is there when the process's pointer is: see `set`. It is of a recording, which is never taken away.
-        unsafe { &*(&raw const (*self.0 .0).mine.entry).read().cast() }
+        // SAFETY: the entry is there when the process's pointer is: see `set`. It is of a recording, which is never taken away. Volatile: it is read after
+        // that pointer.
+        unsafe { &*(&raw const (*self.0 .0).mine.entry).read_volatile().cast() }
     }
 
     #[inline(always)]
@@ -202,7 +203,8 @@ impl AtHand for Hand {
         // SAFETY: as above. They are what they were made of in `Mine::of`.
         unsafe {
             let mine = &raw const (*self.0 .0).mine;
-            let (first, count) = ((&raw const (*mine).places).read(), (&raw const (*mine).place_count).read());
+            let first = (&raw const (*mine).places).read_volatile();
+            let count = (&raw const (*mine).place_count).read_volatile();
             std::slice::from_raw_parts(first.cast(), count as usize)
         }
     }

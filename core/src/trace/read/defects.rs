@@ -23,7 +23,7 @@ impl fmt::Display for Defect {
 }
 
 /// The first defects, and how many there are.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Defects {
     kept: Vec<Defect>,
     count: u64,

@@ -109,6 +109,20 @@ impl<S: Source> Recording<S> {
     }
 
     fn read_tables(&mut self) {
+        /// In a process that is alive, other threads may fold again and again.
+        const TIMES: u32 = 4;
+        let before = self.defects.clone();
+        for time in 1..=TIMES {
+            self.defects = before.clone();
+            let unfolded = self.read_tables_once();
+            if time == TIMES || unfolded.is_unfolded(&self.source) {
+                return unfolded.fold(&self.contexts, &mut self.streams);
+            }
+        }
+    }
+
+    /// Returns the launches that the table of streams does not have.
+    fn read_tables_once(&mut self) -> Unfolded {
         let Self { source, header, defects, .. } = self;
         let entries = tables::threads(source, header, defects);
         let mut unfolded = Unfolded::default();
@@ -125,8 +139,8 @@ impl<S: Source> Recording<S> {
         self.threads = threads;
         self.contexts = tables::contexts(source, header, defects);
         self.streams = tables::streams(source, header, defects);
-        unfolded.fold(&self.contexts, &mut self.streams);
         self.communicators = tables::communicators(source, header, defects);
+        unfolded
     }
 
     /// What the header says of the process.

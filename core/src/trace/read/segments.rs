@@ -53,7 +53,10 @@ impl Index {
             let told = cursors::length(source, header, number, bytes);
             let mut again = vec![0; bytes.len()];
             let there = fill(source, area.place(number), &mut again).unwrap_or(0);
-            let is_same = there == again.len() && word(&again, segment::STATE) == word(bytes, segment::STATE);
+            // Its thread may have left it: nothing else has changed then.
+            let [now, former] = [&again[..], bytes].map(|bytes| word(bytes, segment::STATE));
+            let is_its_own = high(now) == high(former) && u64::from(low(now)) != segment::BEING_TAKEN;
+            let is_same = there == again.len() && is_its_own;
             index.take(number, if is_same { &again } else { bytes }, told, header, defects);
         });
         index.doubles(header, defects);
@@ -93,7 +96,8 @@ impl Index {
         }
         let mut begins = Nanos::MAX;
         let record_bytes = usize::try_from(shape.record_bytes).unwrap_or(usize::MAX);
-        for bytes in bytes[BEFORE_RECORDS as usize..].chunks_exact(record_bytes).take(length as usize) {
+        let records = bytes.get(BEFORE_RECORDS as usize..).unwrap_or_default();
+        for bytes in records.chunks_exact(record_bytes).take(length as usize) {
             begins = begins.min(word(bytes, record::ENTERED));
             self.unknown += u64::from(!known(word(bytes, record::HEAD)));
         }

@@ -1,6 +1,6 @@
 //! Launches that the table of streams does not have yet, from the current segments of the threads.
 //!
-//! The records are read before the table. What a living process folds in between is in both, and counts once.
+//! The records are read before the table. A living process may fold some in between, which are in both then: the table and they are read again.
 //!
 //! Must not: read more than one segment of a thread.
 
@@ -20,6 +20,8 @@ pub(super) struct Unfolded {
     submissions: Vec<Submission>,
     /// Segments that were read: in a damaged file several threads may claim one.
     segments: HashSet<u64>,
+    /// The heads of those with launches that were not folded, as they were before their records.
+    heads: Vec<(u64, [u64; segment::RECORDS])>,
 }
 
 impl Unfolded {
@@ -50,7 +52,17 @@ impl Unfolded {
         // A thread that has gone on to another segment has folded this one before.
         if head()[segment::STATE] == before[segment::STATE] {
             self.submissions.extend(records.iter().chain(in_progress).filter_map(Submission::of));
+            self.heads.push((place, before));
         }
+    }
+
+    /// Whether nothing of what was read has been folded since.
+    pub(super) fn is_unfolded<S: Source>(&self, source: &S) -> bool {
+        let is_as_before = |(place, before): &(u64, [u64; segment::RECORDS])| {
+            let now = words::<_, { segment::RECORDS }>(source, *place);
+            [segment::STATE, segment::FOLDED].iter().all(|&word| now[word] == before[word])
+        };
+        self.heads.iter().all(is_as_before)
     }
 
     /// Puts them into the table; each number is there once, in order.
