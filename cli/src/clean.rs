@@ -89,6 +89,11 @@ fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64
 
 fn whose(left: &Left) -> String {
     let what = if left.private.is_run { "run" } else { "process" };
-    let hang = if left.is_evidence { ", of a failure" } else { "" };
-    format!("{what} {}{hang}", left.private.process)
+    // Of a run the user may have asked for that.
+    let kept = match (left.is_evidence, left.private.is_run) {
+        (true, true) => ", kept",
+        (true, false) => ", of a failure",
+        (false, _) => "",
+    };
+    format!("{what} {}{kept}", left.private.process)
 }

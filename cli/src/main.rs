@@ -95,8 +95,9 @@ fn main() -> ExitCode {
         // A reader that closes the pipe early, as `head` does, has what it wanted.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
+            let code = failure.exit_code();
             output::say(failure);
-            ExitCode::FAILURE
+            ExitCode::from(code)
         }
     }
 }

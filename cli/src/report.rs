@@ -3,7 +3,6 @@
 //! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
 //! are always known, because the recorder writes each one before the call is made.
 
-use crate::ends;
 use crate::findings;
 use crate::format::Format;
 use crate::gpu_core;
@@ -148,7 +147,7 @@ fn plain(format: findings::Format) -> Result<Format, Failure> {
         findings::Format::Text => Ok(Format::Text),
         findings::Format::Json => Ok(Format::Json),
         findings::Format::Sarif | findings::Format::Junit => {
-            Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()))
+            Err(Failure::Usage("this format is one of hazards and hangs together: say --hazards".to_owned()))
         }
     }
 }
@@ -210,6 +209,9 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         Format::Text => found.write_text(out)?,
     }
     out.flush()?;
+    if let Some(Err(why)) = &found.stacks {
+        unreadable.push(Failure::Input(format!("the stacks cannot be told in full: {why}")));
+    }
     unreadable.extend(found.hazards.err());
     let last = unreadable.pop();
     unreadable.iter().for_each(say);
@@ -260,8 +262,7 @@ impl Found {
 
     /// How the process ended, as the `lazyguard run` around it saw it.
     fn seen_to_end(&self) -> Option<String> {
-        let facts = self.recorded.as_ref()?.opened().recording.facts();
-        ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
+        self.recorded.as_ref()?.opened().seen_to_end().map(|end| end.in_words())
     }
 
     /// The summary is written at an orderly end; the recording has the state of the process.
@@ -294,9 +295,6 @@ impl Found {
                     recorded.opened().callers().name_in(&mut named);
                 }
                 write_hang(out, &named, recorded.as_ref().and_then(|recorded| recorded.newest(hang)), 0)?;
-                if let Some(Err(unreadable)) = &self.stacks {
-                    write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
-                }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }

@@ -8,6 +8,7 @@
 //!
 //! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
+use crate::ends::{self, ProcessEnd};
 use crate::files;
 use crate::old_runs;
 use crate::output::Progress;
@@ -264,13 +265,21 @@ impl Opened {
                 "was killed or ended without an exit, or still runs: there is a process with its number, and {}",
                 ask_as(None)
             ),
-            ProcessState::Guarded if self.is_of_this_machine() => "was killed or ended without an exit".to_owned(),
+            ProcessState::Guarded if self.is_of_this_machine() => self
+                .seen_to_end()
+                .map_or_else(|| "was killed or ended without an exit".to_owned(), |end| end.in_words()),
             ProcessState::Guarded => format!(
                 "was killed or ended without an exit, or still runs on {}, which is not this machine",
                 facts.host
             ),
             ProcessState::Unknown(state) => format!("is in a state that this build does not know ({state})"),
         }
+    }
+
+    /// How the process ended, as the `lazyguard run` around it saw it.
+    pub fn seen_to_end(&self) -> Option<ProcessEnd> {
+        let facts = self.recording.facts();
+        ends::of(self.path.parent()?, facts.process, Some(facts.process_start_ticks))
     }
 
     /// Whether the process ran on this machine, as far as is known.

@@ -19,7 +19,7 @@
 mod remove;
 
 use crate::order;
-use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
+use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_JOB, OF_A_PROCESS, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
 use std::ffi::OsStr;
@@ -184,9 +184,10 @@ impl Left {
         } else {
             is_there(&left.path, HANG)
         };
-        if !private.is_run {
-            left.foreign = entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry));
-        }
+        left.foreign = match private.is_run {
+            true => foreign_in_run(&left.path, DEEPEST, &mut sight.entries.clone()),
+            false => entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry)),
+        };
         Some(left)
     }
 
@@ -203,7 +204,7 @@ impl Left {
     }
 
     /// Removes the folder, with no more entries than are still to be removed, which it counts down; returns how many bytes that
-    /// releases. A process's folder that holds anything not LazyGuard's stays as it is, because the user put it there.
+    /// releases. A folder that holds anything not LazyGuard's stays as it is, because the user put it there.
     ///
     /// # Errors
     ///
@@ -355,6 +356,25 @@ fn is_ours(entry: &DirEntry) -> bool {
     let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
     // What has the name of one of LazyGuard's own files is removed with it.
     OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
+}
+
+/// The first file in a run's folder, and in the folders in it, that is not LazyGuard's, as far as it is looked through. Folders there have many names.
+fn foreign_in_run(folder: &Path, depth: usize, entries: &mut usize) -> Option<String> {
+    for entry in entries_of(folder) {
+        *entries = entries.checked_sub(1)?;
+        let name = name_of(&entry);
+        match folder_at(&entry) {
+            Some(inner) if depth > 0 => {
+                if let Some(foreign) = foreign_in_run(&inner, depth - 1, entries) {
+                    return Some(format!("{name}/{foreign}"));
+                }
+            }
+            Some(_) => {}
+            None if is_ours(&entry) || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB) => {}
+            None => return Some(name),
+        }
+    }
+    None
 }
 
 fn name_of(entry: &DirEntry) -> String {

@@ -231,6 +231,27 @@ fn what_somebody_has_put_there_stays_with_the_folder() {
 }
 
 #[test]
+fn what_somebody_has_put_into_the_folder_of_a_run_stays_with_it() {
+    for (inner, name) in [("", "notes"), ("rank0-PROCESS", "notes"), ("data", "x"), ("run-7/rank0-8", "notes")] {
+        let base = Base::new();
+        let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000);
+        let inner = inner.replace("PROCESS", &NO_PROCESS.to_string());
+        fs::create_dir_all(run.join(&inner)).unwrap();
+        for own in [KEPT, &format!("{OF_A_JOB}-7"), ".hang.json.new", TRACE] {
+            put(&run.join(&inner), own, "");
+        }
+        let all = || all_in(&base.0, &base.sight());
+        assert_eq!(all()[0].foreign, None, "{inner}");
+        put(&run.join(&inner), name, "mine");
+        base.tidy();
+        let all = all();
+        let foreign = if inner.is_empty() { name.to_owned() } else { format!("{inner}/{name}") };
+        assert_eq!(all[0].foreign.as_deref(), Some(foreign.as_str()));
+        assert!(all[0].remove(&mut 4096).is_err() && run.join(&inner).join(name).exists(), "{inner}");
+    }
+}
+
+#[test]
 fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
     let base = Base::new();
     let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 1);
@@ -299,7 +320,7 @@ fn as_deep_as_folders_of_lazyguard_lie_in_each_other_they_go() {
     fs::create_dir_all(&process).unwrap();
     [&place, &place.join(format!("run-{NO_PROCESS}"))].iter().for_each(|run| put(run, MARK, "{}"));
     put(&process, HANG, "{}");
-    symlink(&base.0, process.join("link")).unwrap();
+    symlink(&base.0, process.join(TRACE)).unwrap();
     let all = all_in(&base.0, &base.sight());
     assert!(all[0].is_evidence && all[0].state == State::Gone);
     all[0].remove(&mut 4096).unwrap();
@@ -310,7 +331,7 @@ fn as_deep_as_folders_of_lazyguard_lie_in_each_other_they_go() {
 fn no_more_entries_are_looked_at_or_removed_than_a_sweep_may() {
     let base = Base::new();
     let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 100);
-    (0..100).for_each(|n| fs::write(run.join(n.to_string()), "").unwrap());
+    (0..100).for_each(|n| fs::write(run.join(format!("{OF_A_JOB}-{n}")), "").unwrap());
     let run = aged(run, 90_000);
     // What is beyond may be of a process that lives, or the report of a hang.
     let few = all_in(&base.0, &Sight { entries: 50, ..base.sight() }).remove(0);

@@ -88,6 +88,8 @@ pub mod file {
     pub const MARK: &str = "supervised.json";
     /// In the private folder of a run that is over: its path was printed.
     pub const KEPT: &str = "kept";
+    /// Beside the folders of a job's processes: what they tell each other of a hang. More may follow in the name.
+    pub const OF_A_JOB: &str = ".lazyguard-hang";
     /// Where the device's threads stood at a hang, as the driver writes it.
     pub const GPU_CORE: &str = "gpu.core";
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.

@@ -137,7 +137,7 @@ impl Facts {
             return FILTER.to_owned();
         }
         if active.is_empty() {
-            return "no rule is known that forbids it".to_owned();
+            return "no rule is known that forbids it; it may have a capability that this command has not".to_owned();
         }
         let label =
             if self.label.is_empty() { String::new() } else { format!(" (the process's label is {:?})", self.label) };

@@ -10,6 +10,7 @@ use super::finding::{About, Findings};
 use crate::files;
 use crate::output::{write_line, Output};
 use crate::Outcome;
+use lazyguard_core::run_folder::private_bases;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -131,8 +132,16 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!(".lazyguard-doctor-{}-driver", std::process::id()));
-        std::fs::create_dir(&path).map(|()| Self(path))
+        // Where the guard itself would make one.
+        let mut made = Err(io::Error::from(io::ErrorKind::NotFound));
+        for base in private_bases(std::env::var_os("TMPDIR")) {
+            let path = base.join(format!(".lazyguard-doctor-{}-driver", std::process::id()));
+            made = std::fs::create_dir(&path).map(|()| Self(path));
+            if made.is_ok() {
+                break;
+            }
+        }
+        made
     }
 }
 

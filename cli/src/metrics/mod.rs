@@ -63,7 +63,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let ends = Arc::new(AtomicBool::new(false));
     if interval.is_some() {
         if output.is_none() && otlp.is_none() {
-            return Err(Failure::Input(
+            return Err(Failure::Usage(
                 "--interval needs a place that is written again: --output or --otlp".to_owned(),
             ));
         }
@@ -89,6 +89,9 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
         let Some(every) = interval else {
             written?;
             job.problems().iter().for_each(say);
+            if families.is_empty() && job.problems().is_empty() {
+                say("no guarded process");
+            }
             return Ok(ExitCode::from(u8::from(families.is_empty())));
         };
         // A collector that does not answer, or a folder that is not there yet, may be there the next time.

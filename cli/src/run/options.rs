@@ -65,10 +65,11 @@ pub(crate) const OWN: &[Own] = &[
     Own {
         flag: "--fail-on",
         value: Some("LIST"),
-        values: "hang, hazard, hazard:CODE, CODE, prevented, unguarded; a list with commas",
+        values:
+            "hang, hazard, hazard:CODE, CODE, prevented, unguarded; a list with commas; may be given more than once",
         default: "nothing",
         help: "what makes the run fail although the program has ended with status 0",
-        many: false,
+        many: true,
     },
     Own { flag: "--keep", help: "keep the folder of the run in any case", ..SWITCH },
     Own {
@@ -313,7 +314,11 @@ impl FromArgMatches for Options {
             metrics: file("--metrics"),
             library: file("--library"),
             wanted: Wanted {
-                fail_on: parsed("--fail-on", given("--fail-on").unwrap_or_default())?,
+                fail_on: {
+                    let lists: Vec<&str> =
+                        matches.get_many::<String>("--fail-on").into_iter().flatten().map(|list| list.trim()).collect();
+                    parsed("--fail-on", &lists.join(","))?
+                },
                 junit: file("--junit"),
                 json: file("--json"),
                 sarif: file("--sarif"),

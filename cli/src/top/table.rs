@@ -44,7 +44,8 @@ pub(super) fn lines(processes: &[ProcessNow], problems: &[String], width: Option
 }
 
 fn summary(processes: &[ProcessNow]) -> String {
-    let rate: f64 = processes.iter().filter_map(|now| now.launches_per_second).sum();
+    // A sum of nothing would be -0.
+    let rate = processes.iter().filter_map(|now| now.launches_per_second).fold(0.0, |all, rate| all + rate);
     let hanging = processes.iter().filter(|now| now.hangs()).count();
     let hang = match hanging {
         0 => "no hang".to_owned(),

@@ -28,7 +28,7 @@ impl Owner {
     fn name(self) -> &'static str {
         match self {
             Self::Program => "program",
-            Self::Cuda => "CUDA runtime",
+            Self::Cuda => "CUDA libraries",
             Self::System => "system libraries",
             Self::Interpreter => "Python interpreter",
         }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(
             stack.lines(),
             [
-                "    (2 frames of the CUDA runtime)",
+                "    (2 frames of the CUDA libraries)",
                 "    at step (libtorch.so+0x0)",
                 "    (2 frames of the Python interpreter)",
                 "    (2 frames of the system libraries)",

@@ -229,9 +229,9 @@ fn facts() -> LaunchFacts {
         entry_point: EntryPoint::of_class(Class::Launch),
         function: 0xf0,
         stream: 0x100,
-        grid: [0; 3],
-        block: [0; 3],
-        shared_bytes: 0,
+        grid: [5, 6, 7],
+        block: [8, 9, 10],
+        shared_bytes: 11,
     }
 }
 

@@ -16,6 +16,7 @@
 
 use super::run_folder::{self, RunFolder};
 use crate::runtime::{clock, files};
+use lazyguard_core::run_folder::file::OF_A_JOB;
 use lazyguard_core::settings;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
@@ -24,9 +25,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-
-/// What its name begins with.
-const NAME: &str = ".lazyguard-hang";
 
 /// A hang is seen within two seconds.
 const LOOK_EVERY: Nanos = 1_500_000_000;
@@ -79,7 +77,7 @@ impl Marker {
 
     fn in_folder(folder: &Path, job: Option<&str>) -> Self {
         // Hidden: the folder is the user's, and may hold more than runs.
-        let name = job.map_or_else(|| NAME.to_owned(), |job| format!("{NAME}-{job}"));
+        let name = job.map_or_else(|| OF_A_JOB.to_owned(), |job| format!("{OF_A_JOB}-{job}"));
         Self { path: folder.join(name), seen: Mutex::default() }
     }
 
