@@ -30,7 +30,7 @@ fn a_launch_on_the_fast_path_is_a_record_with_its_result_and_its_time() {
     let open = launch.record().unwrap();
     assert_eq!((open.entered, open.returned, open.stream, open.result), (100, 0, stream, 0));
     let (raw, _) = RawPayload::launch([5, 6, 7], [8, 9, 10], 11);
-    assert_eq!((u32::from(open.context), open.raw, open.flags), (context, raw, flag::SUBMITTED | flag::FOLDED_LATER));
+    assert_eq!((u32::from(open.context), open.raw, open.flags), (context, raw, flag::SUBMITTED));
     assert!(!slot.enter(Caller { stack: 2, ..Caller::default() }), "what is called in a launch passes untouched");
     assert!(!launch.end(149, 0, 50), "49 ns are not long");
     assert_eq!(seen(), (None, (1, 1)));
