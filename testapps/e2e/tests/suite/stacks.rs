@@ -1,6 +1,6 @@
 //! The stacks of blocked threads: in the live report, and as the command reads them from the folder afterwards.
 
-use lazyguard_e2e::{number, root, stack_program, text, Folder, Json, Run, Work};
+use lazyguard_e2e::{command, number, root, stack_program, text, Folder, Json, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -251,18 +251,21 @@ fn a_dump_that_is_damaged_costs_the_names_and_says_so() {
     let hung = Hung::of(Run::new(&work, stack_program("chain")));
     let path = hung.folder.path().join("stacks.dmp");
     let whole = fs::read(&path).unwrap_or_else(|error| panic!("{error}"));
+    let report = |format: &str| {
+        Run::new(&work, command()).args(["report", "--format", format]).args([hung.folder.path()]).finish()
+    };
     for length in [0, 3, 40, 200, whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..length]).unwrap_or_else(|error| panic!("{error}"));
-        let printed = hung.folder.report("text");
-        assert!(printed.contains("LG203") && printed.contains("    at "), "{length}: {printed}");
+        let told = report("text");
+        assert!(told.stdout.contains("LG203") && told.stdout.contains("    at "), "{length}: {told}");
+        assert_eq!(told.code, Some(i32::from(!told.stderr.is_empty())), "{length}: {told}");
     }
     fs::write(&path, b"nonsense").unwrap_or_else(|error| panic!("{error}"));
-    let printed = hung.folder.report("text");
-    assert!(
-        printed.contains("stacks.dmp: not a minidump") && printed.contains("    at wait_for_stream, "),
-        "{printed}"
-    );
-    assert!(hung.json()["stacks"].is_null());
+    for (format, says) in [("text", "    at wait_for_stream, "), ("json", "\"stacks\": null")] {
+        let told = report(format);
+        assert!(told.code == Some(1) && told.stderr.contains("stacks.dmp: not a minidump"), "{told}");
+        assert!(told.stdout.contains("LG203") && told.stdout.contains(says), "{told}");
+    }
 }
 
 /// Pythons that may be there; which of them exports the function, and which does not, differs by how it was built.
