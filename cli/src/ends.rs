@@ -3,7 +3,7 @@
 //!
 //! Must not: guess. A process that a parent of its own reaped has no entry.
 
-use crate::source::read;
+use crate::files;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::low_level::signal_name;
@@ -62,7 +62,8 @@ pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Optio
     // The parent of a relative path may be none.
     let folder = folder.canonicalize().ok()?;
     // An unreadable mark is not reported: the process's folder may be intact.
-    let mark: Value = read(folder.parent()?, MARK).ok()??;
+    let mark = files::open_in(folder.parent()?, MARK).and_then(files::all_of_short).ok()?;
+    let mark: Value = serde_json::from_slice(&mark).ok()?;
     let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get(KEY)?.clone()).ok()?;
     let is_it = |end: &ProcessEnd| {
         let other = start_ticks.zip(end.start_ticks).is_some_and(|(own, its)| own != 0 && own != its);
