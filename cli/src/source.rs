@@ -16,6 +16,7 @@ use crate::process::{ask_as, denied, maps_of, recording_of, Status};
 pub(crate) use crate::recording_header::RECORDING;
 use crate::symbolize::Symbolizer;
 use crate::Failure;
+use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::{self, Settings};
@@ -228,8 +229,13 @@ impl Opened {
     /// Why some records are missing, where the file has been truncated.
     pub fn cut_short(&self) -> Option<Failure> {
         let missing = self.recording.missing_bytes();
-        let why =
-            || format!("{}: the file ends {missing} bytes early, and what was there is lost", self.path.display());
+        let why = || {
+            format!(
+                "{}: the file ends {} early, and what was there is lost",
+                self.path.display(),
+                counted(missing, "byte")
+            )
+        };
         (missing > 0).then(|| Failure::Input(why()))
     }
 

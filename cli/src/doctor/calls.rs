@@ -73,7 +73,7 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     found.ok(
         About::Program,
         format!(
-            "{} calls the driver directly{}: {followed} of its driver functions are followed, {} pass untouched",
+            "{} calls the driver directly{}: {followed} of its driver functions are followed, and {} not",
             file.name(),
             if linked { "" } else { ", and is not linked with it" },
             asked.len() - followed

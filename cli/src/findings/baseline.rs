@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failure(&error)),
     };
-    let file: File = serde_json::from_str(&text).map_err(|error| failure(&error))?;
+    let file: File = serde_json::from_str(&text).map_err(|error| failure(&format!("it is none: {error}")))?;
     match file.schema {
         SCHEMA => Ok(Some(file.keys)),
         other => Err(failure(&format!("it is of version {other}, and this build knows version {SCHEMA}"))),

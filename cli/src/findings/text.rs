@@ -90,7 +90,12 @@ fn none_or_counted(count: usize, noun: &str) -> String {
 pub(super) fn program(seen: &Seen<'_>) -> String {
     let command = seen.run.and_then(|run| run.command.first());
     let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
-    path.trim_end_matches('/').rsplit('/').next().unwrap_or(&path).to_owned()
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if name.is_empty() {
+        path
+    } else {
+        name.to_owned()
+    }
 }
 
 /// The run in one line.

@@ -301,6 +301,14 @@ impl FromArgMatches for Options {
             check(setting, value)?;
             settings.push((setting.name, value.to_owned()));
         }
+        // One would be written over the other.
+        let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
+        for (at, flag) in outputs.iter().enumerate() {
+            let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
+            if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
+                return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
+            }
+        }
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         Ok(Self {
             settings,
@@ -474,6 +482,7 @@ mod tests {
             &["--on-hang", "exit:300", "app"],
             &["--fail-on", "rain", "app"],
             &["--annotations", "smoke", "app"],
+            &["--json", "a", "--junit", "b", "--sarif", "a", "app"],
             &["--profile", "/proc/self/exe", "app"],
         ] {
             let said = parse(bad).unwrap_err();

@@ -158,7 +158,11 @@ impl Root {
             }
             (None, None) => Self::private(facts.process, mark),
         };
-        made.map_err(|(path, error)| Failure::Input(format!("{}: no folder for the run: {error}", path.display())))
+        made.map_err(|(path, error)| {
+            let file = path.ancestors().find(|part| part.is_file());
+            let why = file.map_or_else(|| error.to_string(), |file| format!("{} is a file", file.display()));
+            Failure::Input(format!("{}: no folder for the run: {why}", path.display()))
+        })
     }
 
     fn at(path: PathBuf, mark: &str, asked_for: bool, made: Vec<PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
