@@ -138,6 +138,24 @@ fn sigkill_right_after_the_first_launch_loses_no_line_of_the_program() {
     }
 }
 
+/// The thread that reads the mappings may not have begun, may be reading, or may be done.
+#[test]
+fn an_exit_right_after_the_start_loses_no_file() {
+    const MAPPINGS: usize = 6000;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for after in ["0", "500", "2000", "5000", "10000", "20000", "40000"] {
+        let run = Run::new(&work, hostile_program("exits_early")).args([&MAPPINGS.to_string(), after]).guarded().kept();
+        let outcome = run.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        let mut reader = Command::new("python3");
+        reader.arg(root().join("scripts/read_trace.py")).arg(outcome.out().path().join("trace.lgt"));
+        let read = reader.output().unwrap_or_else(|error| panic!("{error}"));
+        let read: Json = serde_json::from_slice(&read.stdout).unwrap_or_else(|error| panic!("{error}: {read:?}"));
+        let files = read["files"].as_array().map_or(0, Vec::len);
+        assert!(files > MAPPINGS / 2, "{files} parts of files are known {after} us after the start");
+    }
+}
+
 #[test]
 fn leaving_by_underscore_exit_loses_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());

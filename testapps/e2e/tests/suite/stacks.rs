@@ -158,7 +158,7 @@ fn of_a_process_that_still_hangs_by_its_id() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut running = Run::new(&work, stack_program("chain")).guarded().kept().hang_after("200ms").start();
     running.until_a_hang_is_reported();
-    let output = Command::new(lazyguard_e2e::command()).args(["report", &running.process().to_string()]).output();
+    let output = Command::new(command()).args(["report", &running.process().to_string()]).output();
     let output = output.unwrap_or_else(|error| panic!("lazyguard report: {error}"));
     let printed = String::from_utf8_lossy(&output.stdout);
     let line = format!(
