@@ -128,7 +128,7 @@ fn sigkill_right_after_a_launch_loses_nothing() {
 fn sigkill_right_after_the_first_launch_loses_no_line_of_the_program() {
     let work = Work::new(lazyguard_e2e::this_test!());
     // Whether the thread that reads all mappings has had its turn by then is up to the machine.
-    for _ in 0..8 {
+    for _ in 0..4 {
         let outcome = crash(&work, "first").0.finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(-libc::SIGKILL), ""), "{outcome}");
         let log = Run::new(&work, command()).args(["log"]).args([outcome.out().path()]).finish().stdout;
@@ -143,7 +143,7 @@ fn sigkill_right_after_the_first_launch_loses_no_line_of_the_program() {
 fn an_exit_right_after_the_start_loses_no_file() {
     const MAPPINGS: usize = 6000;
     let work = Work::new(lazyguard_e2e::this_test!());
-    for after in ["0", "500", "2000", "5000", "10000", "20000", "40000"] {
+    for after in ["0", "2000", "10000", "40000"] {
         let run = Run::new(&work, hostile_program("exits_early")).args([&MAPPINGS.to_string(), after]).guarded().kept();
         let outcome = run.finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
