@@ -378,6 +378,8 @@ impl Watch {
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
         guard.mappings.at_a_hang(guard);
+        // What is reported follows from the recording as well, if the process is killed before the log's thread has its turn.
+        guard.tracker.recorder().seen_alive(guard.now());
         // The report is in the run folder before anything else is tried. It is on standard error once the driver has answered, or
         // has not within a short time: one complete block.
         keep(guard, &report);
