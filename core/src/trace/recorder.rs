@@ -345,9 +345,9 @@ impl<'a> Recorder<'a> {
         self.words[header::STATE].store(state, Ordering::Relaxed);
     }
 
-    /// The process is alive. Several threads say so, of which one may be late.
+    /// The process is alive.
     pub fn seen_alive(&self, now: Nanos) {
-        self.words[header::LAST_SEEN].fetch_max(now, Ordering::Relaxed);
+        self.words[header::LAST_SEEN].store(now, Ordering::Relaxed);
     }
 
     /// Something found no entry in its table.
