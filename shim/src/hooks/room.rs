@@ -17,6 +17,9 @@ use lazyguard_core::api::EntryPoint;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 
+/// A call is made at most so often: each time, a fifth of a second of unloading has gone by, or there was less to unload.
+const MOST_TIMES: u32 = 100;
+
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
 
@@ -70,14 +73,16 @@ struct Wanted {
 }
 
 fn with_room_for(wanted: Wanted, real: impl Fn() -> i32) -> i32 {
-    loop {
+    let mut result = OUT_OF_MEMORY;
+    // What is held is less each time, and is not loaded ahead once more. The limit is for what is not thought of here.
+    for _ in 0..MOST_TIMES {
         let seen = guard().map_or(0, |guard| guard.loader.rooms());
-        let result = real();
-        // It ends: what is held is less each time, and is not loaded ahead once more.
+        result = real();
         if result != OUT_OF_MEMORY || !comes_back(wanted, seen) {
-            return result;
+            break;
         }
     }
+    result
 }
 
 /// Gives back what the guard holds in the current context, and in others. Returns whether there is more memory than when the guard had done so as often

@@ -82,13 +82,13 @@ impl LocalAhead {
         self.raises.load(Ordering::Acquire)
     }
 
-    /// Gives back what was set aside in the current context, which is idle. Returns whether the driver has done it.
+    /// Gives back what was set aside in the current context, which is idle. Returns whether the driver has done it: it may have left the limit as it was.
     pub fn give_back(&self, context: &Context) -> bool {
         let memory = context.local_memory();
         let Some(wanted) = memory.gives_back() else { return false };
         let given_back = driver::ctx_set_limit(STACK_SIZE, wanted as usize) == Some(SUCCESS);
-        memory.is_now(limit().unwrap_or(wanted));
-        given_back
+        let is_raised = memory.is_now(limit().unwrap_or(wanted));
+        given_back && !is_raised
     }
 
     /// The calling thread's context, if the limit of any may have been raised.
