@@ -260,11 +260,6 @@ impl Found {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
 
-    /// How the process ended, as the `lazyguard run` around it saw it.
-    fn seen_to_end(&self) -> Option<String> {
-        self.recorded.as_ref()?.opened().seen_to_end().map(|end| end.in_words())
-    }
-
     /// The summary is written at an orderly end; the recording has the state of the process.
     fn why_there_is_no_account(&self) -> &'static str {
         let Some(opened) = self.recorded.as_ref().map(Recorded::opened) else {
@@ -309,7 +304,7 @@ impl Found {
         }
         if let Some(recorded) = &self.recorded {
             let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));
-            write_line!(out, "{}", recorded.how_it_ended(by_the_guard.or_else(|| self.seen_to_end())))?;
+            write_line!(out, "{}", recorded.how_it_ended(by_the_guard))?;
         }
         match &self.run {
             // How it ended has been said where there is a recording.

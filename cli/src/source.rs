@@ -8,7 +8,7 @@
 //!
 //! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
-use crate::ends::{self, ProcessEnd};
+use crate::ends;
 use crate::files;
 use crate::old_runs;
 use crate::output::Progress;
@@ -271,9 +271,7 @@ impl Opened {
                 "was killed or ended without an exit, or still runs: there is a process with its number, and {}",
                 ask_as(None)
             ),
-            ProcessState::Guarded if self.is_of_this_machine() => self
-                .seen_to_end()
-                .map_or_else(|| "was killed or ended without an exit".to_owned(), |end| end.in_words()),
+            ProcessState::Guarded if self.is_of_this_machine() => "was killed or ended without an exit".to_owned(),
             ProcessState::Guarded => format!(
                 "was killed or ended without an exit, or still runs on {}, which is not this machine",
                 facts.host
@@ -282,10 +280,12 @@ impl Opened {
         }
     }
 
-    /// How the process ended, as the `lazyguard run` around it saw it.
-    pub fn seen_to_end(&self) -> Option<ProcessEnd> {
+    /// The same of a process that was cut off as the `lazyguard run` around it saw it, if there was one.
+    pub fn end_in_words(&self) -> String {
         let facts = self.recording.facts();
-        ends::of(self.path.parent()?, facts.process, Some(facts.process_start_ticks))
+        let folder = self.path.parent().filter(|_| self.was_cut_off());
+        let seen = folder.and_then(|folder| ends::of(folder, facts.process, Some(facts.process_start_ticks)));
+        seen.map_or_else(|| self.state_in_words(), |end| end.in_words())
     }
 
     /// Whether the process ran on this machine, as far as is known.

@@ -96,7 +96,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
             of_recording(&opened.standstill(&mut builder)).into_iter().for_each(|shown| timeline.judge(shown));
         }
         in_progress.iter().try_for_each(|call| see(&mut timeline, call, &range)).map_err(failed)?;
-        timeline.finish(&opened.state_in_words(), &range).map_err(failed)
+        timeline.finish(&opened.end_in_words(), &range).map_err(failed)
     };
     if path.as_os_str() == OsStr::new("-") {
         let mut out = Output::standard();

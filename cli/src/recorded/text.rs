@@ -133,7 +133,7 @@ impl Recorded {
         format!("{at} {host}{rank}pid {} ({})", facts.process, facts.program)
     }
 
-    /// The state of the process; `known` is how it was cut off, where the guard or `lazyguard run` knows it.
+    /// The state of the process; `known` is how it was cut off, where the guard knows it.
     pub(crate) fn how_it_ended(&self, known: Option<String>) -> String {
         let facts = self.opened.recording.facts();
         let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
@@ -143,7 +143,7 @@ impl Recorded {
             "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
             facts.program,
             facts.process,
-            known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.state_in_words()),
+            known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.end_in_words()),
             last as f64 / 1e9,
             utc(facts.armed_unix_nanos.saturating_add(last))
         )

@@ -65,7 +65,7 @@ impl Timed {
             program: facts.program.clone(),
             rank: facts.rank.clone(),
             host: facts.host.clone(),
-            ended: opened.state_in_words(),
+            ended: opened.end_in_words(),
             cold_start: cold_start.map(ColdStartFold::finish),
             blocking: blocking.map(BlockingFold::finish),
             cards: run.folder.as_deref().and_then(cards::of),
