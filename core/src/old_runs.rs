@@ -169,24 +169,13 @@ impl Left {
             true => state_of_run(&path, private, since, sight),
             false => state_of_process(&path, private, since, sight),
         };
-        let mut entries = sight.entries;
-        let mut left = Self {
-            bytes: bytes_in(&path, DEEPEST, &mut entries),
-            path,
-            private,
-            since,
-            state,
-            is_evidence: false,
-            foreign: None,
-        };
+        let is_ours = if private.is_run { is_ours_in_run } else { is_ours };
+        let (bytes, foreign) = look_through(&path, DEEPEST, &mut sight.entries.clone(), is_ours);
+        let mut left = Self { bytes, path, private, since, state, is_evidence: false, foreign };
         left.is_evidence = if private.is_run {
             run_is_evidence(&left.path, DEEPEST, &mut sight.entries.clone())
         } else {
             is_there(&left.path, HANG)
-        };
-        left.foreign = match private.is_run {
-            true => foreign_in_run(&left.path, DEEPEST, &mut sight.entries.clone()),
-            false => entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry)),
         };
         Some(left)
     }
@@ -334,20 +323,30 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     Some(now.saturating_sub(Duration::from_nanos(stamped)) <= SILENT)
 }
 
-/// What a folder takes, as far as it is looked through.
-fn bytes_in(folder: &Path, depth: usize, entries: &mut usize) -> u64 {
-    let mut bytes = 0_u64;
+/// What a folder takes in bytes, and the first entry in it that is not LazyGuard's, as far as it is looked through.
+fn look_through(
+    folder: &Path,
+    depth: usize,
+    entries: &mut usize,
+    is_ours: fn(&DirEntry) -> bool,
+) -> (u64, Option<String>) {
+    let (mut bytes, mut foreign) = (0_u64, None);
     for entry in entries_of(folder) {
-        let Some(rest) = entries.checked_sub(1) else { return bytes };
+        let Some(rest) = entries.checked_sub(1) else { break };
         *entries = rest;
+        if foreign.is_none() && !is_ours(&entry) {
+            foreign = Some(name_of(&entry));
+        }
         let Ok(about) = entry.metadata() else { continue };
         // Blocks are of 512 bytes, whatever the file system counts in.
         bytes = bytes.saturating_add(about.blocks().saturating_mul(512));
         if about.is_dir() && depth > 0 {
-            bytes = bytes.saturating_add(bytes_in(&entry.path(), depth - 1, entries));
+            let (within, theirs) = look_through(&entry.path(), depth - 1, entries, is_ours);
+            bytes = bytes.saturating_add(within);
+            foreign = foreign.or_else(|| Some(format!("{}/{}", name_of(&entry), theirs?)));
         }
     }
-    bytes
+    (bytes, foreign)
 }
 
 /// Whether an entry of a process's folder is LazyGuard's own, or the beginning of one.
@@ -358,23 +357,11 @@ fn is_ours(entry: &DirEntry) -> bool {
     OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
-/// The first file in a run's folder, and in the folders in it, that is not LazyGuard's, as far as it is looked through. Folders there have many names.
-fn foreign_in_run(folder: &Path, depth: usize, entries: &mut usize) -> Option<String> {
-    for entry in entries_of(folder) {
-        *entries = entries.checked_sub(1)?;
-        let name = name_of(&entry);
-        match folder_at(&entry) {
-            Some(inner) if depth > 0 => {
-                if let Some(foreign) = foreign_in_run(&inner, depth - 1, entries) {
-                    return Some(format!("{name}/{foreign}"));
-                }
-            }
-            Some(_) => {}
-            None if is_ours(&entry) || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB) => {}
-            None => return Some(name),
-        }
-    }
-    None
+/// The same of a run's folder and the folders in it, which have many names.
+fn is_ours_in_run(entry: &DirEntry) -> bool {
+    let name = name_of(entry);
+    let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB);
+    folder_at(entry).is_some() || is_ours(entry) || is_runs()
 }
 
 fn name_of(entry: &DirEntry) -> String {
