@@ -139,6 +139,12 @@ struct Moving<'a> {
     then: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
 }
 
+impl<'a> Moving<'a> {
+    fn of(tracker: &'a Tracker, at: u32, then: impl FnOnce() + 'a) -> Self {
+        Self { tracker, reads: Cell::new(0), at, then: RefCell::new(Some(Box::new(then))) }
+    }
+}
+
 impl Source for Moving<'_> {
     fn len(&self) -> io::Result<u64> {
         Words(self.tracker.recorder().words()).len()
@@ -165,7 +171,7 @@ fn a_segment_that_is_left_while_it_is_read_has_no_unknown_records() {
             (0..10).for_each(|n| launch(&tracker, slot, 101 + n));
             tracker.end_thread(1, 500);
         };
-        let source = Moving { tracker: &tracker, reads: Cell::new(0), at, then: RefCell::new(Some(Box::new(then))) };
+        let source = Moving::of(&tracker, at, then);
         let recording = Recording::open(&source).unwrap();
         if recording.unknown_records() != 0 || recording.defect_count() != 0 {
             seen.push((at, recording.unknown_records(), recording.defects().len()));
@@ -278,7 +284,7 @@ fn launches_that_are_folded_while_they_are_read_count_once() {
             begun(&tracker, slot, || NOW.load(Ordering::Relaxed)).end(105 + n * 10, 0, Nanos::MAX);
         }
         let then = || assert!(tracker.fold());
-        let source = Moving { tracker: &tracker, reads: Cell::new(0), at, then: RefCell::new(Some(Box::new(then))) };
+        let source = Moving::of(&tracker, at, then);
         let recording = Recording::open(&source).unwrap();
         let of_stream = recording.streams().iter().find(|seen| seen.number == stream).unwrap();
         let newest = of_stream.recent.last().map(|operation| operation.at);

@@ -157,7 +157,7 @@ impl ThreadSlot {
             entry,
             in_use: AtomicBool::new(false),
             writers: [
-                // A cursor in an entry that is not in the recording would count for nobody who reads that.
+                // Readers find a cursor in the recording's entries alone. A thread without one there counts in the head of its segment.
                 match recorder.thread_entry(number.wrapping_sub(1) as usize) {
                     Some(entry) => SegmentWriter::of_thread(entry, number.wrapping_sub(1)),
                     None => SegmentWriter::default(),
@@ -268,7 +268,7 @@ impl ThreadSlot {
         if let Some(lane) = self.open_lane(mark) {
             let writer = &self.writers[lane as usize];
             // The record of a call that was left behind its completion is there, and the next place is none of it.
-            let is_open = self.mark_of_next(writer, lane) == (mark >> NUMBER_AT) as u32;
+            let is_open = EntryPoint::by_id(mark as u16).is_some_and(|of| self.mark_of(of, lane, true) == mark);
             if let Some(place) = self.recorder.place(writer).filter(|_| is_open) {
                 let head = place[record::HEAD].load(Ordering::Relaxed);
                 place[record::HEAD].store(head | u64::from(flag::LEFT) << FLAGS_AT, Ordering::Relaxed);
@@ -421,15 +421,6 @@ impl ThreadSlot {
         let number = writer.next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
         u64::from(entry_point.id()) | of_lane << LANE_AT | number
-    }
-
-    /// What the mark of a call says of its record where that is the lane's next one.
-    fn mark_of_next(&self, writer: &SegmentWriter<'_>, lane: Lane) -> u32 {
-        if lane == Lane::Work {
-            writer.cursor().at() as u32
-        } else {
-            writer.next() as u32
-        }
     }
 
     #[inline(always)]

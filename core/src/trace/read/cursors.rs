@@ -61,6 +61,12 @@ pub(super) fn is_written_to(header: &Header, head: &[u8]) -> bool {
         && word(head, segment::ENTRY) != 0
 }
 
+/// Whether a segment in this state still has the owner that took it when it had been taken so often. The owner may have left it: nothing else has changed
+/// then.
+pub(super) fn is_same_use(taken: u32, state: u64) -> bool {
+    high(state) == taken && u64::from(low(state)) != segment::BEING_TAKEN
+}
+
 /// Complete records in the segment with this index, whose head was just read.
 pub(super) fn length<S: Source>(source: &S, header: &Header, index: u64, head: &[u8]) -> u64 {
     let told = word(head, segment::LENGTH);
@@ -72,11 +78,7 @@ pub(super) fn length<S: Source>(source: &S, header: &Header, index: u64, head: &
     let writing = cursor.and_then(|cursor| of_cursor(header, cursor)).filter(|writing| writing.segment == index);
     // A thread that has left the segment since has counted its records in the head before.
     let now = words::<_, { segment::RECORDS }>(source, header.segments.area.place(index));
-    let is_its_own = high(now[segment::STATE]) == high(word(head, segment::STATE));
-    let told = if is_its_own && u64::from(low(now[segment::STATE])) != segment::BEING_TAKEN {
-        now[segment::LENGTH]
-    } else {
-        told
-    };
+    let is_its_own = is_same_use(high(word(head, segment::STATE)), now[segment::STATE]);
+    let told = if is_its_own { now[segment::LENGTH] } else { told };
     writing.map_or(told, |writing| writing.length.max(told))
 }

@@ -174,8 +174,7 @@ impl Look {
         }
         let mut after = [0; WORD];
         fill(source, self.offset, &mut after).ok()?;
-        let state = word(&after, segment::STATE);
-        if high(state) != self.taken || u64::from(low(state)) == segment::BEING_TAKEN {
+        if !cursors::is_same_use(self.taken, word(&after, segment::STATE)) {
             return None;
         }
         let record_words = usize::try_from(record_bytes).ok()? / WORD;

@@ -53,9 +53,7 @@ impl Index {
             let told = cursors::length(source, header, number, bytes);
             let mut again = vec![0; bytes.len()];
             let there = fill(source, area.place(number), &mut again).unwrap_or(0);
-            // Its thread may have left it: nothing else has changed then.
-            let [now, former] = [&again[..], bytes].map(|bytes| word(bytes, segment::STATE));
-            let is_its_own = high(now) == high(former) && u64::from(low(now)) != segment::BEING_TAKEN;
+            let is_its_own = cursors::is_same_use(high(word(bytes, segment::STATE)), word(&again, segment::STATE));
             let is_same = there == again.len() && is_its_own;
             index.take(number, if is_same { &again } else { bytes }, told, header, defects);
         });
