@@ -28,8 +28,8 @@ pub use folder::{number, only_run_in, text, Folder, Json};
 pub use header::{Expect, Group, Header};
 pub use programs::{apps, corpus, hostile, App, Hostile, InCorpus};
 pub use recording::{
-    anonymised, calls_in, gapless_numbers, hazards_of, in_progress, is_call, log_of, numbers_in, report_of,
-    text_report_of, timing_of, timing_text_of, Lane, Numbers, Recording,
+    anonymised, calls_in, gapless_numbers, hazards_of, in_progress, is_call, log_of, numbers_in, read_by_script,
+    report_of, text_report_of, timing_of, timing_text_of, Lane, Numbers, Recording,
 };
 pub use run::{Outcome, Run, Running, PATIENCE};
 pub use work::{skipped, Work};

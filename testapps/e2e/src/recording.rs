@@ -2,6 +2,7 @@
 
 use crate::artefacts::command;
 use crate::folder::{number, text, Json};
+use crate::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,15 @@ fn printed(subcommand: &str, whose: &OsStr, more: &[&str]) -> String {
 pub fn report_of(whose: impl AsRef<OsStr>) -> Json {
     let said = printed("report", whose.as_ref(), &["--format", "json"]);
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report: {error}\n{said}"))
+}
+
+/// What `scripts/read_trace.py`, the second reader, says of the recording in a run folder.
+pub fn read_by_script(folder: &Path) -> Json {
+    let output =
+        Command::new("python3").arg(root().join("scripts/read_trace.py")).arg(folder.join("trace.lgt")).output();
+    let output = output.unwrap_or_else(|error| panic!("read_trace.py: {error}"));
+    assert!(output.status.success(), "read_trace.py: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("read_trace.py: {error}"))
 }
 
 /// What `lazyguard anonymise` makes of a run folder or a recording; `to` is where.

@@ -2,7 +2,7 @@
 
 use lazyguard_e2e::{
     calls_in, command, expect_only_slow, gapless_numbers, hostile_program, in_progress, log_of, number, numbers_in,
-    report_of, root, text, text_report_of, App, Folder, Json, Outcome, Recording, Run, Running, Work,
+    read_by_script, report_of, root, text, text_report_of, App, Folder, Json, Outcome, Recording, Run, Running, Work,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -147,11 +147,7 @@ fn an_exit_right_after_the_start_loses_no_file() {
         let run = Run::new(&work, hostile_program("exits_early")).args([&MAPPINGS.to_string(), after]).guarded().kept();
         let outcome = run.finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-        let mut reader = Command::new("python3");
-        reader.arg(root().join("scripts/read_trace.py")).arg(outcome.out().path().join("trace.lgt"));
-        let read = reader.output().unwrap_or_else(|error| panic!("{error}"));
-        let read: Json = serde_json::from_slice(&read.stdout).unwrap_or_else(|error| panic!("{error}: {read:?}"));
-        let files = read["files"].as_array().map_or(0, Vec::len);
+        let files = read_by_script(outcome.out().path())["files"].as_array().map_or(0, Vec::len);
         assert!(files > MAPPINGS / 2, "{files} parts of files are known {after} us after the start");
     }
 }

@@ -1,9 +1,8 @@
 //! `LAZYGUARD_ON_HANG`: the program ends as the setting says, or continues beside a command that it does not notice.
 
-use lazyguard_e2e::{number, root, run, text, App, Folder, Recording, Run, Running, Work};
+use lazyguard_e2e::{number, read_by_script, run, text, App, Folder, Recording, Run, Running, Work};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -167,9 +166,7 @@ fn a_command_is_told_of_the_hang_and_the_program_does_not_notice_it() {
     let ended = "the command of LAZYGUARD_ON_HANG ended with status 3";
     assert!(outcome.stderr.contains(&format!("lazyguard: {ended}\n")), "{outcome}");
     assert_eq!(Recording::of(&out).text("/state"), "ended");
-    let noted = Command::new("python3").arg(root().join("scripts/read_trace.py")).arg(out.join("trace.lgt")).output();
-    let noted = noted.unwrap_or_else(|error| panic!("read_trace.py: {error}"));
-    assert!(String::from_utf8_lossy(&noted.stdout).contains(ended), "the recording has no note of it");
+    assert!(read_by_script(&out).to_string().contains(ended), "the recording has no note of it");
     assert_eq!(text(&outcome.out().summary(), "/ended"), "exit");
     assert!(outcome.out().hang()["verdicts"].is_array());
 }

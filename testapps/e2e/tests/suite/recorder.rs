@@ -2,8 +2,8 @@
 
 use crate::crash::{facts_in, storm};
 use lazyguard_e2e::{
-    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, report_of, root, run,
-    text, text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
+    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, read_by_script,
+    report_of, run, text, text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -349,9 +349,7 @@ fn the_second_reader_agrees_with_the_command() {
         .collect();
     for outcome in [whole, cut_off] {
         let folder = outcome.out();
-        let mut reader = Command::new("python3");
-        reader.arg(root().join("scripts/read_trace.py")).arg(folder.path().join("trace.lgt"));
-        let read: Json = serde_json::from_str(&printed(reader)).unwrap_or_else(|error| panic!("{error}"));
+        let read = read_by_script(folder.path());
         let (log, recording) = (log_of(folder.path(), &[]), Recording::of(folder.path()));
         for key in ["state", "process", "program", "driver_version"] {
             assert_eq!(read[key], recording.0[key], "{key}");
