@@ -48,5 +48,16 @@ mod watch;
 #[link_section = ".note.lazyguard"]
 static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
 
+/// Runs when the library is loaded, in every process, before the code of any other object: the library is linked to be the first. The
+/// program has no second thread then that could cancel this one.
+#[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
+#[link_section = ".text.lazyguard_start"]
+fn loaded() {
+    // First: what comes after it calls the C library.
+    lookup::own_names::bind();
+    lifecycle::arm::loaded();
+    hooks::bind_at_start();
+}
+
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 compile_error!("LazyGuard gets between programs and the driver by the rules of the GNU C library's dynamic linker");

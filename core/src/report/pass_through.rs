@@ -39,11 +39,13 @@ pub enum PassThrough {
     AskedByDriver,
     /// The function lies in an NCCL other than the one that is followed.
     SecondNccl,
+    /// An object's reference to the driver or to NCCL is in memory that the guard could not write to.
+    ReadOnlySlot,
 }
 
 impl PassThrough {
     /// All of them, each at its own number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NotArmed,
         Self::SteppedAside,
         Self::ForkedChild,
@@ -59,6 +61,7 @@ impl PassThrough {
         Self::SecondDriver,
         Self::AskedByDriver,
         Self::SecondNccl,
+        Self::ReadOnlySlot,
     ];
 
     /// What was passed through, and why.
@@ -79,6 +82,7 @@ impl PassThrough {
             Self::SecondDriver => "look-ups answered by a second driver",
             Self::AskedByDriver => "look-ups by the driver itself",
             Self::SecondNccl => "look-ups answered by a second NCCL",
+            Self::ReadOnlySlot => "references of objects that could not be bound",
         }
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
 //! the export is a naked function: it jumps to the next `dlsym` (the C library's, or another interposer's), with the stack as the caller
-//! left it, for everything that does not concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or
-//! `nc` and are in a table of functions.
+//! left it, unless the answer is a hook. [`crate::lookup::dlsym`] answers only names that are in a table of functions.
+//!
+//! Each look-up is an occasion to bind the objects that have been loaded since the last one ([`crate::lookup::slots`]).
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
 use super::exports::HOOKS;
-use crate::lookup::dlsym::answer;
-use crate::lookup::dynamic_linker::{find_next, next, NEXT};
-use crate::lookup::table;
+use crate::lookup::dlsym::{answer, ASK_ITSELF};
+use crate::lookup::dynamic_linker::{find_next, NEXT};
+use crate::lookup::{slots, table};
 use crate::runtime::{door, environment};
 use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
@@ -28,31 +29,24 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     naked_asm!(
         "test rsi, rsi",
         "jz 2f",
-        "cmp rdi, -1", // RTLD_NEXT
-        "je 2f",
-        "cmp byte ptr [rsi], 99", // 'c'
-        "jne 4f",
-        "cmp byte ptr [rsi + 1], 117", // 'u'
-        "jne 2f",
-        "jmp 5f",
-        "4:",
-        "cmp byte ptr [rsi], 110", // 'n'
-        "jne 2f",
-        "cmp byte ptr [rsi + 1], 99", // 'c'
-        "jne 2f",
-        "5:",
         "push rdi",
         "push rsi",
         "sub rsp, 8",
-        "mov rdi, rsi",
-        "call {concerns_driver}",
+        "call {is_of_concern}",
+        "test al, al",
+        "jz 4f",
+        "mov rdi, [rsp + 16]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 24]",
+        "call {substitute}",
+        "cmp rax, -1", // ASK_ITSELF
+        "je 4f",
+        "add rsp, 24",
+        "ret",
+        "4:",
         "add rsp, 8",
         "pop rsi",
         "pop rdi",
-        "test al, al",
-        "jz 2f",
-        "mov rdx, [rsp]",
-        "jmp {substitute}",
         "2:",
         "mov rax, [rip + {next}]",
         "test rax, rax",
@@ -66,7 +60,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "pop rdi",
         "3:",
         "jmp rax",
-        concerns_driver = sym concerns_driver,
+        is_of_concern = sym is_of_concern,
         substitute = sym substitute,
         find_next = sym find_next,
         next = sym NEXT,
@@ -84,33 +78,21 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     // Handle in x0, name in x1, the caller's return address in x30.
     naked_asm!(
         "cbz x1, 2f",
-        "cmn x0, #1", // RTLD_NEXT
-        "b.eq 2f",
-        "ldrb w9, [x1]",
-        "cmp w9, #99", // 'c'
-        "b.ne 4f",
-        "ldrb w9, [x1, #1]",
-        "cmp w9, #117", // 'u'
-        "b.ne 2f",
-        "b 5f",
-        "4:",
-        "cmp w9, #110", // 'n'
-        "b.ne 2f",
-        "ldrb w9, [x1, #1]",
-        "cmp w9, #99", // 'c'
-        "b.ne 2f",
-        "5:",
         "stp x29, x30, [sp, #-32]!",
         "stp x0, x1, [sp, #16]",
-        "mov x0, x1",
-        "bl {concerns_driver}",
-        "mov w9, w0",
+        "bl {is_of_concern}",
+        "tst w0, #255",
+        "b.eq 4f",
+        "ldp x0, x1, [sp, #16]",
+        "ldr x2, [sp, #8]",
+        "bl {substitute}",
+        "cmn x0, #1", // ASK_ITSELF
+        "b.eq 4f",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+        "4:",
         "ldp x0, x1, [sp, #16]",
         "ldp x29, x30, [sp], #32",
-        "tst w9, #255",
-        "b.eq 2f",
-        "mov x2, x30",
-        "b {substitute}",
         "2:",
         "adrp x9, {next}",
         "ldr x9, [x9, :lo12:{next}]",
@@ -123,24 +105,31 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "ldp x29, x30, [sp], #32",
         "3:",
         "br x9",
-        concerns_driver = sym concerns_driver,
+        is_of_concern = sym is_of_concern,
         substitute = sym substitute,
         find_next = sym find_next,
         next = sym NEXT,
     )
 }
 
-/// Whether a name is one of the functions in the tables, and the guard is not switched off.
-extern "C-unwind" fn concerns_driver(name: *const c_char) -> bool {
+/// Whether a look-up may be answered by a hook. Binds new objects before it, so that a function of a library that was just loaded finds the hooks.
+extern "C-unwind" fn is_of_concern(handle: *mut c_void, name: *const c_char) -> bool {
+    if !environment::switched_on() {
+        return false;
+    }
+    table::register(&HOOKS);
+    // A look-up of the next function may come from an allocator, in the middle of a load.
+    if handle != libc::RTLD_NEXT {
+        slots::bind_new();
+    }
     // SAFETY: `dlsym`'s contract: a terminated string; null was sorted out before.
-    let name = unsafe { CStr::from_ptr(name) };
-    environment::switched_on() && EntryPoint::by_symbol(name.to_bytes()).is_some()
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }
 
 /// Answers a look-up of such a function; as without the guard, should it fail at that.
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
-    // SAFETY: as in `concerns_driver`.
+    // SAFETY: as in `is_of_concern`.
     let name = unsafe { CStr::from_ptr(name) };
-    table::register(&HOOKS);
-    door::inside(|| answer(handle, name, caller)).unwrap_or_else(|| next(handle, name))
+    door::inside(|| answer(handle, name, caller)).unwrap_or(ASK_ITSELF)
 }

@@ -1,6 +1,6 @@
-//! The exported functions, made from the one table.
+//! The hooks, made from the one table: the functions that take the place of the driver's and of NCCL's.
 //!
-//! Every export is three lines: find the real function, hand the arguments that matter to its family, return what the real
+//! Every hook is three lines: find the real function, hand the arguments that matter to its family, return what the real
 //! function returned. A family's hook takes the real call as a closure and calls it exactly once
 //! (a module that was loaded ahead is handed over instead: [`super::module`]).
 //!
@@ -8,13 +8,16 @@
 
 use super::call::Entry;
 use super::caller::Frame;
+use super::dlsym::dlsym;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
 };
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::nccl as real_nccl;
-use crate::lookup::table::{Hook, HookTable};
+use crate::lookup::table::{self, Hook, HookTable};
+use crate::lookup::slots;
+use crate::runtime::environment;
 use lazyguard_core::api::{EntryPoint, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;
 
@@ -36,12 +39,11 @@ macro_rules! define_hook {
         ///
         /// # Safety
         /// As the driver's function: the program's arguments are passed on as they are.
-        #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
             let here = 0;
             let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
-            let Some(real) = driver::real(FORM, &HOOKS) else { return NOT_FOUND };
+            let Some(real) = driver::real(FORM) else { return NOT_FOUND };
             // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
             // tests compare it with a second description).
             let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
@@ -64,6 +66,7 @@ macro_rules! define_hooks {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
             nccl: NCCL_HOOKS,
             loading_mode_for_runtime: Hook(loading_mode::for_runtime as *const c_void),
+            dlsym: Hook(dlsym as *const c_void),
         };
     };
 }
@@ -76,19 +79,14 @@ macro_rules! define_nccl_hook {
         ///
         /// # Safety
         /// As NCCL's function: the program's arguments are passed on as they are.
-        #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
             let here = 0;
             let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
-            let Some(found) = real_nccl::real(FORM, entry.caller().address, &HOOKS) else { return real_nccl::NOT_FOUND };
+            let Some(real) = real_nccl::real(FORM) else { return real_nccl::NOT_FOUND };
             // SAFETY: NCCL's function of this name has this calling sequence, in every release that has it (nccl.h).
-            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(found.function) };
-            if !found.is_followed {
-                // SAFETY: the program's own arguments, for the function it called.
-                return unsafe { real($($arg),*) };
-            }
-            // SAFETY: as above.
+            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
+            // SAFETY: the program's own arguments, for the function it called.
             nccl::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
         }
     };
@@ -103,6 +101,15 @@ macro_rules! define_nccl_hooks {
 }
 
 lazyguard_core::with_nccl_api!(define_nccl_hooks);
+
+/// Puts the hooks into the objects that are there when the process starts.
+#[link_section = ".text.lazyguard_start"]
+pub fn bind_at_start() {
+    table::register(&HOOKS);
+    if environment::switched_on() {
+        slots::bind_at_start();
+    }
+}
 
 /// From the first byte to the last of rows that lie a pitch apart.
 fn pitched(pitch: usize, width: usize, rows: usize) -> usize {

@@ -54,7 +54,7 @@ pub(super) fn launch(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, true, real, |wanted, of_graph| {
-        let real = driver::known(entry.entry_point)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: the driver's function of this entry point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -73,7 +73,7 @@ pub(super) fn add_callback(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, false, real, |wanted, _| {
-        let real = driver::known(entry.entry_point)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Callback, Handle, u32) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -168,7 +168,7 @@ pub(super) fn add_node(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     node(entry, null_mut(), params, real, |params| {
-        let real = driver::known(entry.entry_point)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: the driver's function of this entry point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle, usize, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -180,7 +180,7 @@ pub(super) fn add_node(
 /// A host node of a graph is changed.
 pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     node(entry, null_mut(), params, real, |params| {
-        let real = driver::known(entry.entry_point)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
         // SAFETY: as above.
@@ -197,7 +197,7 @@ pub(super) fn change_node(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     node(entry, executable, params, real, |params| {
-        let real = driver::known(entry.entry_point)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
         // SAFETY: as above.

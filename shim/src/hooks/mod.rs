@@ -43,3 +43,5 @@ mod proc_address;
 mod release;
 mod room;
 mod stream;
+
+pub use exports::bind_at_start;

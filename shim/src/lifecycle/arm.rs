@@ -53,9 +53,8 @@ pub struct Initialised {
 ///
 /// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
 /// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
-#[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
 #[link_section = ".text.lazyguard_start"]
-fn loaded() {
+pub fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
     dynamic_linker::prepare();
     standard_error::at_start();

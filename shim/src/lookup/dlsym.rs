@@ -2,93 +2,76 @@
 //!
 //! | handle | what happens |
 //! |---|---|
-//! | `RTLD_NEXT` | does not come here: the caller is another interposer and wants what comes after itself |
-//! | `RTLD_DEFAULT`, or one whose search meets this library first | the hook if a driver is loaded; else what there would be without this library |
-//! | any other | the real answer, replaced by the hook if it lies in the driver |
+//! | `RTLD_NEXT`, `RTLD_DEFAULT` | the hook, where the caller's search order leads to the function that the hook calls; else the caller asks itself |
+//! | any other | the real answer, replaced by the hook if it is the function that the hook calls |
 //!
 //! The real answer is what the next `dlsym` in the search order gives: the C library's, or that of another interposer. Where it is the
-//! interposer's own function, and that is what the hook calls, the hook takes its place as well.
+//! interposer's own function, the hook calls that one, and takes its place as well.
 //!
-//! A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as the real one left it.
+//! A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as a successful one leaves it.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
 use super::dynamic_linker::{another_is_next, next, real};
-use super::table::hook;
+use super::slots::{hook_for, in_needs};
 use super::{driver, nccl, objects};
 use crate::runtime::pass_through;
-use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_void, CStr};
+use std::ops::Range;
+use std::ptr::without_provenance_mut;
+
+/// In place of an answer: the caller's own look-up is the answer. It depends on the caller, whom only the dynamic linker knows well enough.
+pub const ASK_ITSELF: *mut c_void = without_provenance_mut(usize::MAX);
 
 /// The answer to a look-up that `caller` makes.
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
-    let found = next(handle, name);
-    let Some(entry_point) = EntryPoint::by_symbol(name.to_bytes()) else { return found };
-    if found.is_null() {
-        return found;
-    }
-    if !entry_point.is_of_driver() {
-        return of_nccl(handle, name, caller, entry_point, found);
-    }
-    let hook = hook(entry_point);
-    let replace = if found == hook {
-        // The search met this library first. Without it, the name would be found only where a driver is loaded.
-        driver::adopt_loaded();
-        match driver::known(entry_point) {
-            Some(_) => true,
-            // Ask for what comes after this library, so that the answer and `dlerror` are as they would be without it.
-            None => return real(libc::RTLD_NEXT, name),
-        }
-    } else {
-        driver::adopt_at(found) || driver::calls(entry_point, found)
-    };
-    let by_driver = objects::object_of(caller).is_some_and(objects::is_driver);
-    let found = again(handle, name, found);
-    if by_driver {
+    if driver::addresses().contains(&(caller as u64)) {
         pass_through::note(PassThrough::AskedByDriver);
+        return ASK_ITSELF;
     }
-    if replace && !by_driver {
-        hook
-    } else if found == hook {
-        driver::known(entry_point).unwrap_or(found)
-    } else {
-        found
+    if handle == libc::RTLD_NEXT {
+        return behind(name, caller).and_then(|function| replaced(name, function)).unwrap_or(ASK_ITSELF);
     }
+    let found = next(handle, name);
+    if handle == libc::RTLD_DEFAULT && !another_is_next() {
+        let own = objects::object_of(caller).and_then(|map| in_needs(map.dynamic(), name));
+        // The answer of this library's search order is the caller's too, unless the caller's object finds another one first, or alone.
+        let function = if found.is_null() { own } else { Some(found).filter(|found| own.is_none_or(|own| own == *found)) };
+        return function.and_then(|function| replaced(name, function)).unwrap_or(ASK_ITSELF);
+    }
+    if let Some(hook) = replaced(name, found) {
+        return hook;
+    }
+    if objects::object_of(found).is_some_and(|map| objects::is_driver(map.dynamic(), map.path().to_bytes())) {
+        pass_through::note(PassThrough::SecondDriver);
+    }
+    found
 }
 
-/// The answer again, after look-ups that may have failed at something else and left that as `dlerror`: this one succeeds and clears it.
-fn again(handle: *mut c_void, name: &CStr, found: *mut c_void) -> *mut c_void {
-    if another_is_next() {
-        // Another interposer may count what it is asked, or answer once.
-        real(libc::RTLD_NEXT, c"dlsym");
-        return found;
-    }
-    real(handle, name)
+/// The hook in place of a function. The look-up of another name clears what the ones before it may have left as `dlerror`.
+fn replaced(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
+    let hook = hook_for(name, function)?;
+    real(libc::RTLD_NEXT, c"dlsym");
+    Some(hook)
 }
 
-/// The same for a function of NCCL: the hook if the answer lies in the NCCL that the guard follows.
-fn of_nccl(
-    handle: *mut c_void,
-    name: &CStr,
-    caller: *const c_void,
-    entry_point: EntryPoint,
-    found: *mut c_void,
-) -> *mut c_void {
-    let hook = hook(entry_point);
-    let follow = match found == hook {
-        // The search met this library first. Without it, the name would be found only where the caller can find an NCCL.
-        true => match nccl::find(entry_point, caller) {
-            Some(function) if nccl::adopt_at(function) => true,
-            Some(function) => return function,
-            None => return real(libc::RTLD_NEXT, name),
-        },
-        false => nccl::adopt_at(found),
+/// The first definition of a name behind the caller's object, if every object finds the driver or the NCCL that it lies in.
+fn behind(name: &CStr, caller: *const c_void) -> Option<*mut c_void> {
+    let (mut is_behind, mut found) = (false, None);
+    objects::each(&mut |object| {
+        if is_behind {
+            found = object.dynamic().defines(name);
+        }
+        is_behind |= object.addresses().contains(&(caller as u64));
+        found.is_none()
+    });
+    let at = found? as u64;
+    // An interposer defines some of the names, and hardly one of these.
+    let is_global = |names: [&CStr; 2], addresses: Range<u64>| {
+        addresses.contains(&at) && names.iter().any(|name| addresses.contains(&(real(libc::RTLD_DEFAULT, name) as u64)))
     };
-    let found = again(handle, name, found);
-    if follow {
-        hook
-    } else {
-        found
-    }
+    let is_seen = is_global([c"cuGetErrorName", c"cuDriverGetVersion"], driver::addresses())
+        || is_global([c"ncclGetErrorString", c"ncclGetVersion"], nccl::addresses());
+    found.filter(|_| is_seen)
 }

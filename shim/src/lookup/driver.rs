@@ -3,26 +3,26 @@
 //! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
 //! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
 //!
-//! Where another interposer comes after this library in the search order and the driver after that, the hooks call the interposer's
-//! function, as the program would have without this library. The guard's own calls go to the driver.
+//! A hook calls the function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own.
+//! References to any other function of the name stay as they are. The guard's own calls go to the driver.
 //!
-//! Protocol: [`ADOPTED`] is set (Release) after the pointers are. Readers of a pointer need no order, because a null one sends them
-//! to [`resolve`], and every thread that looks a pointer up finds the same one.
+//! Protocol: [`ADOPTED`] is set (Release) after the driver's functions are. The first reference that a hook is bound for sets what the hook
+//! calls; it never changes.
 //!
 //! Must not: replace the adopted driver, or allocate.
 
 use super::dynamic_linker::{self, open_loaded, Symbol};
-use super::objects;
-use super::table::{self, hook, hook_at, HookTable};
+use super::objects::{self, Dynamic, Loaded};
 use crate::runtime::hot::HOT;
-use crate::runtime::{door, pass_through};
+use crate::runtime::pass_through;
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// What the hooks call; null for what is not of the driver. Of those in [`HOT`] the place here stays empty: see [`real_of`].
+/// What the hooks call; null where no hook was bound yet. Of those in [`HOT`] the place here stays empty: see [`real_of`].
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 
 /// Where the function is that the hook of the entry point with this index calls.
@@ -39,140 +39,84 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
 
 /// The driver's own functions, to know its pointers by.
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
-static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// Where the adopted driver begins and ends; 0 without one.
+static ADOPTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Whether the guard has a handle of it.
+static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
-/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to look one up, so it passes
-/// its table of hooks.
+/// The function that an entry point's hook calls. `None` only where the program calls a hook that it was never given.
 #[inline]
-pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
+pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     let function = real_of(entry_point.index()).load(Ordering::Relaxed);
-    if !function.is_null() {
-        return Some(function);
-    }
-    let found = first(entry_point, hooks);
-    (!found.is_null()).then_some(found)
-}
-
-/// The same where the hooks are registered already.
-pub fn known(entry_point: EntryPoint) -> Option<*mut c_void> {
-    let function = real_of(entry_point.index()).load(Ordering::Relaxed);
-    if function.is_null() {
-        return resolve(entry_point);
-    }
-    Some(function)
-}
-
-/// See [`real`]; null where there is none. A pointer, because an `Option` here costs each call a comparison.
-#[cold]
-#[inline(never)]
-fn first(entry_point: EntryPoint, hooks: &'static HookTable) -> *mut c_void {
-    table::register(hooks);
-    resolve(entry_point).unwrap_or(null_mut())
-}
-
-/// Finds a function that is called before any look-up went through this library: a program linked with the driver.
-#[cold]
-fn resolve(entry_point: EntryPoint) -> Option<*mut c_void> {
-    door::inside(|| resolve_inside(entry_point)).flatten()
-}
-
-fn resolve_inside(entry_point: EntryPoint) -> Option<*mut c_void> {
-    adopt_loaded();
-    let mut function = real_of(entry_point.index()).load(Ordering::Relaxed);
-    if function.is_null() && !adopted() {
-        // No driver, but the program may be linked with something else that has the function. It is called as it is; the
-        // guard is not armed by it.
-        function = next(entry_point).unwrap_or(null_mut());
-    }
     (!function.is_null()).then_some(function)
 }
 
 /// Whether a driver was found.
 pub fn adopted() -> bool {
-    !ADOPTED.load(Ordering::Acquire).is_null()
+    ADOPTED[1].load(Ordering::Acquire) != 0
 }
 
-/// What comes after this library in the search order under the entry point's name.
-fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
-    let found = dynamic_linker::real(libc::RTLD_NEXT, Symbol::of(entry_point)?.name());
-    (!found.is_null() && found != hook(entry_point)).then_some(found)
+/// The addresses of the adopted driver; none without one.
+pub fn addresses() -> Range<u64> {
+    let end = ADOPTED[1].load(Ordering::Acquire);
+    ADOPTED[0].load(Ordering::Relaxed)..end
 }
 
-/// Adopts the driver if one is loaded under its usual name.
-pub fn adopt_loaded() -> bool {
-    if !ADOPTED.load(Ordering::Acquire).is_null() {
-        return true;
+/// Adopts a driver, if an object is one and none is adopted yet.
+pub fn adopt(object: &Loaded<'_>) -> bool {
+    let dynamic = object.dynamic();
+    if !objects::is_driver(dynamic, object.file_name()) || object.addresses() == addresses() {
+        return false;
     }
-    let handle = open_loaded(c"libcuda.so.1");
-    if !handle.is_null() {
-        return adopt(handle);
-    }
-    // Linked under another file name: what comes behind this library in the search order, if that is a driver.
-    let found = dynamic_linker::real(libc::RTLD_NEXT, c"cuInit");
-    !found.is_null() && adopt_at(found)
-}
-
-/// Adopts the driver that an address lies in; `false` if it lies elsewhere, or in a driver other than the adopted one.
-pub fn adopt_at(address: *const c_void) -> bool {
-    let Some(map) = objects::object_of(address).filter(|map| objects::is_driver(map)) else { return false };
-    let this = std::ptr::from_ref(map).cast_mut().cast::<c_void>();
-    let adopted = ADOPTED.load(Ordering::Acquire);
-    if !adopted.is_null() {
-        if adopted != this {
-            pass_through::note(PassThrough::SecondDriver);
-        }
-        return adopted == this;
-    }
-    // A handle of our own keeps the driver in place as long as our pointers into it are; the GNU C library's handle is
-    // the loader's record itself. A driver in another namespace is not found by path from here and is left alone.
-    let handle = open_loaded(map.path());
-    if handle != this {
+    if adopted() {
         pass_through::note(PassThrough::SecondDriver);
         return false;
     }
-    adopt(handle)
-}
-
-fn adopt(handle: *mut c_void) -> bool {
-    // Only a driver in the global scope can have an interposer ahead of it, but for one that answers look-ups as well.
-    let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
-    let in_scope = !probe.is_null() || dynamic_linker::another_is_next();
-    for (index, place) in EXPORTED.iter().enumerate().take(DRIVER_ENTRY_POINTS.len()) {
-        let Some(symbol) = EntryPoint::from_index(index).and_then(Symbol::of) else { continue };
-        let exported = dynamic_linker::real(handle, symbol.name());
-        // A handle that was opened by name may be a stub that searches on and meets this library's own export.
-        if exported.is_null() || exported == hook_at(index) {
-            continue;
-        }
-        let next = if in_scope { dynamic_linker::real(libc::RTLD_NEXT, symbol.name()) } else { null_mut() };
-        place.store(exported, Ordering::Relaxed);
-        real_of(index).store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
-    }
-    OWN.look_up(handle);
-    ADOPTED.store(handle, Ordering::Release);
-    true
-}
-
-/// The entry point among `candidates` whose real function a pointer is: the driver's, or that of an interposer behind this library.
-pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    let is = |place: &AtomicPtr<c_void>| place.load(Ordering::Relaxed) == pointer;
-    let is_of = |entry_point: &EntryPoint| is(&EXPORTED[entry_point.index()]) || is(real_of(entry_point.index()));
-    candidates.into_iter().find(is_of)
-}
-
-/// Whether the hook of this entry point calls a function that lies outside the driver, with which the next `dlsym` has answered. It does from
-/// now on if the function lies in the object of that `dlsym`: an interposer's own, be it exported or not.
-pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
-    if !adopt_loaded() {
+    // A shell around another library has no function of its own.
+    if dynamic.defines(c"cuInit").is_none() {
         return false;
     }
-    if known(entry_point) != Some(function) {
-        if !dynamic_linker::is_of_the_next(function) {
-            return false;
-        }
-        real_of(entry_point.index()).store(function, Ordering::Relaxed);
+    for (index, place) in EXPORTED.iter().enumerate().take(DRIVER_ENTRY_POINTS.len()) {
+        let symbol = EntryPoint::from_index(index).and_then(Symbol::of);
+        let function = symbol.and_then(|symbol| dynamic.defines(symbol.name()));
+        place.store(function.unwrap_or(null_mut()), Ordering::Relaxed);
     }
+    OWN.look_up(dynamic);
+    ADOPTED[0].store(object.addresses().start, Ordering::Relaxed);
+    ADOPTED[1].store(object.addresses().end, Ordering::Release);
     true
+}
+
+/// Keeps the adopted driver loaded by a handle of the guard's own: the guard asks it from its own threads.
+pub fn keep_loaded() {
+    if !adopted() || IS_KEPT.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if let Some(map) = objects::object_of(addresses().start as *const c_void) {
+        open_loaded(map.path());
+    }
+}
+
+/// Whether the hook of an entry point calls this very function: the driver's own, or one of an interposer that exports a `dlsym` of its own. The
+/// first one for which a hook is wanted is the one that is called.
+pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
+    let place = real_of(entry_point.index());
+    let called = place.load(Ordering::Relaxed);
+    if !called.is_null() {
+        return called == function;
+    }
+    let is_driver_s = EXPORTED[entry_point.index()].load(Ordering::Relaxed) == function;
+    let may_be = adopted() && !function.is_null();
+    if !may_be || !is_driver_s && !dynamic_linker::addresses_of_another().contains(&(function as u64)) {
+        return false;
+    }
+    let stored = place.compare_exchange(null_mut(), function, Ordering::Relaxed, Ordering::Relaxed);
+    stored.is_ok() || stored == Err(function)
+}
+
+/// The entry point among `candidates` whose hook calls this function.
+pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
+    candidates.find(|entry_point| calls(*entry_point, function))
 }
 
 /// Remembers a function that the driver gave out but does not export.
@@ -206,15 +150,8 @@ macro_rules! own_calls {
         static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
 
         impl Own {
-            fn look_up(&self, handle: *mut c_void) {
-                $(
-                    let found = dynamic_linker::real(handle, $symbol);
-                    // The guard's own calls go to the driver, not through its hooks.
-                    let own = EntryPoint::by_symbol($symbol.to_bytes()).map(hook);
-                    if own != Some(found) {
-                        self.$field.store(found, Ordering::Relaxed);
-                    }
-                )+
+            fn look_up(&self, driver: Dynamic) {
+                $( self.$field.store(driver.defines($symbol).unwrap_or(null_mut()), Ordering::Relaxed); )+
             }
         }
 

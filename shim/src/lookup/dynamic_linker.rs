@@ -9,6 +9,7 @@
 use super::objects;
 use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -22,97 +23,17 @@ static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 #[link_section = ".data.lazyguard_start"]
 pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
-type LibcDlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-
-/// The address of a function that a process may lack: a weak reference, for which the library that has the function need not be loaded.
-/// Null where it was not when the process started.
-macro_rules! weak {
-    ($function:literal) => {{
-        let address: *mut c_void;
-        // SAFETY: reads the entry that the dynamic linker has filled in before any code of this library runs.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::asm!(
-                concat!(".weak ", $function),
-                concat!("mov {address}, qword ptr [rip + ", $function, "@GOTPCREL]"),
-                address = out(reg) address,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            std::arch::asm!(
-                concat!(".weak ", $function),
-                concat!("adrp {address}, :got:", $function),
-                concat!("ldr {address}, [{address}, :got_lo12:", $function, "]"),
-                address = out(reg) address,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        address
-    }};
-}
-
-/// The versions `dlsym` has had, newest first.
-#[cfg(target_arch = "x86_64")]
-const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
-#[cfg(target_arch = "aarch64")]
-const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
-
-/// Whether the process had the dynamic linker's functions when it started: always with glibc 2.34 and later, whose libc.so.6 has them. With
-/// an earlier one, the first library that needs libdl.so.2 brings them.
-fn is_there_at_start() -> bool {
-    !weak!("dlvsym").is_null()
-}
-
-/// Finds the real `dlsym`, asking by version because asking by name would find this library's.
+/// Finds the C library's `dlsym` in its objects. With glibc before 2.34 it is in one of its own, which the first library that needs it brings.
 #[link_section = ".text.lazyguard_start"]
 fn find_real() -> *mut c_void {
-    let found = if is_there_at_start() { by_version() } else { in_its_library() };
-    if found.is_null() {
-        return unavailable as *mut c_void;
-    }
+    let found = [c"libc.so.6", c"libdl.so.2"].into_iter().find_map(|name| objects::loaded_as(name)?.function(c"dlsym"));
+    let Some(found) = found else { return unavailable as *mut c_void };
     // Every thread finds the same address, so it does not matter whose store is last.
     REAL.store(found, Ordering::Release);
     found
 }
 
-#[inline(always)]
-fn by_version() -> *mut c_void {
-    let dlvsym = weak!("dlvsym");
-    // SAFETY: the C library's function of this name, which is there.
-    let dlvsym: Dlvsym = unsafe { std::mem::transmute(dlvsym) };
-    // SAFETY: terminated strings; RTLD_NEXT searches behind this library, whose code calls here.
-    let find = |version: &CStr| unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-    VERSIONS.into_iter().map(find).find(|found| !found.is_null()).unwrap_or(null_mut())
-}
-
-/// As glibc's own parts find it before 2.34. What looks a function up then has brought that library.
-#[cold]
-fn in_its_library() -> *mut c_void {
-    /// The mark of a `dlopen` beside its flags.
-    const LIKE_DLOPEN: c_int = libc::RTLD_NOW | c_int::MIN;
-    let (open, find) = (weak!("__libc_dlopen_mode"), weak!("__libc_dlsym"));
-    if open.is_null() || find.is_null() {
-        return null_mut();
-    }
-    // SAFETY: the C library's function of this name.
-    let open: LibcDlopen = unsafe { std::mem::transmute(open) };
-    // SAFETY: as above.
-    let find: Dlsym = unsafe { std::mem::transmute(find) };
-    // SAFETY: terminated strings, and the handle that the first function gives.
-    unsafe {
-        let library = open(c"libdl.so.2".as_ptr(), LIKE_DLOPEN);
-        if library.is_null() {
-            return null_mut();
-        }
-        find(library, c"dlsym".as_ptr())
-    }
-}
-
-/// Stands in for a `dlsym` that could not be found: the GNU C library has had it under these versions since 1999.
+/// Stands in for a `dlsym` that is not there yet.
 extern "C" fn unavailable(_: *mut c_void, _: *const c_char) -> *mut c_void {
     null_mut()
 }
@@ -120,10 +41,13 @@ extern "C" fn unavailable(_: *mut c_void, _: *const c_char) -> *mut c_void {
 /// Finds the next `dlsym` in the search order: the C library's, where no other interposer exports one.
 #[link_section = ".text.lazyguard_start"]
 pub extern "C-unwind" fn find_next() -> *mut c_void {
-    // An interposer would have brought it.
-    let mut found = if is_there_at_start() { real(libc::RTLD_NEXT, c"dlsym") } else { null_mut() };
+    let mut found = real(libc::RTLD_NEXT, c"dlsym");
     if found.is_null() {
-        found = find_real();
+        found = real_dlsym();
+    }
+    if REAL.load(Ordering::Relaxed).is_null() {
+        // An interposer would have brought it.
+        return found;
     }
     // Every thread finds the same address, so it does not matter whose store is last.
     NEXT.store(found, Ordering::Release);
@@ -135,13 +59,16 @@ pub fn another_is_next() -> bool {
     next_dlsym() != real_dlsym()
 }
 
-/// Whether a function lies in the object of that other `dlsym`.
-pub fn is_of_the_next(function: *const c_void) -> bool {
-    let object = |address| objects::object_of(address).map(std::ptr::from_ref);
-    another_is_next() && object(function).is_some_and(|it| object(next_dlsym()) == Some(it))
+/// The addresses of that other `dlsym`'s object; none where there is no other.
+pub fn addresses_of_another() -> Range<u64> {
+    match another_is_next() {
+        true => objects::addresses_around(next_dlsym() as u64),
+        false => 0..0,
+    }
 }
 
-fn real_dlsym() -> *mut c_void {
+/// The C library's `dlsym`.
+pub fn real_dlsym() -> *mut c_void {
     let function = REAL.load(Ordering::Acquire);
     if function.is_null() {
         return find_real();
@@ -199,10 +126,7 @@ impl Symbol {
 /// Looks both `dlsym` up ahead of the first use, where the process has one.
 #[inline(always)]
 pub fn prepare() {
-    if is_there_at_start() {
-        find_real();
-        find_next();
-    }
+    find_next();
 }
 
 /// Opens an object that is loaded already, without loading any; null if it is not.

@@ -27,6 +27,8 @@ pub mod driver_queries;
 pub mod dynamic_linker;
 pub mod nccl;
 pub mod objects;
+pub mod own_names;
 pub mod proc_address;
+pub mod slots;
 pub mod table;
 pub mod unhooked;

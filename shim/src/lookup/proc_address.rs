@@ -10,7 +10,7 @@
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle};
-use super::table::{hook, hook_for_runtime};
+use super::table::hook_for_runtime;
 use super::{objects, unhooked};
 use crate::runtime::{environment, pass_through};
 use lazyguard_core::api::EntryPoint;
@@ -51,9 +51,7 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     if slot.is_null() {
         return;
     }
-    // A driver that is not linked symbolically gives out what the dynamic linker made of its own symbols: the hooks.
-    let exact = driver::form_of(*slot, EntryPoint::by_base(name))
-        .or_else(|| EntryPoint::by_base(name).find(|&f| hook(f) == *slot));
+    let exact = driver::form_of(*slot, EntryPoint::by_base(name));
     let entry_point = match exact {
         Some(entry_point) => entry_point,
         None => {
@@ -71,7 +69,8 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
             };
             // A pointer into an object that is not the adopted driver is another layer's, or a second driver's. One into no
             // object at all is code that the driver has made.
-            if objects::object_of(*slot).is_some() && !driver::adopt_at(*slot) {
+            let is_driver_s = driver::addresses().contains(&(*slot as u64));
+            if !is_driver_s && objects::object_of(*slot).is_some() {
                 return;
             }
             driver::remember(entry_point, *slot);

@@ -1,8 +1,7 @@
 //! The table of hooks, and its registration.
 //!
-//! Protocol: the look-up does not know the hooks. Each entry that can be the first one registers their table: an export that finds
-//! no real function yet, and `dlsym`. A start-up function could not do it, because a look-up can come before any constructor of
-//! this library has run.
+//! Protocol: the look-up does not know the hooks. Each entry that can be the first one registers their table: the library's constructor, and
+//! `dlsym`, because a look-up can come before the constructor has run.
 //!
 //! Must not: allocate or lock.
 
@@ -26,6 +25,8 @@ pub struct HookTable {
     /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
     /// loading mode that comes by it is a runtime's.
     pub loading_mode_for_runtime: Hook,
+    /// The library's own `dlsym`.
+    pub dlsym: Hook,
 }
 
 static REGISTERED: AtomicPtr<HookTable> = AtomicPtr::new(null_mut());
@@ -50,6 +51,11 @@ pub fn hook_at(index: usize) -> *mut c_void {
 /// The hook of an entry point; null before the hooks are registered.
 pub fn hook(entry_point: EntryPoint) -> *mut c_void {
     hook_at(entry_point.index())
+}
+
+/// The library's own `dlsym`; null before the hooks are registered.
+pub fn dlsym_hook() -> *mut c_void {
+    table().map_or(null_mut(), |table| table.dlsym.0.cast_mut())
 }
 
 /// The hook of an entry point for a pointer that `cuGetProcAddress` hands out.

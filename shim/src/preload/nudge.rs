@@ -87,7 +87,8 @@ fn fat_binaries(map: &LinkMap) -> u64 {
     if own > 0 {
         return own;
     }
-    let Some(soname) = map.soname() else { return 0 };
+    let dynamic = map.dynamic();
+    let Some(soname) = dynamic.soname() else { return 0 };
     map.namespace().filter(|other| other.needs(soname)).map(fat_binaries_in).sum()
 }
 

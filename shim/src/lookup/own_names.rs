@@ -1,0 +1,78 @@
+//! What the library itself calls: the C library's functions, and nothing else that has their names.
+//!
+//! A program may define functions and variables of any name that ISO C does not reserve: `syscall`, `open`, `environ`. The dynamic linker binds the
+//! references of every object to the first definition, which is the program's, also where it means something else. So the constructor looks
+//! through the library's own slots, and binds those that lead elsewhere to the C library.
+//!
+//! Not bound anew are the functions of the allocator, which have to fit the C library's own calls of them; and nothing is where a
+//! sanitizer runs, which must see each call.
+//!
+//! Must not: allocate, or call what it is about to bind.
+
+use super::objects::{self, Dynamic, Loaded};
+use super::slots::Pages;
+use std::ffi::{c_void, CStr};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The parts of the C library.
+const C_LIBRARY: [&[u8]; 6] =
+    [b"libc.so.6", b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1", b"libpthread.so.0", b"libdl.so.2", b"librt.so.1"];
+
+/// See the module.
+const OF_ALLOCATOR: [&CStr; 5] = [c"malloc", c"calloc", c"realloc", c"free", c"posix_memalign"];
+
+/// Every sanitizer's runtime has it.
+const OF_SANITIZER: &CStr = c"__sanitizer_print_stack_trace";
+
+/// Binds the library's own references to the C library.
+#[link_section = ".text.lazyguard_start"]
+pub fn bind() {
+    objects::each(&mut |object| {
+        let is_this = object.addresses().contains(&(bind as *const () as u64));
+        if is_this {
+            bind_in(object);
+        }
+        !is_this
+    });
+}
+
+fn bind_in(this: &Loaded<'_>) {
+    let Some(library) = objects::loaded_as(c"libc.so.6") else { return };
+    let mut pages = Pages::of(this);
+    for slot in this.dynamic().slots() {
+        // SAFETY: a slot of this library, which is relocated.
+        let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
+        let at = place.load(Ordering::Relaxed);
+        if at.is_null() || is_of_the_c_library(at as u64) || this.addresses().contains(&(at as u64)) {
+            continue;
+        }
+        let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library, name));
+        if let Some(function) = function.filter(|_| !is_sanitized() && pages.open_for(slot.address)) {
+            place.store(function, Ordering::Relaxed);
+        }
+    }
+    pages.close();
+}
+
+fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
+    library.function(name).filter(|_| !OF_ALLOCATOR.contains(&name))
+}
+
+fn is_of_the_c_library(address: u64) -> bool {
+    let mut is_one = false;
+    objects::each(&mut |object| {
+        let is_it = object.addresses().contains(&address);
+        is_one = is_it && C_LIBRARY.contains(&object.file_name());
+        !is_it
+    });
+    is_one
+}
+
+fn is_sanitized() -> bool {
+    let mut is_one = false;
+    objects::each(&mut |object| {
+        is_one = object.dynamic().defines(OF_SANITIZER).is_some();
+        !is_one
+    });
+    is_one
+}

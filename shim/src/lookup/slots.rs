@@ -1,0 +1,237 @@
+//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of the
+//! followed NCCL.
+//!
+//! The library exports no function of these names. So every reference of every object resolves as it does without the library, and a
+//! hook takes the place of exactly the function that it calls. A plugin's variables and functions of such names, a stub of the driver, a weak
+//! reference in a process without a driver: the guard does not touch them.
+//!
+//! | what | when it is bound |
+//! |---|---|
+//! | the objects that are there when the process starts | by the library's constructor, which runs before all others (`-z initfirst`) |
+//! | an object that is loaded later | at the first `dlsym` after its load, also where the object sees other libraries first (`RTLD_DEEPBIND`); else by the watchdog's helper, some tenths of a second later |
+//! | a slot that the dynamic linker fills in at the first call | with the object, where the function that it will find is known; else it stays |
+//!
+//! An object that sees other libraries first has the C library's `dlsym` in its slot. The guard's takes its place.
+//!
+//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
+//! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
+//! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
+//! has done so by then; the guard opens and closes them again.
+//!
+//! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
+
+use super::dynamic_linker;
+use super::objects::{self, Dynamic, Loaded, Slot};
+use super::table::{dlsym_hook, hook};
+use super::{driver, nccl};
+use crate::runtime::{door, pass_through};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::report::PassThrough;
+use std::ffi::{c_void, CStr};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+/// How many objects had been loaded, and unloaded, when the last pass was over.
+#[link_section = ".data.lazyguard_start"]
+static BOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// How many objects were there when the process started. They and what they define come first for every object.
+#[link_section = ".data.lazyguard_start"]
+static AT_START: AtomicU64 = AtomicU64::new(0);
+
+/// A thread binds.
+static TURN: AtomicBool = AtomicBool::new(false);
+
+/// How often a pass begins anew because an object was loaded or adopted meanwhile.
+const MOST_PASSES: usize = 8;
+
+/// How deep an object's needs are followed to find what a slot of it will be bound to.
+const DEEPEST: usize = 3;
+
+/// Binds the objects that are there when the process starts.
+#[link_section = ".text.lazyguard_start"]
+pub fn bind_at_start() {
+    AT_START.store(objects::count(), Ordering::Relaxed);
+    bind_new();
+}
+
+/// Whether objects have been loaded that are not bound yet.
+pub fn are_new() -> bool {
+    objects::counts() != (BOUND[0].load(Ordering::Relaxed), BOUND[1].load(Ordering::Relaxed))
+}
+
+/// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
+pub fn bind_new() {
+    if are_new() {
+        door::inside(|| (0..MOST_PASSES).any(|_| bind_once()));
+    }
+}
+
+/// One pass; `false` if another one is needed.
+fn bind_once() -> bool {
+    let counts = objects::counts();
+    objects::wait_for_loads();
+    if TURN.swap(true, Ordering::Acquire) {
+        // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
+        return true;
+    }
+    let is_over = pass(counts);
+    TURN.store(false, Ordering::Release);
+    driver::keep_loaded();
+    is_over
+}
+
+fn pass(counts: (u64, u64)) -> bool {
+    let (loads, unloads) = counts;
+    if BOUND[1].load(Ordering::Relaxed) != unloads {
+        nccl::forget_if_gone();
+    }
+    // The list grows at its end: what has been loaded since is behind all others.
+    let new = loads - BOUND[0].load(Ordering::Relaxed).min(loads);
+    let skipped = objects::count().saturating_sub(new);
+    let (mut number, mut is_over) = (0, true);
+    objects::each(&mut |object| {
+        number += 1;
+        if object.counts() != counts {
+            is_over = false;
+        } else if number > skipped {
+            is_over = !driver::adopt(object) && !nccl::adopt(object);
+            if !is_over {
+                // An object that comes before the adopted one may be bound to that.
+                BOUND[0].store(0, Ordering::Relaxed);
+            } else if number > AT_START.load(Ordering::Relaxed) || driver::adopted() || nccl::adopted() {
+                bind(object);
+            }
+        }
+        is_over
+    });
+    if is_over {
+        BOUND[0].store(loads, Ordering::Relaxed);
+        BOUND[1].store(unloads, Ordering::Relaxed);
+    }
+    is_over
+}
+
+fn bind(object: &Loaded<'_>) {
+    let (dynamic, own) = (object.dynamic(), object.addresses());
+    if own.contains(&(bind as *const () as u64)) || driver::addresses().start == own.start {
+        return;
+    }
+    let (driver, nccl, next) = (driver::addresses(), nccl::addresses(), dynamic_linker::addresses_of_another());
+    let dlsym = dynamic_linker::real_dlsym();
+    let mut pages = Pages::of(object);
+    for slot in dynamic.slots() {
+        // SAFETY: the object's own relocation says that there is an address, and the object is relocated.
+        let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
+        let function = place.load(Ordering::Relaxed);
+        let at = function as u64;
+        let found = match () {
+            () if own.contains(&at) => slot.may_be_lazy.then(|| of_unbound(dynamic, &slot)).flatten(),
+            () if driver.contains(&at) || nccl.contains(&at) || next.contains(&at) => of_bound(dynamic, &slot, function),
+            () if function == dlsym => of_dlsym(dynamic, &slot),
+            () => None,
+        };
+        if let Some(hook) = found.filter(|hook| !hook.is_null()) {
+            if object.is_writable(slot.address as u64) && pages.open_for(slot.address) {
+                place.store(hook, Ordering::Release);
+            } else {
+                pass_through::note(PassThrough::ReadOnlySlot);
+            }
+        }
+    }
+    pages.close();
+}
+
+/// The hook for a slot that holds a function of the driver's, of the followed NCCL's, or of an interposer's that answers look-ups.
+fn of_bound(dynamic: Dynamic, slot: &Slot, function: *mut c_void) -> Option<*mut c_void> {
+    let (name, _) = dynamic.symbol_of(slot)?;
+    hook_for(name, function)
+}
+
+/// The guard's `dlsym` for a slot that holds the C library's. The search order of an ordinary object leads to the guard's first.
+fn of_dlsym(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
+    let (name, _) = dynamic.symbol_of(slot)?;
+    (name == c"dlsym").then(dlsym_hook)
+}
+
+/// The hook for a slot that the dynamic linker has not filled in yet, if it will find that hook's function.
+fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
+    let (name, is_own) = dynamic.symbol_of(slot)?;
+    if is_own || !concerns(name) {
+        return None;
+    }
+    hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?)
+}
+
+/// Whether a name is one of the driver or of NCCL that the table has.
+fn concerns(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
+}
+
+/// The hook that calls this very function.
+pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
+    let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
+    let is_called = match entry_point.is_of_driver() {
+        true => driver::calls(entry_point, function),
+        false => nccl::known(entry_point) == function,
+    };
+    is_called.then(|| hook(entry_point))
+}
+
+/// The first definition of a name in the objects that were there at the start.
+fn at_start(name: &CStr) -> Option<*mut c_void> {
+    let (mut left, mut found) = (AT_START.load(Ordering::Relaxed), None);
+    objects::each(&mut |object| {
+        found = object.dynamic().defines(name);
+        left = left.saturating_sub(1);
+        found.is_none() && left > 0
+    });
+    found
+}
+
+/// The first definition of a name in an object, in those that it needs, and so on.
+pub fn in_needs(dynamic: Dynamic, name: &CStr) -> Option<*mut c_void> {
+    (0..=DEEPEST).find_map(|depth| so_deep(dynamic, name, depth))
+}
+
+fn so_deep(dynamic: Dynamic, name: &CStr, depth: usize) -> Option<*mut c_void> {
+    if depth == 0 {
+        return dynamic.defines(name);
+    }
+    dynamic.needed().find_map(|needed| so_deep(objects::loaded_as(needed)?, name, depth - 1))
+}
+
+/// The pages that the dynamic linker has made read-only.
+pub struct Pages {
+    range: Range<usize>,
+    are_open: bool,
+}
+
+impl Pages {
+    /// Those of an object.
+    pub fn of(object: &Loaded<'_>) -> Self {
+        Self { range: object.relocated_read_only(), are_open: false }
+    }
+
+    /// Whether a slot can be written to, if need be from now on.
+    pub fn open_for(&mut self, address: usize) -> bool {
+        if self.range.contains(&address) && !self.are_open {
+            self.are_open = self.protect(libc::PROT_READ | libc::PROT_WRITE);
+            return self.are_open;
+        }
+        true
+    }
+
+    /// Makes them read-only again.
+    pub fn close(&mut self) {
+        if self.are_open {
+            self.protect(libc::PROT_READ);
+        }
+    }
+
+    fn protect(&self, access: libc::c_int) -> bool {
+        // SAFETY: whole pages of a loaded object, which hold data that is read, and written to by the dynamic linker and here alone.
+        unsafe { libc::mprotect(self.range.start as *mut c_void, self.range.len(), access) == 0 }
+    }
+}
