@@ -20,6 +20,17 @@ static OF_TOOLS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 #[link_section = ".data.lazyguard_start"]
 static ANY: AtomicBool = AtomicBool::new(false);
 
+static AT_START: std::sync::atomic::AtomicPtr<*const c_char> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+#[used]
+#[link_section = ".init_array.00001"]
+static GIVEN: unsafe extern "C" fn(i32, *const *const c_char, *mut *const c_char) = {
+    unsafe extern "C" fn given(_: i32, _: *const *const c_char, environment: *mut *const c_char) {
+        AT_START.store(environment, Ordering::Relaxed);
+    }
+    given
+};
+
 /// Whether the process began without any variable of the guard's own.
 pub fn is_empty() -> bool {
     !ANY.load(Ordering::Relaxed)
@@ -28,9 +39,7 @@ pub fn is_empty() -> bool {
 /// Remembers each variable whose name begins with `LAZYGUARD`, and those of other tools in the driver.
 #[inline(always)]
 pub fn remember() {
-    extern "C" {
-        static environ: *const *const c_char;
-    }
+    let environ = AT_START.load(Ordering::Relaxed).cast_const();
     // SAFETY: the C library's list, which ends with a null pointer; nothing has run yet that could change it.
     let entries =
         (0..).map_while(|n| unsafe { environ.as_ref().map(|_| *environ.add(n)).filter(|entry| !entry.is_null()) });
