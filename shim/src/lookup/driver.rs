@@ -41,7 +41,7 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 /// Where the adopted driver begins and ends; 0 without one.
 static ADOPTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Whether the guard has a handle of it.
+/// Whether it stays loaded.
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// The function that an entry point's hook calls. `None` only where the program calls a hook that it was never given.
@@ -85,6 +85,11 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
     ADOPTED[0].store(object.addresses().start, Ordering::Relaxed);
     ADOPTED[1].store(object.addresses().end, Ordering::Release);
     true
+}
+
+/// A driver that was there when the process started is not unloaded. A handle of it would have its constructors run at once, before the C library's.
+pub fn is_there_from_the_start() {
+    IS_KEPT.store(adopted(), Ordering::Relaxed);
 }
 
 /// Keeps the adopted driver loaded by a handle of the guard's own: the guard asks it from its own threads.

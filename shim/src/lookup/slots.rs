@@ -52,7 +52,8 @@ const DEEPEST: usize = 3;
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
-    bind_new();
+    door::inside(bind_all);
+    driver::is_there_from_the_start();
 }
 
 /// Whether objects have been loaded that are not bound yet.
@@ -63,8 +64,15 @@ pub fn are_new() -> bool {
 /// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
 pub fn bind_new() {
     if are_new() {
-        door::inside(|| (0..MOST_PASSES).any(|_| bind_once()));
+        door::inside(|| {
+            bind_all();
+            driver::keep_loaded();
+        });
     }
+}
+
+fn bind_all() {
+    (0..MOST_PASSES).any(|_| bind_once());
 }
 
 /// One pass; `false` if another one is needed.
@@ -77,7 +85,6 @@ fn bind_once() -> bool {
     }
     let is_over = pass(counts);
     TURN.store(false, Ordering::Release);
-    driver::keep_loaded();
     is_over
 }
 
