@@ -45,8 +45,6 @@ pub(crate) struct Elf {
     pub soname: Option<String>,
     pub rpath: Vec<String>,
     pub runpath: Vec<String>,
-    /// It looks in itself first.
-    pub symbolic: bool,
     /// Dynamic symbols.
     pub symbols: Vec<Symbol>,
     /// Functions of the driver's names in the table for debuggers, where that was left in.
@@ -160,7 +158,6 @@ impl Elf {
             soname: None,
             rpath: Vec::new(),
             runpath: Vec::new(),
-            symbolic: false,
             symbols: Vec::new(),
             inside: Vec::new(),
             glibc: None,
@@ -189,8 +186,6 @@ impl Elf {
                     elf::DT_SONAME => found.soname = text(),
                     elf::DT_RPATH => found.rpath = folders(text()),
                     elf::DT_RUNPATH => found.runpath = folders(text()),
-                    elf::DT_SYMBOLIC => found.symbolic = true,
-                    elf::DT_FLAGS => found.symbolic |= value & elf::DF_SYMBOLIC.0 != 0,
                     elf::DT_FLAGS_1 => position_independent_program = value & elf::DF_1_PIE.0 != 0,
                     _ => {}
                 }

@@ -53,6 +53,9 @@ extern int __xmknod(int, const char *, mode_t, dev_t *);
 STAT_FAMILY()
 STAT_FAMILY(64)
 
+/* The compiler calls it for comparisons, and ISO C leaves the name to programs. */
+HIDDEN int bcmp(const void *one, const void *other, size_t length) { return memcmp(one, other, length); }
+
 HIDDEN int mknod(const char *path, mode_t mode, dev_t device) {
   return __xmknod(MKNOD_VERSION, path, mode, &device);
 }
@@ -153,13 +156,19 @@ static void *in_library(const char *library, const char *name) {
   return opened ? __libc_dlsym(opened, name) : NULL;
 }
 
-/* In the order in which the dynamic linker would have found it, so that an interposer such as a sanitizer's comes first. */
+/* The next one behind this library, so that an interposer such as a sanitizer's comes first, and a function that the program itself has under
+ * such a name does not. A program that a sanitizer's runtime is linked into has the interposer itself. */
 static void *in_order(const char *name) {
   void *found = dlvsym ? dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34") : NULL;
   if (dlvsym && found == NULL) {
     found = dlvsym(RTLD_NEXT, "dlsym", OLD_VERSION);
   }
-  return found ? ((void *(*)(void *, const char *))found)(RTLD_DEFAULT, name) : NULL;
+  if (found == NULL) {
+    return NULL;
+  }
+  void *(*look_up)(void *, const char *) = (void *(*)(void *, const char *))found;
+  void *is_sanitized = look_up(RTLD_DEFAULT, "__sanitizer_print_stack_trace");
+  return look_up(is_sanitized ? RTLD_DEFAULT : RTLD_NEXT, name);
 }
 
 static void *found_in(const char *library, const char *name) {

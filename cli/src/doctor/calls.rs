@@ -22,7 +22,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
     for (place, file) in closure.files.iter().enumerate() {
         followed(file, closure, found);
         own_functions(file, place == 0 && !file.is_library, driver, found);
-        data_and_weak_references(file, found);
         // A CUDA runtime calls `dlmopen` for profilers only.
         let is_a_runtimes =
             file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
@@ -79,20 +78,9 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
             asked.len() - followed
         ),
     );
-    // Only functions that the file defines: an undefined one binds to the guard's export all the same.
-    if file.symbolic && file.symbols.iter().any(|symbol| symbol.defined && symbol.is_the_drivers()) {
-        found.note(
-            About::Program,
-            format!(
-                "{} binds its own symbols first (DT_SYMBOLIC): driver functions that it defines itself are not seen",
-                file.name()
-            ),
-            "link it without -Bsymbolic, if its calls are missing in `lazyguard report`",
-        );
-    }
 }
 
-/// Functions of a file that take calls from the guard's functions.
+/// Names of the driver that a file defines itself. The guard takes the place of the driver's own functions alone.
 fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &mut Findings) {
     let is_the_driver = file.soname.as_deref().is_some_and(|name| name.starts_with("libcuda.so"))
         || driver.is_some_and(|driver| driver.file == file.path);
@@ -107,24 +95,18 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
             "build it without a dlsym of its own",
         );
     }
-    let exported = file.symbols.iter().filter(|symbol| symbol.defined && !symbol.data && is_followed(&symbol.name));
+    let exported = file.symbols.iter().filter(|symbol| symbol.defined && is_followed(&symbol.name));
     let exported: Vec<_> = exported.map(|symbol| symbol.name.as_str()).collect();
     let inside: Vec<_> = file.inside.iter().map(String::as_str).filter(|name| !exported.contains(name)).collect();
     if let Some(first) = exported.first() {
-        let (what, todo) = match is_program {
-            true => (
-                "calls of them do not come to the guard; what they hand on by dlsym or cuGetProcAddress does",
-                "see in `lazyguard report` that driver calls are counted",
-            ),
-            false => (
-                "under the guard their callers come to it, and it calls the driver: these functions are passed by",
-                "do not guard a program that needs them; a driver of another make belongs under the name libcuda.so.1",
-            ),
-        };
         found.note(
             About::Program,
-            format!("{name} has {} of the driver's functions itself ({first}, …): {what}", exported.len()),
-            todo,
+            format!(
+                "{name} defines {} names of the driver itself ({first}, …): references to them stay as they are and are not seen; what \
+                 they hand on by dlsym or cuGetProcAddress is",
+                exported.len()
+            ),
+            "see in `lazyguard report` that driver calls are counted",
         );
     }
     if let Some(first) = inside.first() {
@@ -137,28 +119,6 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
             ),
             "see in `lazyguard report` that driver calls are counted; else link it with libcuda.so",
         );
-    }
-}
-
-fn data_and_weak_references(file: &Elf, found: &mut Findings) {
-    for symbol in file.symbols.iter().filter(|symbol| is_followed(&symbol.name)) {
-        if symbol.defined && symbol.data {
-            found.problem(
-                About::Program,
-                format!("{} defines {} as data, under the name of a driver function", file.name(), symbol.name),
-                "do not preload the guard into it",
-            );
-        } else if !symbol.defined && symbol.weak {
-            found.note(
-                About::Program,
-                format!(
-                    "{} has a weak reference to {}: under the guard it is there also without a driver, and answers an error",
-                    file.name(),
-                    symbol.name
-                ),
-                "none where a driver is installed",
-            );
-        }
     }
 }
 

@@ -79,7 +79,7 @@ fn own(name: &str, position: usize, found: &mut Findings) {
         _ => found.note(
             About::Preloaded,
             format!("LD_PRELOAD has the guard behind another library: {name}"),
-            "put it first, so that it sees the calls as the program makes them",
+            "put it first, so that it answers the look-ups of all others",
         ),
     }
 }
@@ -108,13 +108,8 @@ fn one(name: &str, place: &str, order: Order, linker: &Linker<'_>, found: &mut F
             return found.ok(About::Preloaded, format!("{place} names {name}, {what}"));
         }
         (Some(functions), false) => {
-            let what = match order {
-                Order::InFront => "both orders work; here the guard sees its calls instead of the program's",
-                Order::Behind => "both orders work; here the guard sees the program's calls, and calls it",
-                Order::GuardIsMissing => "both orders work",
-            };
-            let todo = "put liblazyguard.so first, as `lazyguard run` does, to see the calls as the program makes them";
-            return found.note(About::Preloaded, format!("{place} names {name}, which {functions}: {what}"), todo);
+            let what = "both orders work; the guard sees what it calls of the driver";
+            return found.ok(About::Preloaded, format!("{place} names {name}, which {functions}: {what}"));
         }
         (None, true) => "defines dlsym".to_owned(),
         (Some(functions), true) => format!("defines dlsym, and {functions}"),

@@ -255,6 +255,26 @@ pub struct LinkMap {
     previous: *mut LinkMap,
 }
 
+/// What a debugger reads: the list of the objects.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    first: *const LinkMap,
+}
+
+extern "C" {
+    static _r_debug: Debug;
+}
+
+/// The objects that are there when the process starts, by the dynamic linker's own list: for code that runs before any other thread does, and
+/// before it is known whether `dl_iterate_phdr` is the C library's.
+pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
+    // SAFETY: the dynamic linker has filled it in before it runs any code. The name is one that programs leave alone.
+    let first = unsafe { (&raw const _r_debug.first).read() };
+    // SAFETY: the loader's records; nothing is unloaded yet.
+    std::iter::successors(unsafe { first.as_ref() }, |map| unsafe { map.next.as_ref() })
+}
+
 /// The object that holds an address.
 pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
     let mut info =
@@ -285,9 +305,38 @@ impl LinkMap {
         unsafe { CStr::from_ptr(self.name) }
     }
 
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
+    }
+
     /// Its dynamic section.
     pub fn dynamic(&self) -> Dynamic {
         Dynamic { base: self.base, first: self.first }
+    }
+
+    /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
+    /// base need not be where it begins.
+    fn headers(&self) -> &[libc::Elf64_Phdr] {
+        if self.path().is_empty() || self.base == 0 {
+            return &[];
+        }
+        // SAFETY: the first page of a loaded library.
+        let header = unsafe { &*(self.base as *const libc::Elf64_Ehdr) };
+        let is_one = header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
+        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
+        let table = |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
+        if is_one { table(self.base + header.e_phoff as usize) } else { &[] }
+    }
+
+    /// The addresses of a library, from its first segment's to its last one's end.
+    pub fn addresses(&self) -> Range<u64> {
+        addresses(self.headers(), self.base as u64)
+    }
+
+    /// See [`Loaded::relocated_read_only`].
+    pub fn relocated_read_only(&self) -> Range<usize> {
+        relocated_read_only(self.headers(), self.base as u64)
     }
 
     /// Whether it needs the object of this name.
@@ -335,13 +384,7 @@ impl Loaded<'_> {
 
     /// The part of it that the dynamic linker has made read-only once it was relocated: whole pages.
     pub fn relocated_read_only(&self) -> Range<usize> {
-        let header = self.headers().iter().find(|header| header.p_type == libc::PT_GNU_RELRO);
-        let Some(header) = header else { return 0..0 };
-        // SAFETY: takes an integer only.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-        let begin = self.0.dlpi_addr.wrapping_add(header.p_vaddr);
-        let end = begin.saturating_add(header.p_memsz);
-        (begin / page * page) as usize..(end / page * page) as usize
+        relocated_read_only(self.headers(), self.0.dlpi_addr)
     }
 
     /// How many objects have been loaded and unloaded so far.
@@ -351,10 +394,7 @@ impl Loaded<'_> {
 
     /// The addresses from its first segment's to its last one's end.
     pub fn addresses(&self) -> Range<u64> {
-        let loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
-        let begin = |header: &libc::Elf64_Phdr| self.0.dlpi_addr.wrapping_add(header.p_vaddr);
-        let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
-        loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+        addresses(self.headers(), self.0.dlpi_addr)
     }
 
     fn headers(&self) -> &[libc::Elf64_Phdr] {
@@ -395,6 +435,35 @@ impl Loaded<'_> {
         // SAFETY: inside a segment that is mapped for reading, of an object that is not unloaded meanwhile.
         Some(unsafe { std::slice::from_raw_parts(address as *const u8, length) })
     }
+}
+
+fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);
+    let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
+    loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+}
+
+fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Range<usize> {
+    let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO) else { return 0..0 };
+    // The dynamic linker leaves the page alone in which the part ends.
+    let page = page_bytes();
+    let begin = base.wrapping_add(header.p_vaddr);
+    let end = begin.saturating_add(header.p_memsz);
+    (begin / page * page) as usize..(end / page * page) as usize
+}
+
+/// The size of a page.
+#[cfg(target_arch = "x86_64")]
+fn page_bytes() -> u64 {
+    4096
+}
+
+/// The size of a page, which the kernel tells each process.
+#[cfg(target_arch = "aarch64")]
+fn page_bytes() -> u64 {
+    // SAFETY: takes an integer only.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
 }
 
 type Visit<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;

@@ -7,9 +7,9 @@
 //! Not bound anew are the functions of the allocator, which have to fit the C library's own calls of them; and nothing is where a
 //! sanitizer runs, which must see each call.
 //!
-//! Must not: allocate, or call what it is about to bind.
+//! Must not: allocate, or call any function of another object: not before its own slot is bound.
 
-use super::objects::{self, Dynamic, Loaded};
+use super::objects::{at_start, Dynamic, LinkMap};
 use super::slots::Pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -27,18 +27,10 @@ const OF_SANITIZER: &CStr = c"__sanitizer_print_stack_trace";
 /// Binds the library's own references to the C library.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind() {
-    objects::each(&mut |object| {
-        let is_this = object.addresses().contains(&(bind as *const () as u64));
-        if is_this {
-            bind_in(object);
-        }
-        !is_this
-    });
-}
-
-fn bind_in(this: &Loaded<'_>) {
-    let Some(library) = objects::loaded_as(c"libc.so.6") else { return };
-    let mut pages = Pages::of(this);
+    let is_this = |map: &&LinkMap| map.addresses().contains(&(bind as *const () as u64));
+    let is_libc = |map: &&LinkMap| map.file_name() == b"libc.so.6";
+    let Some((this, library)) = at_start().find(is_this).zip(at_start().find(is_libc)) else { return };
+    let mut pages = Pages::of(this.relocated_read_only());
     for slot in this.dynamic().slots() {
         // SAFETY: a slot of this library, which is relocated.
         let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
@@ -46,7 +38,7 @@ fn bind_in(this: &Loaded<'_>) {
         if at.is_null() || is_of_the_c_library(at as u64) || this.addresses().contains(&(at as u64)) {
             continue;
         }
-        let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library, name));
+        let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library.dynamic(), name));
         if let Some(function) = function.filter(|_| !is_sanitized() && pages.open_for(slot.address)) {
             place.store(function, Ordering::Relaxed);
         }
@@ -59,20 +51,9 @@ fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
 }
 
 fn is_of_the_c_library(address: u64) -> bool {
-    let mut is_one = false;
-    objects::each(&mut |object| {
-        let is_it = object.addresses().contains(&address);
-        is_one = is_it && C_LIBRARY.contains(&object.file_name());
-        !is_it
-    });
-    is_one
+    at_start().any(|map| C_LIBRARY.contains(&map.file_name()) && map.addresses().contains(&address))
 }
 
 fn is_sanitized() -> bool {
-    let mut is_one = false;
-    objects::each(&mut |object| {
-        is_one = object.dynamic().defines(OF_SANITIZER).is_some();
-        !is_one
-    });
-    is_one
+    at_start().any(|map| map.dynamic().defines(OF_SANITIZER).is_some())
 }

@@ -126,7 +126,7 @@ fn bind(object: &Loaded<'_>) {
     }
     let (driver, nccl, next) = (driver::addresses(), nccl::addresses(), dynamic_linker::addresses_of_another());
     let dlsym = dynamic_linker::real_dlsym();
-    let mut pages = Pages::of(object);
+    let mut pages = Pages::of(object.relocated_read_only());
     for slot in dynamic.slots() {
         // SAFETY: the object's own relocation says that there is an address, and the object is relocated.
         let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
@@ -217,8 +217,8 @@ pub struct Pages {
 
 impl Pages {
     /// Those of an object.
-    pub fn of(object: &Loaded<'_>) -> Self {
-        Self { range: object.relocated_read_only(), are_open: false }
+    pub fn of(range: Range<usize>) -> Self {
+        Self { range, are_open: false }
     }
 
     /// Whether a slot can be written to, if need be from now on.
@@ -238,7 +238,25 @@ impl Pages {
     }
 
     fn protect(&self, access: libc::c_int) -> bool {
+        let (begin, length) = (self.range.start, self.range.len());
+        let result: isize;
+        // The system call itself: it leaves `errno` alone, and is there before the library's own references are bound.
         // SAFETY: whole pages of a loaded object, which hold data that is read, and written to by the dynamic linker and here alone.
-        unsafe { libc::mprotect(self.range.start as *mut c_void, self.range.len(), access) == 0 }
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(
+                "syscall", inlateout("rax") libc::SYS_mprotect as isize => result,
+                in("rdi") begin, in("rsi") length, in("rdx") access as isize, out("rcx") _, out("r11") _, options(nostack),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(
+                "svc 0", in("x8") libc::SYS_mprotect, inlateout("x0") begin => result, in("x1") length, in("x2") access as isize,
+                options(nostack),
+            );
+        }
+        result == 0
     }
 }

@@ -293,7 +293,7 @@ fn ways_past_the_guard_are_named() {
     said(&app("libroute_interposer.so")).expect(
         "note",
         "program",
-        "1 of the driver's functions itself (cuLaunchKernel",
+        "defines 1 names of the driver itself (cuLaunchKernel",
     );
 }
 
@@ -331,12 +331,12 @@ fn what_else_is_preloaded_is_named() {
     let other = app("libroute_interposer.so");
     let found = found(doctor(&work, None).beside(vec![other.clone()], Vec::new()));
     let named = format!("LD_PRELOAD names {}, which defines cuLaunchKernel: both orders work", other.display());
-    found.expect("note", "preloaded", &named);
+    found.expect("ok", "preloaded", &named);
     let guarded = self::found(doctor(&work, None).guarded());
     guarded.expect("ok", "preloaded", "has the guard already");
     let behind = self::found(doctor(&work, None).beside(vec![other], Vec::new()).guarded());
     behind.expect("note", "preloaded", "behind another library");
-    behind.expect("note", "preloaded", "here the guard sees its calls instead of the program's");
+    behind.expect("ok", "preloaded", "the guard sees what it calls of the driver");
     // One that answers look-ups itself has to be behind the guard.
     let asked = app("libroute_dlsym_interposer.so");
     let with = |before: Vec<PathBuf>, after: Vec<PathBuf>| doctor(&work, None).beside(before, after);
