@@ -143,7 +143,7 @@ def build(folder, files, loader, nonshared):
     for library in LIBRARIES + (loader,):
         write_stand_in(folder, library, placed.get(library, {}))
     objects = folder / "nonshared.o"
-    run([c_compiler(), "-O2", "-fPIC", "-fno-plt", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
+    run([c_compiler(), "-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fPIC", "-fno-plt", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
          str(nonshared), "-o", str(objects)])
     run(["ar", "rcs", str(folder / "libglibc_nonshared.a"), str(objects)])
     (folder / "libc.so").write_text(

@@ -53,8 +53,97 @@ extern int __xmknod(int, const char *, mode_t, dev_t *);
 STAT_FAMILY()
 STAT_FAMILY(64)
 
-/* The compiler calls it for comparisons, and ISO C leaves the name to programs. */
+/* What compilers call for copies and comparisons. In the library itself, so that no interposer of a sanitizer runs before its sanitizer has
+ * started, and nothing that the program has under such a name. Long copies are the processor's own instruction, which is as fast as any. */
+typedef unsigned long word __attribute__((may_alias, aligned(1)));
+
+static inline void copy_up(char *to, const char *from, size_t length) {
+#if defined(__x86_64__)
+  if (length >= 512) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+    return;
+  }
+#endif
+  for (; length >= sizeof(word); length -= sizeof(word), to += sizeof(word), from += sizeof(word)) {
+    *(word *)to = *(const word *)from;
+  }
+  for (; length > 0; length--) {
+    *to++ = *from++;
+  }
+}
+
+HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t length) {
+  copy_up(to, from, length);
+  return to;
+}
+
+HIDDEN void *memmove(void *to, const void *from, size_t length) {
+  if ((size_t)to - (size_t)from >= length) {
+    copy_up(to, from, length);
+    return to;
+  }
+  char *end = (char *)to + length;
+  const char *last = (const char *)from + length;
+  for (; length >= sizeof(word); length -= sizeof(word)) {
+    end -= sizeof(word);
+    last -= sizeof(word);
+    *(word *)end = *(const word *)last;
+  }
+  for (; length > 0; length--) {
+    *--end = *--last;
+  }
+  return to;
+}
+
+HIDDEN void *memset(void *to, int byte, size_t length) {
+  char *at = to;
+#if defined(__x86_64__)
+  if (length >= 512) {
+    __asm__ volatile("rep stosb" : "+D"(at), "+c"(length) : "a"(byte) : "memory");
+    return to;
+  }
+#endif
+  const word all = (unsigned char)byte * 0x0101010101010101UL;
+  for (; length >= sizeof(word); length -= sizeof(word), at += sizeof(word)) {
+    *(word *)at = all;
+  }
+  for (; length > 0; length--) {
+    *at++ = (char)byte;
+  }
+  return to;
+}
+
+HIDDEN int memcmp(const void *one, const void *other, size_t length) {
+  const unsigned char *a = one, *b = other;
+  for (; length >= sizeof(word) && *(const word *)a == *(const word *)b; length -= sizeof(word)) {
+    a += sizeof(word);
+    b += sizeof(word);
+  }
+  for (; length > 0; length--, a++, b++) {
+    if (*a != *b) {
+      return *a - *b;
+    }
+  }
+  return 0;
+}
+
 HIDDEN int bcmp(const void *one, const void *other, size_t length) { return memcmp(one, other, length); }
+
+HIDDEN size_t strlen(const char *text) {
+  size_t length = 0;
+  while (text[length] != '\0') {
+    length++;
+  }
+  return length;
+}
+
+HIDDEN size_t strnlen(const char *text, size_t most) {
+  size_t length = 0;
+  while (length < most && text[length] != '\0') {
+    length++;
+  }
+  return length;
+}
 
 HIDDEN int mknod(const char *path, mode_t mode, dev_t device) {
   return __xmknod(MKNOD_VERSION, path, mode, &device);

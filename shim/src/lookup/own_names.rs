@@ -4,8 +4,8 @@
 //! references of every object to the first definition, which is the program's, also where it means something else. So the constructor looks
 //! through the library's own slots, and binds those that lead elsewhere to the C library.
 //!
-//! Not bound anew are the functions of the allocator, which have to fit the C library's own calls of them; and nothing is where a
-//! sanitizer runs, which must see each call.
+//! Not bound anew are the functions of the allocator, which have to fit the C library's own calls of them, and, where a sanitizer runs, those
+//! by which it follows memory and threads. Its other interposers are passed by: some fail before it has started, which is later than this.
 //!
 //! Must not: allocate, or call any function of another object: not before its own slot is bound.
 
@@ -21,8 +21,12 @@ const C_LIBRARY: [&[u8]; 6] =
 /// See the module.
 const OF_ALLOCATOR: [&CStr; 5] = [c"malloc", c"calloc", c"realloc", c"free", c"posix_memalign"];
 
+/// See the module.
+const OF_SANITIZERS: [&CStr; 6] =
+    [c"mmap", c"mmap64", c"munmap", c"sigaction", c"__tls_get_addr", c"__cxa_thread_atexit_impl"];
+
 /// Every sanitizer's runtime has it.
-const OF_SANITIZER: &CStr = c"__sanitizer_print_stack_trace";
+const MARK: &CStr = c"__sanitizer_print_stack_trace";
 
 /// Binds the library's own references to the C library.
 #[link_section = ".text.lazyguard_start"]
@@ -39,7 +43,7 @@ pub fn bind() {
             continue;
         }
         let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library.dynamic(), name));
-        if let Some(function) = function.filter(|_| !is_sanitized() && pages.open_for(slot.address)) {
+        if let Some(function) = function.filter(|_| pages.open_for(slot.address)) {
             place.store(function, Ordering::Relaxed);
         }
     }
@@ -47,7 +51,8 @@ pub fn bind() {
 }
 
 fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
-    library.function(name).filter(|_| !OF_ALLOCATOR.contains(&name))
+    let stays = OF_ALLOCATOR.contains(&name) || OF_SANITIZERS.contains(&name) && is_sanitized();
+    library.function(name).filter(|_| !stays)
 }
 
 fn is_of_the_c_library(address: u64) -> bool {
@@ -55,5 +60,5 @@ fn is_of_the_c_library(address: u64) -> bool {
 }
 
 fn is_sanitized() -> bool {
-    at_start().any(|map| map.dynamic().defines(OF_SANITIZER).is_some())
+    at_start().any(|map| map.dynamic().defines(MARK).is_some())
 }

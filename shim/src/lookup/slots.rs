@@ -63,7 +63,8 @@ pub fn are_new() -> bool {
 
 /// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
 pub fn bind_new() {
-    if are_new() {
+    let has_started = AT_START.load(Ordering::Relaxed) > 0;
+    if has_started && are_new() {
         door::inside(|| {
             bind_all();
             driver::keep_loaded();
