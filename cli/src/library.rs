@@ -92,7 +92,7 @@ pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
         let (its, own) = (machine_name(elf.machine), machine_name(own_machine()));
         return Err(format!("{} is for {its}, and this is {own}", path.display()));
     }
-    match elf.exports("cuInit") && elf.exports("dlsym") {
+    match build_of(path).is_some() && elf.exports("dlsym") {
         true => Ok(elf),
         false => Err(format!("{} is not LazyGuard's library", path.display())),
     }

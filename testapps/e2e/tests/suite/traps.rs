@@ -78,7 +78,7 @@ fn trap_03_no_thread_starts_before_cu_init() {
 
 /// Trap 7: the library hooks exact names only, and `lazyguard symbols` lists them.
 #[test]
-fn trap_07_only_names_of_the_driver_and_of_nccl_are_exported() {
+fn trap_07_only_names_of_the_driver_and_of_nccl_are_hooked() {
     let output = Command::new(command()).arg("symbols").output().unwrap_or_else(|error| panic!("{error}"));
     let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
     let names: Vec<_> = symbols.lines().collect();
