@@ -9,7 +9,7 @@
 //!
 //! Must not: allocate, or call any function of another object: not before its own slot is bound.
 
-use super::objects::{at_start, Dynamic, LinkMap};
+use super::objects::{at_start, Dynamic};
 use super::slots::Pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -31,32 +31,39 @@ const MARK: &CStr = c"__sanitizer_print_stack_trace";
 /// Binds the library's own references to the C library.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind() {
-    let is_this = |map: &&LinkMap| map.addresses().contains(&(bind as *const () as u64));
-    let is_libc = |map: &&LinkMap| map.file_name() == b"libc.so.6";
-    let Some((this, library)) = at_start().find(is_this).zip(at_start().find(is_libc)) else { return };
+    let own = bind as *const () as u64;
+    let (mut this, mut library) = (None, None);
+    // In most programs the C library has two parts.
+    let mut parts = [const { 0..0 }; C_LIBRARY.len()];
+    for map in at_start() {
+        if let Some(which) = C_LIBRARY.iter().position(|name| *name == map.file_name()) {
+            parts[which] = map.addresses();
+            library = library.or((which == 0).then_some(map.dynamic()));
+        } else if this.is_none() && map.addresses().contains(&own) {
+            this = Some(map);
+        }
+    }
+    let Some((this, library)) = this.zip(library) else { return };
+    let addresses = this.addresses();
+    let is_known = |at: u64| at == 0 || addresses.contains(&at) || parts.iter().any(|part| part.contains(&at));
     let mut pages = Pages::of(this.relocated_read_only());
     for slot in this.dynamic().slots() {
         // SAFETY: a slot of this library, which is relocated.
         let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
-        let at = place.load(Ordering::Relaxed);
-        if at.is_null() || is_of_the_c_library(at as u64) || this.addresses().contains(&(at as u64)) {
-            continue;
-        }
-        let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library.dynamic(), name));
-        if let Some(function) = function.filter(|_| pages.open_for(slot.address)) {
-            place.store(function, Ordering::Relaxed);
+        if !is_known(place.load(Ordering::Relaxed) as u64) {
+            let function = this.dynamic().symbol_of(&slot).and_then(|(name, _)| function(library, name));
+            if let Some(function) = function.filter(|_| pages.open_for(slot.address)) {
+                place.store(function, Ordering::Relaxed);
+            }
         }
     }
     pages.close();
 }
 
+#[cold]
 fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
     let stays = OF_ALLOCATOR.contains(&name) || OF_SANITIZERS.contains(&name) && is_sanitized();
     library.function(name).filter(|_| !stays)
-}
-
-fn is_of_the_c_library(address: u64) -> bool {
-    at_start().any(|map| C_LIBRARY.contains(&map.file_name()) && map.addresses().contains(&address))
 }
 
 fn is_sanitized() -> bool {

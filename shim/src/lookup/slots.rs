@@ -52,7 +52,8 @@ const DEEPEST: usize = 3;
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
-    door::inside(bind_all);
+    // No other thread is there that could be in the middle of a load.
+    door::inside(|| _ = (0..MOST_PASSES).any(|_| pass(objects::counts())));
     driver::is_there_from_the_start();
 }
 
@@ -66,14 +67,10 @@ pub fn bind_new() {
     let has_started = AT_START.load(Ordering::Relaxed) > 0;
     if has_started && are_new() {
         door::inside(|| {
-            bind_all();
+            _ = (0..MOST_PASSES).any(|_| bind_once());
             driver::keep_loaded();
         });
     }
-}
-
-fn bind_all() {
-    (0..MOST_PASSES).any(|_| bind_once());
 }
 
 /// One pass; `false` if another one is needed.
