@@ -1,12 +1,17 @@
-//! Three calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`.
+//! Calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`; and the start of a program, which
+//! `std::process::Command` starts with another environment, with other descriptors and with other signals than it would have without this
+//! command.
 //!
 //! `nix` has neither the status of a child that a signal without a name has ended, nor the attributes of a file, nor `close_range`.
 //!
-//! Must not: do more than the one call each.
+//! Must not: decide anything.
 
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::io;
+use std::ptr::null_mut;
 
 /// Unblocks all signals in this thread, and in those that it starts from now on.
 pub(crate) fn unblock_all() {
@@ -14,7 +19,7 @@ pub(crate) fn unblock_all() {
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &all, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &all, null_mut());
     }
 }
 
@@ -34,4 +39,175 @@ pub(crate) fn has_close_range() -> bool {
     // SAFETY: takes integers only. A range that ends before it begins is an error, and nothing is closed.
     let refused = unsafe { libc::syscall(libc::SYS_close_range, 1, 0, 0) } != 0;
     refused && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
+/// The last signal's number.
+const LAST_SIGNAL: c_int = 64;
+
+/// The signals that this process ignores: bit 0 is that of signal 1.
+pub(crate) fn ignored_signals() -> u64 {
+    let ignores = |signal: &c_int| {
+        // SAFETY: without a new action, the call only fills in the old one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(*signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+        }
+    };
+    (1..=LAST_SIGNAL).filter(ignores).fold(0, |set, signal| set | 1 << (signal - 1))
+}
+
+/// The flags of a descriptor: 0 where an exec leaves it open; `None` where it is closed.
+pub(crate) fn descriptor_flags(descriptor: c_int) -> Option<c_int> {
+    // SAFETY: takes integers only.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+    (flags >= 0).then_some(flags)
+}
+
+/// This process's environment, entry for entry: also those without a `=`, without a name, and those whose name occurs twice.
+pub(crate) fn environment() -> Vec<CString> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: the C library keeps a list of texts there that ends with a null pointer. Nothing in this command changes it.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            entries.push(CStr::from_ptr(*entry).to_owned());
+            entry = entry.add(1);
+        }
+    }
+    entries
+}
+
+/// All that a program starts with.
+pub(crate) struct Exec {
+    /// Its file, or the files of its name on the search path.
+    pub files: Vec<CString>,
+    pub arguments: Vec<CString>,
+    pub environment: Vec<CString>,
+    /// The signals that it ignores, as in [`ignored_signals`]. All others have their default action.
+    pub ignored: u64,
+}
+
+impl Exec {
+    /// Replaces this process by the program. Returns only where that fails.
+    pub fn in_this_process(&self) -> io::Error {
+        let prepared = &mut Prepared::of(self);
+        // SAFETY: the pointers are those of texts that `self` keeps, and each list ends with a null pointer.
+        unsafe { prepared.exec() };
+        io::Error::from_raw_os_error(prepared.error)
+    }
+
+    /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
+    /// process's memory, and an exec that fails leaves its error there: no descriptor is needed for that.
+    pub fn in_a_child(&self) -> io::Result<Pid> {
+        let prepared = &mut Prepared::of(self);
+        let mut stack = vec![0_u128; 1 << 12];
+        // SAFETY: `begin` gets the pointer to `Prepared` that it expects, and a stack of its own; both outlive it. All signals are blocked until
+        // the child has no handler left, because a handler of this process's would run in its memory.
+        let (child, error) = unsafe {
+            let mut all = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut prepared.blocked);
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            let argument: *mut Prepared = prepared;
+            let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, argument.cast());
+            let error = io::Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, &prepared.blocked, null_mut());
+            (Pid::from_raw(child.max(0)), error)
+        };
+        match (child, prepared.error) {
+            (None, _) => Err(error),
+            (Some(child), 0) => Ok(child),
+            (Some(child), error) => {
+                // It has ended.
+                let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+                Err(io::Error::from_raw_os_error(error))
+            }
+        }
+    }
+}
+
+/// The child of [`Exec::in_a_child`]. It must not allocate or lock: another thread of this process may hold the lock.
+extern "C" fn begin(prepared: *mut c_void) -> c_int {
+    // SAFETY: it is the pointer that was given to `clone`, and the other thread that knows it stands still.
+    unsafe { (*prepared.cast::<Prepared>()).exec() };
+    127
+}
+
+/// The same as pointers.
+struct Prepared {
+    files: Vec<*const c_char>,
+    arguments: Vec<*const c_char>,
+    /// The same for a shell that is to run the file. It replaces the second one.
+    of_shell: Vec<*const c_char>,
+    environment: Vec<*const c_char>,
+    ignored: u64,
+    blocked: libc::sigset_t,
+    error: c_int,
+}
+
+const SHELL: &CStr = c"/bin/sh";
+
+impl Prepared {
+    fn of(exec: &Exec) -> Self {
+        let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
+        let ended = |mut texts: Vec<*const c_char>| {
+            texts.push(std::ptr::null());
+            texts
+        };
+        let behind_name = exec.arguments.get(1..).unwrap_or_default();
+        // SAFETY: a set is numbers alone; without a new one, the call only fills in the old one.
+        let blocked = unsafe {
+            let mut blocked = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked);
+            blocked
+        };
+        Self {
+            files: pointers(&exec.files),
+            arguments: ended(pointers(&exec.arguments)),
+            of_shell: ended([vec![SHELL.as_ptr(); 2], pointers(behind_name)].concat()),
+            environment: ended(pointers(&exec.environment)),
+            ignored: exec.ignored,
+            blocked,
+            error: 0,
+        }
+    }
+
+    /// As `execvp` does: the first file that can be run; and a file that no loader knows by a shell. Returns only where there is none.
+    unsafe fn exec(&mut self) {
+        let environment = self.environment.as_ptr();
+        // SAFETY: as `in_this_process` says.
+        unsafe {
+            for signal in 1..=LAST_SIGNAL {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = if self.ignored >> (signal - 1) & 1 == 1 { libc::SIG_IGN } else { libc::SIG_DFL };
+                libc::sigaction(signal, &action, null_mut());
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.blocked, null_mut());
+            let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let mut may_not = false;
+            for &file in &self.files {
+                // Where the exec goes well, this is what the other process finds.
+                self.error = 0;
+                libc::execve(file, self.arguments.as_ptr(), environment);
+                self.error = errno();
+                if self.error == libc::ENOEXEC {
+                    self.of_shell[1] = file;
+                    self.error = 0;
+                    libc::execve(SHELL.as_ptr(), self.of_shell.as_ptr(), environment);
+                    self.error = errno();
+                }
+                may_not |= self.error == libc::EACCES;
+                let on = [libc::EACCES, libc::ENOENT, libc::ESTALE, libc::ENOTDIR, libc::ENODEV, libc::ETIMEDOUT];
+                if !on.contains(&self.error) {
+                    return;
+                }
+            }
+            if may_not {
+                self.error = libc::EACCES;
+            }
+        }
+    }
 }
