@@ -243,6 +243,15 @@ impl Elf {
         self.symbol(name).is_some_and(|symbol| !symbol.defined)
     }
 
+    /// The file that loads it, where that is no glibc's: its interpreter, or the file itself if it is a loader. A loader that is not there or
+    /// cannot be read is not looked at.
+    pub fn other_loader(&self) -> Option<&Path> {
+        match &self.interpreter {
+            Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
+            None => (self.glibc.is_none() && self.exports("dlopen")).then_some(&self.path),
+        }
+    }
+
     /// Its file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()

@@ -40,7 +40,7 @@ mod unseen;
 
 pub(crate) use options::Options;
 
-use crate::doctor::sanitizer;
+use crate::doctor::{self, sanitizer};
 use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
@@ -110,11 +110,16 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
+    let loaded = options.program.first().filter(|_| library.is_some()).and_then(|name| doctor::program::loaded(name));
+    let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
+    cannot_load.iter().for_each(output::say);
+    let preloaded = library.as_ref().filter(|_| cannot_load.is_none());
+    let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     if options.own_profile {
         options.settings.push((PROFILE, own_profile(&options.program)));
     }
-    let variables = variables(&options, &root, others.as_ref(), preload);
+    let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
+    let variables = variables(&options, &root, others.as_ref(), preload.map(|preload| (preload, asan)));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
     // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
@@ -318,7 +323,7 @@ fn variables(
     options: &Options,
     root: &Root,
     others: Option<&OtherUsers>,
-    preload: Option<OsString>,
+    preload: Option<(OsString, Option<OsString>)>,
 ) -> Vec<program::Variable> {
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
@@ -338,10 +343,9 @@ fn variables(
         variables.push(("LAZYGUARD_OUT", "".into()));
     }
     variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
-    let Some(preload) = preload else { return variables };
+    let Some((preload, asan)) = preload else { return variables };
     variables.push(("LD_PRELOAD", preload));
-    let options = options.program.first().and_then(|program| sanitizer::options_for(program));
-    variables.extend(options.map(|options| (sanitizer::VARIABLE, options)));
+    variables.extend(asan.map(|options| (sanitizer::VARIABLE, options)));
     variables
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
-use crate::elf::is_built_for_cuda;
+use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
 use crate::library::LIBRARY;
 use crate::system::{self, Exec};
@@ -147,6 +147,20 @@ pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
         let what = if other_user { "set-user-id" } else { "set-group-id" };
         format!("{} is {what}: the dynamic linker ignores LD_PRELOAD there, and it runs unguarded", path.display())
     })
+}
+
+/// A line for the user if the guard's library is of no use to the loader of this program, which would print errors, or end it.
+pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Option<String> {
+    let why = match program {
+        Err(Unreadable::Narrow) => "a program of 32 bits".to_owned(),
+        Ok(elf) if elf.machine != own_machine() => format!("a program for {}", machine_name(elf.machine)),
+        Ok(elf) => match elf.other_loader()? {
+            loader if loader == path => "a loader, and not glibc's".to_owned(),
+            loader => format!("loaded by {}, which is not glibc's", loader.display()),
+        },
+        Err(_) => return None,
+    };
+    Some(format!("{} is {why}: the guard's library cannot be loaded there, and it runs unguarded", path.display()))
 }
 
 /// Half a sentence if the program's file says that it uses CUDA.
