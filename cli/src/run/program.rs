@@ -5,6 +5,7 @@
 use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
 use crate::library::LIBRARY;
+use crate::output;
 use crate::system::{self, Exec};
 use rustix::fs::{access, Access};
 use rustix::io::Errno;
@@ -93,7 +94,17 @@ fn run<T>(
         let arguments = texts(&mut program.iter().map(OsString::as_os_str))?;
         Ok(Exec { files, arguments, environment: environment(system::environment(), variables)?, ignored })
     });
-    exec.and_then(|exec| start(&exec)).map_err(|error| NotStarted::new(name, &error))
+    let started = exec.and_then(|mut exec| match start(&exec) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOBIG) => {
+            output::say(
+                "the program's arguments and environment leave no room for the guard's variables: it runs unguarded",
+            );
+            exec.environment = system::environment();
+            start(&exec)
+        }
+        started => started,
+    });
+    started.map_err(|error| NotStarted::new(name, &error))
 }
 
 /// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of

@@ -165,6 +165,25 @@ fn the_environment_is_the_programs_entry_for_entry() {
     guarded.finish().expect_same_as(&bare);
 }
 
+/// The kernel has a limit, and the command itself has been started below it.
+#[test]
+fn an_environment_that_leaves_no_room_for_more_is_the_programs_all_the_same() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import os, subprocess, sys\n\
+        def starts(size):\n\
+        \x20   full = {f'FULL{n}': 'x' * min(100000, size - n) for n in range(0, size, 100000)}\n\
+        \x20   try: return subprocess.run([*sys.argv[1:], 'printenv', 'LAST'], env={**os.environ, **full, 'LAST': 'last'}, capture_output=True)\n\
+        \x20   except OSError: return None\n\
+        low, high = 0, 8 << 20\n\
+        while high - low > 16:\n\
+        \x20   middle = (low + high) // 2\n\
+        \x20   low, high = (middle, high) if starts(middle) else (low, middle)\n\
+        end = starts(low)\n\
+        print(end.returncode, end.stdout.decode(), len(end.stderr.splitlines()))\n";
+    let (bare, guarded) = both(&work, text);
+    assert_eq!((bare.stdout.as_str(), guarded.stdout.as_str()), ("0 last\n 0\n", "0 last\n 1\n"), "{guarded}");
+}
+
 /// As `execvp`, which `env` uses.
 #[test]
 fn the_search_path_is_searched_as_it_is_without_the_command() {
