@@ -13,7 +13,7 @@ mkdir d; cp table.txt d/a; ln -s a d/b; touch -d @86400 table.txt in.* f.c d/a d
 """
 
 FAST = [
-    ("coreutils", "sort", "sort -k2n table.txt | uniq -f1 -c | head -3; wc table.txt; cut -d' ' -f3 table.txt | shuf --random-source=d/a | cksum; df / > /dev/null; date -d @0; split -n3 table.txt; tac xaa | tail -1; stat -c '%s %F' d/*; ls -la --time-style=+%s d; cat < /no/such"),
+    ("coreutils", "sort", "sort -k2n table.txt | uniq -f1 -c | head -3; wc table.txt; cut -d' ' -f3 table.txt | shuf --random-source=d/a | cksum; df / > /dev/null; date -d @0; split -n3 table.txt; tac xaa | tail -1; stat -c '%s %F' d/*; ls -l --time-style=+ d; cat < /no/such"),
     ("findutils", "find", "find . -type f -print0 | sort -z | xargs -0 -n2 -P2 wc -c | sort; find d -newer f.c -exec echo {} +"),
     ("grep", "grep", "grep -c word3 table.txt; grep -nE '(1|2)5 word' table.txt | tail -2; grep -P 'word(?=7)' table.txt | head -1; grep x /no/such"),
     ("sed", "sed", "sed -n 's/word\\([0-9]\\)/W\\1/p;5q' table.txt; sed -i 1d table.txt; sed '$!d' table.txt"),
@@ -21,7 +21,7 @@ FAST = [
     ("perl", "perl", "perl -e 'use POSIX; $SIG{CHLD}=sub{}; my $p=fork; exit 4 unless $p; waitpid $p,0; print $?>>8, \" $0\\n\"; kill \"USR1\",$$ if 0; print strftime(\"%Y\",gmtime 0),\"\\n\"; system(\"echo sub; exit 3\"); print $?,\"\\n\"; die \"bye\\n\"'"),
     ("python", "python3", "python3 -c 'import threading,subprocess,sys,multiprocessing as m,json,ctypes\np=m.Pool(2); print(sum(p.map(abs, range(-9,9)))); p.close(); p.join()\nt=threading.Thread(target=lambda: print(\"t\")); t.start(); t.join()\nprint(subprocess.run([\"sh\",\"-c\",\"exit 5\"]).returncode, ctypes.CDLL(None).abs(-3)); sys.exit(\"end\")'"),
     ("dash", "dash", "dash -c 'trap \"echo term\" TERM; kill -TERM $$; (exit 3) | cat; echo $?; f() { echo $#; }; f a b; ulimit -n; set -e; false; echo no'"),
-    ("bash", "bash", "bash -c 'coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} l; echo $l; diff <(seq 3) <(seq 4); exec 7>x; echo y >&7; cat x; sleep 9 & kill %1; wait $!; echo $?; kill -9 $$'"),
+    ("bash", "bash", "bash -c 'coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} l; echo $l; diff <(seq 3) <(seq 4); exec 7>x; echo y >&7; cat x; sleep 9 & kill $!; wait $!; echo $?; kill -9 $$'"),
     ("make", "make", "printf 'all: a b\\na:\\n\\t@echo a; exit 0\\nb: a\\n\\t@echo b\\n\\tfalse\\n' > Makefile; make; make -k -s -j2; printf 'x:\\n\\t+$(MAKE) -j2 -f Makefile a\\n' > M2; make -j2 -f M2"),
     ("git", "git", "export GIT_AUTHOR_DATE='@1 +0000' GIT_COMMITTER_DATE='@1 +0000' HOME=$PWD; git init -q g; cd g; git config user.email a@b; git config user.name c; cp ../table.txt .; git add .; git commit -qm one; echo x >> table.txt; git diff --stat; git commit -qam two; git log --oneline; git gc -q; git clone -q . ../h; git fsck; git show nothing"),
     ("tar and compressors", "tar xz zstd", "tar --sort=name --mtime=@0 --owner=0 -cf - d | tee >(md5sum > sum) | xz -T2 | xz -d | tar -tv; sleep 0.1; cat sum; gzip -9n < table.txt | md5sum; zstd -q -T2 < table.txt | zstd -dq | md5sum; gzip -d < f.c"),
@@ -61,7 +61,7 @@ OTHERS = [
     ("m4, bison, flex", "m4 bison flex gcc", "echo 'define(x, `$1$1')x(a) syscmd(echo b) eval(2+2)' | m4; printf '%%%%\\ns: ;\\n%%%%\\n' > g.y; bison g.y -o g.c && wc -l < g.c; printf '%%%%\\na putchar(98);\\n%%%%\\nint yywrap(void) { return 1; } int main(void) { return yylex(); }\\n' > l.l; flex l.l && gcc -w lex.yy.c -o l && echo aXa | ./l"),
     ("patch, diff, ed", "patch diff ed", "sed s/n/m/ f.c > g.c; diff -u --label a --label b f.c g.c > p; echo $?; patch -s f.c p && cmp f.c g.c; printf '1p\\nq\\n' | ed -s f.c; patch -s f.c p < /dev/null; rm -f f.c.*"),
     ("socat", "socat", "socat -u exec:'echo hi' stdout; (sleep 0.3; echo one | socat - unix:$PWD/s) & socat unix-listen:$PWD/s exec:'tr a-z A-Z',pty,raw,echo=0 & wait; socat - exec:false"),
-    ("curl", "curl python3", "echo hi | curl -s file://$PWD/f.c | md5sum; python3 -m http.server -b 127.0.0.1 0 > l 2>&1 & for i in $(seq 50); do p=$(sed -n 's/.*port \\([0-9]*\\).*/\\1/p' l); [ \"$p\" ] && break; sleep 0.1; done; curl -s http://127.0.0.1:$p/f.c | md5sum; kill $!; wait $!; echo $?; rm l; curl -sS http://127.0.0.1:1/ | wc -c"),
+    ("curl", "curl python3", "echo hi | curl -s file://$PWD/f.c | md5sum; touch l; python3 -m http.server -b 127.0.0.1 0 > l 2>&1 & for i in $(seq 50); do p=$(sed -n 's/.*port \\([0-9]*\\).*/\\1/p' l); [ \"$p\" ] && break; sleep 0.1; done; curl -s http://127.0.0.1:$p/f.c | md5sum; kill $!; wait $!; echo $?; rm l; curl -sS http://127.0.0.1:1/ | wc -c"),
     ("go", "go", "export HOME=$PWD GOFLAGS=-mod=mod GOCACHE=$(mktemp -d) CGO_ENABLED=1; printf 'package main\\n/*\\n#include <stdlib.h>\\nint two(void) { return abs(-2); }\\n*/\\nimport \"C\"\\nimport (\"fmt\"; \"os\"; \"os/exec\")\\nfunc main() { c := make(chan int); go func() { c <- int(C.two()) }(); o, _ := exec.Command(\"echo\", \"hi\").Output(); fmt.Println(<-c, string(o)); os.Exit(3) }\\n' > m.go; go build -o m m.go; ./m; echo $?; rm -rf go m .config"),
     ("nasm", "nasm", "printf 'section .text\\nglobal _start\\n_start: mov eax, 60\\nmov edi, 42\\nsyscall\\n' > a.s; nasm -felf64 a.s -o a.o && ld a.o -o a && ./a; echo $?; echo bad | nasm -felf64 -o b.o /dev/stdin"),
     ("guile", "guile", "GUILE_AUTO_COMPILE=0 guile -c '(use-modules (ice-9 popen) (ice-9 threads)) (display (join-thread (call-with-new-thread (lambda () (expt 2 70))))) (newline) (display (status:exit-val (system* \"sh\" \"-c\" \"exit 3\"))) (exit 5)'"),
@@ -79,6 +79,6 @@ OTHERS = [
     ("terminals", "script", "script -qec 'stty size; tty > /dev/null; echo hi; exit 3' /dev/null < /dev/null; echo $?"),
     ("jobs and limits", "timeout", "timeout 0.2 sleep 9; echo $?; nohup sh -c 'echo x' 2>/dev/null; nice -n 5 nice; env -i A=1 env; setsid sh -c 'echo $$ > /dev/null; exit 3'; echo $?; stdbuf -o0 echo y; chroot / /bin/true; flock l sh -c 'flock -n l true; echo $?'; prlimit --nofile=50 sh -c 'ulimit -n'; unshare -r id -u; rm -f nohup.out; (ulimit -v 200000; ls d)"),
     ("daemons", "python3", "python3 -c 'import os,sys,time\nif os.fork(): sys.exit(3)\nos.setsid()\n[os.close(n) for n in range(3)]\ntime.sleep(0.2); open(\"o\",\"w\").write(str(os.open(\"/dev/null\",0)))'; echo $?; sleep 0.5; cat o"),
-    ("ld.so", "ldd", "ldd /bin/true | sed 's/ (0x.*//' | grep -v -e lazyguard -e vdso; /lib*/ld-linux*.so.* --version | head -1; LD_BIND_NOW=1 true; LD_DEBUG=files true 2>&1 | grep -c 'calling init: /lib.*libc'"),
+    ("ld.so", "ldd", "ldd /bin/true | sed 's/ (0x.*//' | grep -v -e lazyguard -e vdso -e libgcc_s; /lib*/ld-linux*.so.* --version | head -1; LD_BIND_NOW=1 true; LD_DEBUG=files true 2>&1 | grep -c 'calling init: /lib.*libc'"),
     ("tmux", "tmux", "tmux -L $$ -f /dev/null new -d 'echo in > o; sleep 0.2; exit 3'; sleep 1; cat o; tmux -L $$ ls 2>&1 | cut -c1-2"),
 ]
