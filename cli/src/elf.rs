@@ -152,7 +152,7 @@ impl Elf {
         let (endian, header) = (file.endian(), file.elf_header());
         let mut found = Self {
             path: path.to_owned(),
-            machine: machine_of(path).unwrap_or(0),
+            machine: header.e_machine(endian).0,
             is_library: false,
             has_dynamic: false,
             interpreter: None,

@@ -82,8 +82,8 @@ pub(crate) fn environment() -> Vec<CString> {
 
 /// All that a program starts with.
 pub(crate) struct Exec {
-    /// Its file, or the files of its name on the search path.
-    pub files: Vec<CString>,
+    /// Its path, or a name to be looked up on the search path.
+    pub file: CString,
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
     /// The signals that it ignores, as in [`ignored_signals`]. All others have their default action.
@@ -93,121 +93,81 @@ pub(crate) struct Exec {
 impl Exec {
     /// Replaces this process by the program. Returns only where that fails.
     pub fn in_this_process(&self) -> io::Error {
-        let prepared = &mut Prepared::of(self);
-        // SAFETY: the pointers are those of texts that `self` keeps, and each list ends with a null pointer.
-        unsafe { prepared.exec() };
+        let mut prepared = Prepared::of(self);
+        prepared.exec();
         io::Error::from_raw_os_error(prepared.error)
     }
 
     /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
     /// process's memory, and an exec that fails leaves its error there: no descriptor is needed for that.
     pub fn in_a_child(&self) -> io::Result<Pid> {
-        let prepared = &mut Prepared::of(self);
-        let mut stack = vec![0_u128; 1 << 12];
+        let mut prepared = Prepared::of(self);
+        // The C library's look-up has the arguments and the search path there.
+        let path = std::env::var_os("PATH").map_or(0, |path| path.len());
+        let mut stack = vec![0_u128; (1 << 12) + self.arguments.len() + path / 8];
         // SAFETY: `begin` gets the pointer to `Prepared` that it expects, and a stack of its own; both outlive it. All signals are blocked until
         // the child has no handler left, because a handler of this process's would run in its memory.
         let (child, error) = unsafe {
             let mut all = std::mem::zeroed();
             libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut prepared.blocked);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-            let argument: *mut Prepared = prepared;
-            let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, argument.cast());
+            let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut prepared).cast());
             let error = io::Error::last_os_error();
             libc::pthread_sigmask(libc::SIG_SETMASK, &prepared.blocked, null_mut());
             (Pid::from_raw(child.max(0)), error)
         };
-        match (child, prepared.error) {
-            (None, _) => Err(error),
-            (Some(child), 0) => Ok(child),
-            (Some(child), error) => {
-                // It has ended.
-                let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
-                Err(io::Error::from_raw_os_error(error))
-            }
+        let child = child.ok_or(error)?;
+        if prepared.error == 0 {
+            return Ok(child);
         }
+        // It has ended.
+        let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        Err(io::Error::from_raw_os_error(prepared.error))
     }
 }
 
 /// The child of [`Exec::in_a_child`]. It must not allocate or lock: another thread of this process may hold the lock.
 extern "C" fn begin(prepared: *mut c_void) -> c_int {
-    // SAFETY: it is the pointer that was given to `clone`, and the other thread that knows it stands still.
-    unsafe { (*prepared.cast::<Prepared>()).exec() };
+    // SAFETY: it is the pointer that was given to `clone`, and the thread that has given it stands still.
+    unsafe { (*prepared.cast::<Prepared<'_>>()).exec() };
     127
 }
 
-/// The same as pointers.
-struct Prepared {
-    files: Vec<*const c_char>,
+/// The same with lists of pointers, each of which ends with a null pointer.
+struct Prepared<'a> {
+    exec: &'a Exec,
     arguments: Vec<*const c_char>,
-    /// The same for a shell that is to run the file. It replaces the second one.
-    of_shell: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    ignored: u64,
     blocked: libc::sigset_t,
     error: c_int,
 }
 
-const SHELL: &CStr = c"/bin/sh";
-
-impl Prepared {
-    fn of(exec: &Exec) -> Self {
-        let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
-        let ended = |mut texts: Vec<*const c_char>| {
-            texts.push(std::ptr::null());
-            texts
-        };
-        let behind_name = exec.arguments.get(1..).unwrap_or_default();
+impl<'a> Prepared<'a> {
+    fn of(exec: &'a Exec) -> Self {
+        let ended = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
         // SAFETY: a set is numbers alone; without a new one, the call only fills in the old one.
         let blocked = unsafe {
             let mut blocked = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked);
             blocked
         };
-        Self {
-            files: pointers(&exec.files),
-            arguments: ended(pointers(&exec.arguments)),
-            of_shell: ended([vec![SHELL.as_ptr(); 2], pointers(behind_name)].concat()),
-            environment: ended(pointers(&exec.environment)),
-            ignored: exec.ignored,
-            blocked,
-            error: 0,
-        }
+        Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), blocked, error: 0 }
     }
 
-    /// As `execvp` does: the first file that can be run; and a file that no loader knows by a shell. Returns only where there is none.
-    unsafe fn exec(&mut self) {
-        let environment = self.environment.as_ptr();
-        // SAFETY: as `in_this_process` says.
+    /// Returns only where the exec fails, with the error.
+    fn exec(&mut self) {
+        // SAFETY: the pointers are those of texts that `exec` keeps, and each list has its end. A set and an action are numbers alone.
         unsafe {
             for signal in 1..=LAST_SIGNAL {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = if self.ignored >> (signal - 1) & 1 == 1 { libc::SIG_IGN } else { libc::SIG_DFL };
+                let is_ignored = self.exec.ignored >> (signal - 1) & 1 == 1;
+                action.sa_sigaction = if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
                 libc::sigaction(signal, &action, null_mut());
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.blocked, null_mut());
-            let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            let mut may_not = false;
-            for &file in &self.files {
-                // Where the exec goes well, this is what the other process finds.
-                self.error = 0;
-                libc::execve(file, self.arguments.as_ptr(), environment);
-                self.error = errno();
-                if self.error == libc::ENOEXEC {
-                    self.of_shell[1] = file;
-                    self.error = 0;
-                    libc::execve(SHELL.as_ptr(), self.of_shell.as_ptr(), environment);
-                    self.error = errno();
-                }
-                may_not |= self.error == libc::EACCES;
-                let on = [libc::EACCES, libc::ENOENT, libc::ESTALE, libc::ENOTDIR, libc::ENODEV, libc::ETIMEDOUT];
-                if !on.contains(&self.error) {
-                    return;
-                }
-            }
-            if may_not {
-                self.error = libc::EACCES;
-            }
+            libc::execvpe(self.exec.file.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr());
         }
+        self.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
     }
 }

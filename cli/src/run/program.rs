@@ -87,24 +87,34 @@ fn run<T>(
         let line = "no program was given".to_owned();
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
-    let texts = |texts: &mut dyn Iterator<Item = &OsStr>| {
-        texts.map(|text| CString::new(text.as_bytes())).collect::<Result<Vec<_>, _>>().map_err(io::Error::from)
-    };
-    let exec = texts(&mut candidates(name).iter().map(|path| path.as_os_str())).and_then(|files| {
-        let arguments = texts(&mut program.iter().map(OsString::as_os_str))?;
-        Ok(Exec { files, arguments, environment: environment(system::environment(), variables)?, ignored })
-    });
-    let started = exec.and_then(|mut exec| match start(&exec) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOBIG) => {
-            output::say(
-                "the program's arguments and environment leave no room for the guard's variables: it runs unguarded",
-            );
-            exec.environment = system::environment();
-            start(&exec)
+    let started = prepared(name, program, variables, ignored).and_then(|mut exec| {
+        let started = start(&exec);
+        match started.as_ref().err().and_then(Errno::from_io_error) {
+            Some(Errno::TOOBIG) => {
+                output::say("the program's arguments and environment leave no room for the guard's variables: it runs unguarded");
+                exec.environment = system::environment();
+                start(&exec)
+            }
+            // A script without `#!`: run by a shell, as shells and `env` do, and not every C library.
+            Some(Errno::NOEXEC) => {
+                let script = resolve(name).ok_or(Errno::NOENT)?;
+                exec.file = c"/bin/sh".to_owned();
+                exec.arguments.splice(..1, [exec.file.clone(), text(script.as_os_str())?]);
+                start(&exec)
+            }
+            _ => started,
         }
-        started => started,
     });
     started.map_err(|error| NotStarted::new(name, &error))
+}
+
+fn text(text: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(text.as_bytes())?)
+}
+
+fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable], ignored: u64) -> io::Result<Exec> {
+    let arguments = program.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
+    Ok(Exec { file: text(name)?, arguments, environment: environment(system::environment(), variables)?, ignored })
 }
 
 /// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of
@@ -126,26 +136,14 @@ fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CStr
     Ok(entries)
 }
 
-/// The search path of a program without one.
-const USUAL_PATH: &str = "/bin:/usr/bin";
-
-/// The files that may be the program: the path itself, or its name in the folders of the search path.
-fn candidates(name: &OsStr) -> Vec<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        return vec![PathBuf::from(name)];
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
-    std::env::split_paths(&path).map(|folder| folder.join(name)).collect()
-}
-
-/// The program's path, according to the search path: the file that can be run, else one that is there.
+/// The program's path, according to the search path: the first file that can be run, else the first.
 pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
     }
-    let files: Vec<_> = candidates(name).into_iter().filter(|path| path.is_file()).collect();
-    let can_run = files.iter().find(|path| access(*path, Access::EXEC_OK).is_ok());
-    can_run.or(files.first()).cloned()
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let files = || std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file());
+    files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
 }
 
 /// A line for the user if the dynamic linker will preload nothing into this program.
