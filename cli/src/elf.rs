@@ -150,7 +150,7 @@ impl Elf {
         let (endian, header) = (file.endian(), file.elf_header());
         let mut found = Self {
             path: path.to_owned(),
-            machine: machine_of(path).unwrap_or(0),
+            machine: header.e_machine(endian).0,
             is_library: false,
             has_dynamic: false,
             interpreter: None,
@@ -236,6 +236,15 @@ impl Elf {
     /// Whether it calls a function of this name that it does not have.
     pub fn imports(&self, name: &str) -> bool {
         self.symbol(name).is_some_and(|symbol| !symbol.defined)
+    }
+
+    /// The file that loads it, where that is no glibc's: its interpreter, or the file itself if it is a loader. A loader that is not there or
+    /// cannot be read is not looked at.
+    pub fn other_loader(&self) -> Option<&Path> {
+        match &self.interpreter {
+            Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
+            None => (self.glibc.is_none() && self.exports("dlopen")).then_some(&self.path),
+        }
     }
 
     /// Its file's name.

@@ -150,6 +150,7 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
 pub(crate) struct Stat {
     state: char,
     pub parent: i32,
+    flags: u32,
     threads: u32,
     /// In clock ticks since the machine has started: with this, an id that is used again is another process.
     pub started: u64,
@@ -164,14 +165,20 @@ impl Stat {
     fn read(stat: &str) -> Option<Self> {
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-        let (threads, started) = (fields.nth(15)?.parse().ok()?, fields.nth(1)?.parse().ok()?);
-        Some(Self { state, parent, threads, started })
+        let flags = fields.nth(4)?.parse().ok()?;
+        let (threads, started) = (fields.nth(10)?.parse().ok()?, fields.nth(1)?.parse().ok()?);
+        Some(Self { state, parent, flags, threads, started })
     }
 
     /// Whether no thread of it runs any more. The state alone is that of the first thread, which may end before the others: because it has
     /// called `pthread_exit`, or for a moment while the process is killed. Only a process that has ended can be reaped.
     pub fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads < 2
+    }
+
+    /// Whether its first thread is ending, and may have closed its files for that (the kernel's `PF_EXITING`).
+    pub fn is_ending(self) -> bool {
+        self.flags & 4 != 0
     }
 
     pub fn is_stopped(self) -> bool {
@@ -254,7 +261,7 @@ mod tests {
         let read = |state: &str, threads: u32| {
             Stat::read(&format!("42 (a) b) c) {state} 7 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 18 8888 20"))
         };
-        assert_eq!(read("S", 3), Some(Stat { state: 'S', parent: 7, threads: 3, started: 8888 }));
+        assert_eq!(read("S", 3), Some(Stat { state: 'S', parent: 7, flags: 6, threads: 3, started: 8888 }));
         assert!(!read("S", 1).unwrap().has_ended() && read("Z", 1).unwrap().has_ended());
         assert!(!read("Z", 2).unwrap().has_ended(), "another thread runs");
         assert!(read("T", 1).unwrap().is_stopped() && read("t", 1).unwrap().is_stopped());

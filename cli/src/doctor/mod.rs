@@ -32,7 +32,7 @@ mod limits;
 mod linker;
 mod machine;
 mod preloaded;
-mod program;
+pub(crate) mod program;
 pub(crate) mod sanitizer;
 mod start;
 

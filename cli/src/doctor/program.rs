@@ -90,6 +90,22 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     None
 }
 
+/// The file that the kernel loads for a program, through scripts, and what is in it. Says nothing.
+pub(crate) fn loaded(name: &OsStr) -> Option<(PathBuf, Result<Elf, Unreadable>)> {
+    let machine = Machine::this();
+    let mut name = PathBuf::from(name);
+    for _ in 0..MOST_INTERPRETERS {
+        let path = machine.program(&name)?;
+        name = match Elf::read(&path) {
+            Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
+                interpreter(head[2..].split(|&b| b == b'\n').next()?)?
+            }
+            read => return Some((path, read)),
+        };
+    }
+    None
+}
+
 /// The interpreter in the first line of a script. Behind `env` it is the first word that is neither an option nor a variable.
 fn interpreter(line: &[u8]) -> Option<PathBuf> {
     let mut words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());

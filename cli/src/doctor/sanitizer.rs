@@ -7,10 +7,8 @@
 use super::closure::Closure;
 use super::finding::{About, Findings};
 use super::machine::Machine;
-use super::program;
 use crate::elf::Elf;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 
 /// The variable that the runtime reads, the option of the check, and the text that switches the check off.
 pub(crate) const VARIABLE: &str = "ASAN_OPTIONS";
@@ -51,14 +49,12 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
 }
 
 /// The `ASAN_OPTIONS` with which this program starts with the guard preloaded, where the guard's library cannot set the option.
-pub(crate) fn options_for(program: &OsStr) -> Option<OsString> {
-    let machine = Machine::this();
-    let elf = program::read(&machine, Path::new(program), &mut Findings::default())?;
-    let told = machine.variable(VARIABLE).unwrap_or_default();
+pub(crate) fn options_for(program: &Elf) -> Option<OsString> {
+    let told = std::env::var_os(VARIABLE).unwrap_or_default();
     // A value that the user has set stays.
     let is_said = told.to_string_lossy().contains(OPTION);
-    (runtime_of(&elf).is_some() && elf.exports(OWN_OPTIONS) && !is_said).then(|| {
-        let mut options = told.to_owned();
+    (runtime_of(program).is_some() && program.exports(OWN_OPTIONS) && !is_said).then(|| {
+        let mut options = told.clone();
         options.push(if told.is_empty() { "" } else { ":" });
         options.push(OFF);
         options

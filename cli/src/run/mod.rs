@@ -1,8 +1,9 @@
 //! `lazyguard run`: supervises a program under the guard. It enforces the time limit, ends the program if it hangs, and reports the
 //! findings at the end.
 //!
-//! The program runs undisturbed: it has this command's standard streams, its place in the terminal and in its process group, its ignored
-//! signals, and all else that a child inherits. The command does not read the program's output.
+//! The program runs undisturbed: it has this command's standard streams, descriptors and environment, its place in the terminal and in its
+//! process group, its ignored signals, and all else that a child inherits. The command does not read the program's output, and keeps none
+//! of its descriptors (`inherited.rs`).
 //!
 //! If the command lacks a descriptor, a thread, a folder or `/proc`, it does without, and prints one line: a program that runs without
 //! this command also runs with it. Only an option that cannot be fulfilled is a failure.
@@ -16,7 +17,7 @@
 //! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, its group and its session, but not its descent. Control groups need rights that a user may not have |
 //! | makes a place for the folders of processes of other users, with a name that cannot be guessed, in a folder that cannot be listed | open the folder of the run | a process that has given up its rights could not write there, and every other user could look into it |
 //! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
-//! | keeps the program's signal actions as an exec makes them | set them in the child | that takes unsafe code between fork and exec. A handler becomes the default action at an exec, and what is ignored stays ignored; the standard library alone gives `SIGPIPE` its default action back |
+//! | starts the program itself (`system.rs`) | use `std::process::Command` | that rewrites the environment, in which a name may occur twice or lack its `=`, opens a standard stream that is closed, and gives `SIGPIPE` its default action |
 //!
 //! The hanging process decides, with its own clock and knowledge, whether a hang is acted on, and says so in its report (`acts` in
 //! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
@@ -24,6 +25,7 @@
 //! Must not: write anything on success that the user did not ask for.
 
 mod hang;
+mod inherited;
 pub(crate) mod options;
 mod other_users;
 mod program;
@@ -38,7 +40,7 @@ mod unseen;
 
 pub(crate) use options::Options;
 
-use crate::doctor::sanitizer;
+use crate::doctor::{self, sanitizer};
 use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
@@ -46,6 +48,7 @@ use crate::metrics::Writer;
 use crate::nvml::Sampler;
 use crate::on_hang::{FAIL, KILL};
 use crate::{library, output, profile_cache, timing, Failure};
+use inherited::Descriptors;
 use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
@@ -76,6 +79,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn supervised(mut options: Options) -> Result<u8, Failure> {
+    let descriptors = Descriptors::now(options.files().into_iter().flatten().map(PathBuf::as_path));
     let rank = settings::rank(variable);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let host = host();
@@ -106,11 +110,16 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
+    let loaded = options.program.first().filter(|_| library.is_some()).and_then(|name| doctor::program::loaded(name));
+    let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
+    cannot_load.iter().for_each(output::say);
+    let preloaded = library.as_ref().filter(|_| cannot_load.is_none());
+    let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     if options.own_profile {
         options.settings.push((PROFILE, own_profile(&options.program)));
     }
-    let variables = variables(&options, &root, others.as_ref(), preload);
+    let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
+    let variables = variables(&options, &root, others.as_ref(), preload.map(|preload| (preload, asan)));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
     // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
@@ -118,9 +127,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let to_ignore = caught.to_ignore();
-    let child = match program::start(&options.program, &variables, &to_ignore, || caught.program_starts()) {
-        Ok(child) => child,
+    let program = match program::start(&options.program, &variables, inherited::ignored(), || caught.program_starts()) {
+        Ok(program) => program,
         Err(not_started) => {
             if let Some(sampler) = sampler {
                 sampler.stop();
@@ -130,9 +138,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             drop(others);
             // A program that replaces this process would keep the flag.
             let _ = set_child_subreaper(was_subreaper);
-            return Ok(without_a_second_process(&options, not_started, &variables, &caught));
+            return Ok(without_a_second_process(&options, not_started, &variables));
         }
     };
+    descriptors.give_up();
     let every = look_every(&options);
     let limits = Limits {
         timeout: options.timeout,
@@ -150,7 +159,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
     let watched = library.as_ref().filter(|_| is_switched_on(&options) && !leaves_it);
     let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
-    let mut ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits, unguarded)?;
+    let mut ended = supervise::supervise(program, tree, caught, &root, others.as_ref(), limits, unguarded)?;
     if let Some(sampler) = sampler {
         sampler.stop();
     }
@@ -213,12 +222,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
 
 /// Handles a program that could not be started beside this command. If only resources were missing, and no option needs this command to
 /// stay, the program replaces this command. Returns the exit code where it did not.
-fn without_a_second_process(
-    options: &Options,
-    not_started: NotStarted,
-    variables: &[(&'static str, OsString)],
-    caught: &signals::Caught,
-) -> u8 {
+fn without_a_second_process(options: &Options, not_started: NotStarted, variables: &[program::Variable]) -> u8 {
     if !not_started.for_want_of_room || needs_this_command(options) {
         output::say(&not_started.line);
         return not_started.code;
@@ -227,25 +231,32 @@ fn without_a_second_process(
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
-    let not_started = program::take_this_place(&options.program, &variables, &caught.to_ignore());
+    let not_started = program::take_this_place(&options.program, &variables, inherited::ignored());
     output::say(&not_started.line);
     not_started.code
+}
+
+impl Options {
+    /// The files that this command is to write, where they are asked for.
+    fn files(&self) -> [Option<&PathBuf>; 6] {
+        let wanted = &self.wanted;
+        let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline, &self.metrics];
+        files.map(Option::as_ref)
+    }
 }
 
 /// Whether an option asks for something that this command has to do while the program runs, or at its end.
 fn needs_this_command(options: &Options) -> bool {
     let wanted = &options.wanted;
-    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline];
     options.timeout.is_some()
         || options.keep
         || options.require_records
         || options.cold_start
         || options.blocking
-        || options.metrics.is_some()
         || acts_on_hang(options)
         || wanted.result
         || wanted.fail_on.is_anything()
-        || files.iter().any(|file| file.is_some())
+        || options.files().iter().any(|file| file.is_some())
 }
 
 /// The machine's name, as a part of a path.
@@ -312,8 +323,8 @@ fn variables(
     options: &Options,
     root: &Root,
     others: Option<&OtherUsers>,
-    preload: Option<OsString>,
-) -> Vec<(&'static str, OsString)> {
+    preload: Option<(OsString, Option<OsString>)>,
+) -> Vec<program::Variable> {
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
     if kills_on_hang(options) && !root.is_there() {
@@ -332,10 +343,9 @@ fn variables(
         variables.push(("LAZYGUARD_OUT", "".into()));
     }
     variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
-    let Some(preload) = preload else { return variables };
+    let Some((preload, asan)) = preload else { return variables };
     variables.push(("LD_PRELOAD", preload));
-    let options = options.program.first().and_then(|program| sanitizer::options_for(program));
-    variables.extend(options.map(|options| (sanitizer::VARIABLE, options)));
+    variables.extend(asan.map(|options| (sanitizer::VARIABLE, options)));
     variables
 }
 

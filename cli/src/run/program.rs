@@ -2,23 +2,21 @@
 //!
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
-use crate::elf::is_built_for_cuda;
+use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
 use crate::library::LIBRARY;
-use crate::run::signals;
+use crate::output;
+use crate::system::{self, Exec};
 use rustix::fs::{access, Access};
 use rustix::io::Errno;
-use rustix::process::{getegid, geteuid, Signal};
-use signal_hook::low_level::signal_name;
+use rustix::process::{getegid, geteuid, Pid};
 use std::convert::Infallible;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 /// The value of `LD_PRELOAD`: the library, then the user's libraries. A copy of ours, as under another `lazyguard run`, is not preloaded
 /// twice.
@@ -54,27 +52,26 @@ impl NotStarted {
     }
 }
 
+/// A variable of the program's, and its value.
+pub(super) type Variable = (&'static str, OsString);
+
 /// Starts the program; `just_before` is called right before that.
 pub(super) fn start(
     program: &[OsString],
-    variables: &[(&str, OsString)],
-    to_ignore: &[Signal],
+    variables: &[Variable],
+    ignored: u64,
     mut just_before: impl FnMut(),
-) -> Result<Child, NotStarted> {
-    run(program, variables, to_ignore, |command| {
+) -> Result<Pid, NotStarted> {
+    run(program, variables, ignored, |exec| {
         just_before();
-        command.spawn()
+        exec.in_a_child()
     })
 }
 
 /// Replaces this process by the program. Returns only where that fails.
-pub(super) fn take_this_place(
-    program: &[OsString],
-    variables: &[(&str, OsString)],
-    to_ignore: &[Signal],
-) -> NotStarted {
-    let become_it = |command: &mut Command| Err::<Infallible, _>(command.exec());
-    match run(program, variables, to_ignore, become_it) {
+pub(super) fn take_this_place(program: &[OsString], variables: &[Variable], ignored: u64) -> NotStarted {
+    let become_it = |exec: &Exec| Err::<Infallible, _>(exec.in_this_process());
+    match run(program, variables, ignored, become_it) {
         Ok(never) => match never {},
         Err(not_started) => not_started,
     }
@@ -82,72 +79,71 @@ pub(super) fn take_this_place(
 
 fn run<T>(
     program: &[OsString],
-    variables: &[(&str, OsString)],
-    to_ignore: &[Signal],
-    mut start: impl FnMut(&mut Command) -> io::Result<T>,
+    variables: &[Variable],
+    ignored: u64,
+    mut start: impl FnMut(&Exec) -> io::Result<T>,
 ) -> Result<T, NotStarted> {
-    let Some((name, arguments)) = program.split_first() else {
+    let Some(name) = program.first() else {
         let line = "no program was given".to_owned();
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
-    let variables = || variables.iter().map(|(name, value)| (name, value));
-    // `env` reports a missing program in its own words, and takes a word with `=` for a variable.
-    let ignores = env_arguments(to_ignore);
-    let by_env =
-        !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);
-    let started = if by_env {
-        start(Command::new("env").args(&ignores).arg(name).args(arguments).envs(variables()))
-    } else {
-        start(Command::new(name).args(arguments).envs(variables()))
-    };
-    let started = match (started, resolve(name)) {
-        // A script without `#!`: run by a shell, as shells and `env` do.
-        (Err(error), Some(path)) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => {
-            start(Command::new("/bin/sh").arg(path).args(arguments).envs(variables()))
+    let started = prepared(name, program, variables, ignored).and_then(|mut exec| {
+        let started = start(&exec);
+        match started.as_ref().err().and_then(Errno::from_io_error) {
+            Some(Errno::TOOBIG) => {
+                output::say("the program's arguments and environment leave no room for the guard's variables: it runs unguarded");
+                exec.environment = system::environment();
+                start(&exec)
+            }
+            // A script without `#!`: run by a shell, as shells and `env` do, and not every C library.
+            Some(Errno::NOEXEC) => {
+                let script = resolve(name).ok_or(Errno::NOENT)?;
+                exec.file = c"/bin/sh".to_owned();
+                exec.arguments.splice(..1, [exec.file.clone(), text(script.as_os_str())?]);
+                start(&exec)
+            }
+            _ => started,
         }
-        (started, _) => started,
-    };
+    });
     started.map_err(|error| NotStarted::new(name, &error))
 }
 
-/// The program starts with the default action of every signal that this process catches, even of one that was ignored before. So `env`
-/// starts the program, and ignores the signal again.
-fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
-    let names = to_ignore.iter().filter_map(|signal| signal_name(signal.as_raw()));
-    let ignored = names.map(|name| format!("--ignore-signal={}", name.trim_start_matches("SIG")));
-    ignored.chain(["--".to_owned()]).collect()
+fn text(text: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(text.as_bytes())?)
 }
 
-/// Whether the installed `env` supports that. Without it, the program has to reap its children, and a write to a closed pipe ends it.
-fn env_takes(arguments: &[String], to_ignore: &[Signal]) -> bool {
-    let mut env = Command::new("env");
-    env.args(arguments).args(["cat", "/proc/self/status"]).stdin(Stdio::null()).stderr(Stdio::null());
-    // The `env` on the search path may be another program.
-    let told = env.output().ok().filter(|output| output.status.success());
-    told.is_some_and(|told| {
-        let set = signals::ignored_in(&String::from_utf8_lossy(&told.stdout));
-        to_ignore.iter().all(|&signal| signals::has(set, signal))
-    })
+fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable], ignored: u64) -> io::Result<Exec> {
+    let arguments = program.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
+    Ok(Exec { file: text(name)?, arguments, environment: environment(system::environment(), variables)?, ignored })
 }
 
-/// `env` takes `-` for an option, and what looks like a variable for one.
-fn is_no_word_of_env(name: &OsStr) -> bool {
-    name != "-" && !name.as_bytes().contains(&b'=')
+/// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of
+/// its entries: the dynamic linker takes the last one, `getenv` the first.
+fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CString>> {
+    let mut entries = own;
+    for (name, value) in variables {
+        let start = [name.as_bytes(), b"="].concat();
+        let entry = CString::new([&start, value.as_bytes()].concat())?;
+        let mut is_there = false;
+        for own in entries.iter_mut().filter(|own| own.as_bytes().starts_with(&start)) {
+            own.clone_from(&entry);
+            is_there = true;
+        }
+        if !is_there {
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
 }
 
-/// Whether the program exists and is executable. If not, this command reports that itself, not `env`.
-fn is_a_program(name: &OsStr) -> bool {
-    let path = resolve(name);
-    path.is_some_and(|path| path.is_file() && access(&path, Access::EXEC_OK).is_ok())
-}
-
-/// The program's path, according to the search path.
+/// The program's path, according to the search path: the first file that can be run, else the first.
 pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let files = || std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file());
+    files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
 }
 
 /// A line for the user if the dynamic linker will preload nothing into this program.
@@ -160,6 +156,20 @@ pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
         let what = if other_user { "set-user-id" } else { "set-group-id" };
         format!("{} is {what}: the dynamic linker ignores LD_PRELOAD there, and it runs unguarded", path.display())
     })
+}
+
+/// A line for the user if the guard's library is of no use to the loader of this program, which would print errors, or end it.
+pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Option<String> {
+    let why = match program {
+        Err(Unreadable::Narrow) => "a program of 32 bits".to_owned(),
+        Ok(elf) if elf.machine != own_machine() => format!("a program for {}", machine_name(elf.machine)),
+        Ok(elf) => match elf.other_loader()? {
+            loader if loader == path => "a loader, and not glibc's".to_owned(),
+            loader => format!("loaded by {}, which is not glibc's", loader.display()),
+        },
+        Err(_) => return None,
+    };
+    Some(format!("{} is {why}: the guard's library cannot be loaded there, and it runs unguarded", path.display()))
 }
 
 /// Half a sentence if the program's file says that it uses CUDA.
@@ -187,14 +197,34 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_keeps_its_place_in_each_of_its_entries() {
+        let texts = |texts: &[&[u8]]| texts.iter().map(|text| CString::new(*text).unwrap()).collect::<Vec<_>>();
+        let own = texts(&[b"A=1", b"LD_PRELOAD=/a.so", b"=x", b"LD_PRELOADED=1", b"A=2", b"LD_PRELOAD=", b"\xff", b""]);
+        let variables = [("LD_PRELOAD", OsString::from("/lg.so")), ("LAZYGUARD_OUT", OsString::new())];
+        let expect = texts(&[
+            b"A=1",
+            b"LD_PRELOAD=/lg.so",
+            b"=x",
+            b"LD_PRELOADED=1",
+            b"A=2",
+            b"LD_PRELOAD=/lg.so",
+            b"\xff",
+            b"",
+            b"LAZYGUARD_OUT=",
+        ]);
+        assert_eq!(environment(own, &variables).unwrap(), expect);
+        assert!(environment(Vec::new(), &[("LAZYGUARD_OUT", OsString::from("a\0b"))]).is_err());
+    }
+
+    #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let why = |name: &str| start(&[name.into()], &[], &[], || ()).map(|_| ()).unwrap_err();
+        let why = |name: &str| start(&[name.into()], &[], 0, || ()).map(|_| ()).unwrap_err();
         for (name, code) in
             [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
         {
             assert_eq!((why(name).code, why(name).for_want_of_room), (code, false), "{name}");
             let program = [OsString::from(name)];
-            assert_eq!(take_this_place(&program, &[], &[]).code, code, "{name}");
+            assert_eq!(take_this_place(&program, &[], 0).code, code, "{name}");
         }
         assert!(why("/no/such/program").line.contains("/no/such/program"));
         let want = |error: Errno| NotStarted::new(OsStr::new("app"), &error.into()).for_want_of_room;

@@ -9,19 +9,18 @@
 //! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Must not fail: the program runs even if its
 //! signals cannot be passed on.
 
-use super::{terminal, tree};
+use super::{inherited, terminal, tree};
+use crate::system;
 use crate::Failure;
-use crate::{files, system};
 use rustix::process::{getpid, getsid, Pid, Signal};
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
 use std::ffi::c_int;
 use std::fs::File;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The signals that are passed on. `SIGKILL` and `SIGSTOP` cannot be caught; faults, `SIGTTIN` and `SIGTTOU` are caused by this process
@@ -48,7 +47,6 @@ const PASSED_ON: [Signal; 15] = [
 pub(super) struct Caught {
     by: By,
     has_descriptors: bool,
-    ignored: u64,
     /// Those that came before the program was there.
     early: Vec<Heard>,
 }
@@ -89,7 +87,7 @@ fn has_descriptors() -> bool {
 
 impl Caught {
     pub fn now() -> Self {
-        let ignored = ignored();
+        let ignored = inherited::ignored();
         // Where SIGCHLD is ignored, the kernel reaps children, and their exit status is lost. SIGXFSZ must not end this command: only a
         // file cannot be written.
         let own = [Signal::CHILD, Signal::XFSZ].into_iter();
@@ -99,7 +97,7 @@ impl Caught {
         let has_descriptors = has_descriptors();
         let pipe = has_descriptors.then(|| SignalsInfo::new(&wanted).ok()).flatten();
         let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
-        Self { by, has_descriptors, ignored, early: Vec::new() }
+        Self { by, has_descriptors, early: Vec::new() }
     }
 
     /// What does not work without descriptors.
@@ -112,14 +110,6 @@ impl Caught {
                  may be readable",
             ),
         }
-    }
-
-    /// Signals that this process was started with as ignored, and has changed the action of since: the program has to ignore them.
-    pub fn to_ignore(&self) -> Vec<Signal> {
-        // Rust's runtime ignores SIGPIPE, and resets it to the default action in children.
-        let pipes = IGNORED_AT_START.get().is_some_and(|&set| has(set, Signal::PIPE));
-        let children = has(self.ignored, Signal::CHILD);
-        [(children, Signal::CHILD), (pipes, Signal::PIPE)].into_iter().filter(|(is, _)| *is).map(|(_, s)| s).collect()
     }
 
     /// The program is about to be started. What has come so far has not reached it, the terminal's signals neither.
@@ -257,49 +247,9 @@ impl Events {
     }
 }
 
-/// The signals that were ignored before the runtime of this process ignored one more.
-static IGNORED_AT_START: OnceLock<u64> = OnceLock::new();
-
-// Runs before `main`: the runtime has changed SIGPIPE by then. Reads a file, and needs nothing of the runtime.
-#[allow(unsafe_code)]
-#[ctor::ctor(unsafe)]
-fn at_the_start() {
-    let _ = IGNORED_AT_START.set(ignored());
-}
-
 /// Whether a signal is in such a set.
-pub(super) fn has(set: u64, signal: Signal) -> bool {
+fn has(set: u64, signal: Signal) -> bool {
     set >> (signal.as_raw() - 1) & 1 == 1
-}
-
-/// The signals that are ignored in this process.
-fn ignored() -> u64 {
-    match files::read_text("/proc/self/status") {
-        Ok(status) => ignored_in(&status),
-        Err(_) => ignored_as_env_tells(),
-    }
-}
-
-/// The same without `/proc`: GNU `env` (coreutils 8.31) lists what a child inherits. Empty without such an `env`.
-fn ignored_as_env_tells() -> u64 {
-    let listed = Command::new("env").args(["--list-signal-handling", "true"]).stdin(Stdio::null()).output();
-    let told = listed.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
-    ignored_in_a_list(&told)
-}
-
-/// Of lines such as `HUP        ( 1): IGNORE`.
-fn ignored_in_a_list(told: &str) -> u64 {
-    let numbers = told.lines().filter_map(|line| {
-        let (what, how) = line.split_once("): ")?;
-        how.contains("IGNORE").then(|| what.rsplit_once('(')?.1.trim().parse::<u32>().ok()).flatten()
-    });
-    numbers.filter(|number| (1..=64).contains(number)).fold(0, |set, number| set | 1 << (number - 1))
-}
-
-/// The signals that a process's status says are ignored.
-pub(super) fn ignored_in(status: &str) -> u64 {
-    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Where a signal comes from.
@@ -333,15 +283,6 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_ignored_is_known_without_proc() {
-        let told = "HUP        ( 1): IGNORE\nUSR1       (10): BLOCK,IGNORE\nTERM       (15): BLOCK\nnonsense\n";
-        let set = ignored_in_a_list(told);
-        assert_eq!(set, 1 | 1 << 9);
-        assert!(has(set, Signal::HUP) && has(set, Signal::USR1) && !has(set, Signal::TERM));
-        assert_eq!(ignored_in_a_list(""), 0);
-    }
 
     #[test]
     fn what_reaches_the_program_by_itself_is_not_passed_on() {

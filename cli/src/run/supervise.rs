@@ -4,6 +4,7 @@
 //! keep running.
 
 use super::hang::{self, Watch};
+use super::inherited::StandardError;
 use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
 use super::root::Root;
@@ -18,10 +19,10 @@ use crate::findings::{End, Unguarded};
 use crate::Failure;
 use crate::{output, system};
 use lazyguard_core::old_runs::process_of;
-use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// The interval at which recordings of ended processes are thinned out.
@@ -68,7 +69,7 @@ pub(super) struct Ended {
 
 /// Supervises the program until its end.
 pub(super) fn supervise(
-    child: Child,
+    program: Pid,
     tree: Tree,
     caught: Caught,
     root: &Root,
@@ -77,7 +78,6 @@ pub(super) fn supervise(
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
     let (early, events) = caught.deliver();
-    let program = Pid::from_child(&child);
     Supervisor {
         program,
         identity: Identity::of(program),
@@ -86,7 +86,7 @@ pub(super) fn supervise(
         unseen_looked_at: Instant::now(),
         unguarded,
         others: others.map(|others| others.path().to_owned()),
-        child,
+        standard_error: StandardError::of(program),
         tree,
         status: None,
         limits,
@@ -114,7 +114,7 @@ struct Ending {
 }
 
 struct Supervisor {
-    child: Child,
+    standard_error: StandardError,
     tree: Tree,
     program: Pid,
     identity: Identity,
@@ -145,6 +145,7 @@ impl Supervisor {
         first.into_iter().chain(last).for_each(|signal| tree::send(self.program, signal));
         loop {
             self.reap()?;
+            self.standard_error.look();
             match self.ending {
                 None => {
                     if let Some(status) = self.status {
@@ -165,6 +166,12 @@ impl Supervisor {
         }
     }
 
+    /// Writes a line, also where the program has closed its standard error.
+    fn say(&mut self, text: impl std::fmt::Display) {
+        self.standard_error.take_back();
+        output::say(text);
+    }
+
     /// The time until the next check; `None` to wait for an event.
     fn pause(&self) -> Option<Duration> {
         if self.ending.is_some() {
@@ -173,7 +180,8 @@ impl Supervisor {
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
         let look = self.limits.look_for_hangs_every.into_iter().chain(self.limits.look_for_unseen_every).min();
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
-        left.into_iter().chain(look).chain(thin_out).chain(self.unguarded.as_ref().map(unguarded::Watch::pause)).min()
+        let unguarded = self.unguarded.as_ref().map(unguarded::Watch::pause);
+        left.into_iter().chain(look).chain(thin_out).chain(unguarded).chain(self.standard_error.pause()).min()
     }
 
     fn hear(&mut self, heard: &Heard) {
@@ -216,8 +224,9 @@ impl Supervisor {
     fn reap(&mut self) -> Result<(), Failure> {
         loop {
             if self.status.is_none() {
-                self.status =
-                    self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
+                let ended = waitpid(Some(self.program), WaitOptions::NOHANG);
+                let ended = ended.map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
+                self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
                 if let Some(status) = self.status {
                     self.remembered.ended(self.identity, status);
                 }
@@ -257,7 +266,8 @@ impl Supervisor {
         self.finished(end, interrupted)
     }
 
-    fn finished(self, end: End, interrupted: bool) -> Ended {
+    fn finished(mut self, end: End, interrupted: bool) -> Ended {
+        self.standard_error.take_back();
         Ended {
             end,
             interrupted,
@@ -279,7 +289,7 @@ impl Supervisor {
             watch.look(|| self.tree.processes(), root.text(), &places);
         }
         if let Some(timeout) = is_over {
-            output::say(format!(
+            self.say(format!(
                 "the {timeout:?} of --timeout are over: ending the program and everything it has started"
             ));
             self.begin_to_end(End::TimedOut);
@@ -289,12 +299,12 @@ impl Supervisor {
                 self.failure_begins(root, folder, &process);
                 return;
             }
-            output::say(format!(
+            self.say(format!(
                 "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
             ));
             self.begin_to_end(End::EndedOnHang);
         } else if let Some(folder) = self.does_not_answer() {
-            output::say(format!(
+            self.say(format!(
                 "{} has not answered --on-hang fail in {:?}: ending the program and everything it has started",
                 name_of(&folder),
                 self.limits.kill_after
@@ -307,7 +317,7 @@ impl Supervisor {
     /// them waits for this one.
     fn failure_begins(&mut self, root: &Root, folder: PathBuf, process: &str) {
         if self.failing.is_empty() {
-            output::say(format!(
+            self.say(format!(
                 "{process} hangs, and --on-hang is fail: its blocked calls are to return an error, and those of the other processes; \
                  what has not answered in {:?} is ended",
                 self.limits.kill_after
@@ -346,7 +356,7 @@ impl Supervisor {
         self.unseen_looked_at = Instant::now();
         let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
         for process in self.unseen.look(&self.tree.processes(), root.text(), &places) {
-            output::say(format!(
+            self.say(format!(
                 "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
             ));
         }
@@ -391,7 +401,7 @@ impl Supervisor {
     fn begin_to_end(&mut self, why: End) {
         self.gather_evidence();
         if !tree::can_be_seen() {
-            output::say("/proc is not mounted: what the program has started is not known, and it is ended alone");
+            self.say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
         self.signal(Signal::TERM);
         // A stopped process does not handle SIGTERM until it is continued.
@@ -407,7 +417,7 @@ impl Supervisor {
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });
             if left && killed.elapsed() > GOES_WITHIN {
-                output::say("some of the program's processes do not go though they were killed, and are left behind");
+                self.say("some of the program's processes do not go though they were killed, and are left behind");
                 return true;
             }
             left

@@ -26,7 +26,9 @@
 //! | `asked` | the commands' answers for a process that is gone, for a shared folder, for arguments that do not match |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
+//! | `run_inherits` | `lazyguard run`: descriptors, environment and search path are the program's, and it has them alone |
 //! | `run_limits` | `lazyguard run` without descriptors, threads, processes, room for files or `/proc` |
+//! | `run_other_loaders` | programs that another loader than glibc's loads, built from `other_loaders.c` |
 //! | `run_sanitizers` | programs that are built with a sanitizer |
 //! | `run_privileges` | processes that have changed their user, or their root |
 //! | `run_processes` | how each process of a run ended |
@@ -71,7 +73,9 @@ mod recording;
 mod run_ends;
 mod run_findings;
 mod run_folder;
+mod run_inherits;
 mod run_limits;
+mod run_other_loaders;
 mod run_passes_on;
 mod run_privileges;
 mod run_processes;

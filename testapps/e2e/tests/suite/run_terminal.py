@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -103,12 +104,34 @@ def ctrl_c_ends_a_program_and_the_script_around_it(term, before, folder):
     assert term.status() == "130" and "begin2" not in term.screen, term.screen
 
 
+def slow_start(folder, seconds):
+    """What makes the command wait before it starts the program: when it makes the folder of the run."""
+    source = program(folder, "slow.c", """
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int mkdir(const char *path, unsigned mode) {
+            static int begun;
+            if (strstr(path, "lazyguard-run") && !begun++) {
+                int terminal = open("/dev/tty", O_WRONLY);
+                write(terminal, "begun\\n", 6);
+                close(terminal);
+                sleep(SECONDS);
+            }
+            return syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+        }
+        """)
+    library = os.path.join(folder, "slow.so")
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", f"-DSECONDS={seconds}", "-o", library, source], check=True)
+    return f"LD_PRELOAD={library}"
+
+
 def ctrl_c_before_the_program_is_there_ends_it(term, before, folder):
-    # Before it starts the program, the command asks `env` whether it can have SIGPIPE ignored.
-    os.chmod(program(folder, "env", "#!/bin/bash\necho asked > /dev/tty\nsleep 20\n"), 0o755)
-    term.runs(f"(trap '' PIPE; PATH={folder}:$PATH; exec {before} sleep 60)")
+    term.runs(f"({slow_start(folder, 20)} exec {before} sleep 60)")
     if before:
-        term.expect("asked")
+        term.expect("begun")
     time.sleep(0.3)
     term.types("\x03")
     term.expect(r"\$ ")
@@ -116,9 +139,7 @@ def ctrl_c_before_the_program_is_there_ends_it(term, before, folder):
 
 
 def a_stop_that_ends_before_the_program_is_there_does_not_stop_it(term, before, folder):
-    # As above.
-    os.chmod(program(folder, "env", "#!/bin/bash\nsleep 2\n"), 0o755)
-    term.runs(f"(trap '' PIPE; PATH={folder}:$PATH; exec {before} sh -c 'sleep 2; echo $((41 + 1))-ended') &")
+    term.runs(f"({slow_start(folder, 2)} exec {before} sh -c 'sleep 2; echo $((41 + 1))-ended') &")
     time.sleep(1)
     term.runs("kill -TSTP $!; sleep 0.3; kill -CONT $!")
     term.expect("42-ended")

@@ -1,7 +1,8 @@
 //! The guard does not affect a process that never touches CUDA.
 
-use lazyguard_e2e::{app, Outcome, Run, Work};
+use lazyguard_e2e::{app, root, Outcome, Run, Work};
 use std::fs;
+use std::process::Command;
 
 /// Command lines that any machine has, and that start threads, children, pipes and interpreters between them.
 const COMMANDS: [(&str, &[&str]); 9] = [
@@ -84,4 +85,12 @@ fn a_script_that_only_starts_a_cuda_program_has_no_folder_of_its_own() {
     let folders: Vec<_> = names.filter(|name| name.starts_with("out-")).collect();
     assert_eq!(folders.len(), 2, "one folder for each program that used CUDA: {folders:?}");
     assert!(!folders.contains(&format!("out-{}", outcome.process)), "the shell has a folder: {folders:?}");
+}
+
+/// Sixteen of the programs that `scripts/check-harmless --all` runs, with real work: preloaded, and under `lazyguard run`.
+#[test]
+fn ordinary_programs_do_what_they_did() {
+    let output = Command::new(root().join("scripts/check-harmless")).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.ends_with(" passed, 0 failed\n"), "{said}");
 }

@@ -1,0 +1,230 @@
+//! What this process was started with, and what it gives back once the program has it: signals that are ignored, standard streams that are
+//! closed, and descriptors.
+//!
+//! A descriptor that two processes have is open until both have closed it: a pipe has no end, and a lock is not free. So the command keeps
+//! none of the program's. [`StandardError`] alone stays, for the command's own lines.
+//!
+//! Must not: open anything before [`Descriptors::now`]. What is open then is the program's.
+
+use crate::process::Stat;
+use crate::system;
+use rustix::fs::{fstat, stat, FileType, Mode, OFlags};
+use rustix::io::{fcntl_setfd, Errno, FdFlags};
+use rustix::process::Pid;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout};
+use rustix::termios::isatty;
+use std::ffi::c_int;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The signals that were ignored, and which of the standard streams were closed, before the runtime of this process changed both.
+static AT_START: OnceLock<(u64, [bool; 3])> = OnceLock::new();
+
+// Runs before `main`: the runtime ignores SIGPIPE, and opens /dev/null for each standard stream that is closed.
+#[allow(unsafe_code)]
+#[ctor::ctor(unsafe)]
+fn at_the_start() {
+    let closed = [0, 1, 2].map(|stream| system::descriptor_flags(stream).is_none());
+    let _ = AT_START.set((system::ignored_signals(), closed));
+}
+
+/// The signals that this process was started with as ignored.
+pub(super) fn ignored() -> u64 {
+    AT_START.get().map_or_else(system::ignored_signals, |(ignored, _)| *ignored)
+}
+
+fn was_closed(stream: usize) -> bool {
+    AT_START.get().is_some_and(|(_, closed)| closed[stream])
+}
+
+/// Where there is no `/proc`, descriptors are looked for up to this number.
+const MOST: c_int = 1 << 12;
+
+/// The descriptors that the program gets.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    /// Those behind the standard streams.
+    others: Vec<c_int>,
+    /// Of all of them, those that a file to be written is named after.
+    kept: Vec<c_int>,
+}
+
+impl Descriptors {
+    /// Those of this moment. `own_files` are those that this command is to write: `/dev/fd/3` is a descriptor that the user has meant for it.
+    pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Self {
+        for (stream, descriptor) in [stdin(), stdout(), stderr()].into_iter().enumerate() {
+            if was_closed(stream) {
+                // What the runtime has opened there is not for the program.
+                let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
+            }
+        }
+        let kept = own_files.into_iter().filter_map(named_after).collect();
+        let listed = fs::read_dir("/proc/self/fd").map(|entries| {
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect::<Vec<_>>()
+        });
+        let all = listed.unwrap_or_else(|_| (0..MOST).collect());
+        // An exec has left them open.
+        let others = all.into_iter().filter(|number| *number > 2 && system::descriptor_flags(*number) == Some(0));
+        Self { others: others.collect(), kept }
+    }
+
+    /// The program has them: this process closes its own.
+    pub fn give_up(self) {
+        let is_kept = |number: &c_int| self.kept.contains(number);
+        for number in self.others.iter().filter(|number| !is_kept(number)) {
+            let _ = nix::unistd::close(*number);
+        }
+        // What this command opens later must not get the number of a standard stream.
+        let Ok(nothing) = nothing() else { return };
+        let _ = dup2_stdin(&nothing);
+        if !is_kept(&1) {
+            let _ = dup2_stdout(&nothing);
+        }
+    }
+}
+
+/// The descriptor of this process that a path stands for.
+fn named_after(path: &Path) -> Option<c_int> {
+    match path.to_str()? {
+        "/dev/stdout" => Some(1),
+        path => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| path.strip_prefix(folder))?.parse().ok(),
+    }
+}
+
+fn nothing() -> Result<OwnedFd, Errno> {
+    let open = |path: &str, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+    open("/dev/null", OFlags::RDWR).or_else(|_| open("/", OFlags::PATH))
+}
+
+/// The first pause between two looks at whether the program still has its standard error. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// Standard error, which the command shares with the program because it has lines to write: above all at the end, when the program's
+/// is closed already.
+///
+/// Who reads a pipe or a terminal to its end waits until the last process has closed it. So the command lets go of it soon after the program
+/// has closed it, and keeps its place (`O_PATH`), which is no open end. For lines of its own it opens that again: what still has a reader gets
+/// them. A socket cannot be opened again, and the lines are lost there. The command keeps regular files, which no one waits for: with a
+/// second position, its lines and those of other writers would overwrite each other. It also keeps what it cannot see whether the program has,
+/// as that of another user's process.
+pub(super) struct StandardError {
+    /// The process, and under which of its descriptors it was seen last. `None` if there is nothing to let go.
+    seen: Option<(Pid, PathBuf)>,
+    is_held: bool,
+    place: Option<OwnedFd>,
+    next: Instant,
+    pause: Duration,
+}
+
+impl StandardError {
+    /// The program, which has been started, has it as well.
+    pub fn of(program: Pid) -> Self {
+        let is_awaited = || match FileType::from_raw_mode(fstat(stderr()).ok()?.st_mode) {
+            FileType::Fifo | FileType::Socket => Some(()),
+            _ => isatty(stderr()).then_some(()),
+        };
+        let seen = is_awaited().filter(|()| !was_closed(2)).map(|()| (program, of_process(program).join("2")));
+        Self { seen, is_held: true, place: None, next: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE }
+    }
+
+    /// The time until the next look.
+    pub fn pause(&self) -> Option<Duration> {
+        (self.seen.is_some() && self.is_held).then(|| self.next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Lets go of it if the program has done so.
+    pub fn look(&mut self) {
+        if self.pause() != Some(Duration::ZERO) {
+            return;
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.next = Instant::now() + self.pause;
+        let Some((program, seen)) = &mut self.seen else { return };
+        let Some(found) = find(*program, seen) else {
+            self.is_held = false;
+            let place = rustix::fs::open("/proc/self/fd/2", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            self.place = self.place.take().or(place.ok());
+            let _ = dup2_stderr(stdin());
+            return;
+        };
+        *seen = found;
+    }
+
+    /// Takes it back for lines of this command's, if there is still a reader.
+    pub fn take_back(&mut self) {
+        let Some(place) = self.place.as_ref().filter(|_| !self.is_held) else { return };
+        // Without waiting for a reader.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(place));
+        self.is_held = rustix::fs::open(path, flags, Mode::empty()).and_then(dup2_stderr).is_ok();
+    }
+}
+
+fn of_process(process: Pid) -> PathBuf {
+    PathBuf::from(format!("/proc/{process}/fd"))
+}
+
+/// Under which of its descriptors a process has this one's standard error, first where it was `seen` last; `None` if it has closed it. Where
+/// that cannot be known, as of a process that is ending, it is where it was.
+fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
+    let Ok(own) = fstat(stderr().as_fd()) else { return Some(seen.to_owned()) };
+    let is_it = |path: &Path| stat(path).map(|other| (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino));
+    match is_it(seen) {
+        Ok(false) | Err(Errno::NOENT) => {}
+        _ => return Some(seen.to_owned()),
+    }
+    let Ok(entries) = fs::read_dir(of_process(process)) else { return Some(seen.to_owned()) };
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let found = paths.find(|path| is_it(path).is_ok_and(|is_it| is_it));
+    // A process that ends has closed everything, and this command has still to say how it went.
+    found.or_else(|| Stat::of(process.as_raw_pid()).is_none_or(Stat::is_ending).then(|| seen.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_stands_for_a_descriptor_is_known() {
+        for (path, expect) in [
+            ("/dev/stdout", Some(1)),
+            ("/dev/fd/63", Some(63)),
+            ("/proc/self/fd/3", Some(3)),
+            ("/dev/fd/3/x", None),
+            ("out.json", None),
+        ] {
+            assert_eq!(named_after(Path::new(path)), expect, "{path}");
+        }
+    }
+
+    /// It may have moved standard error to another number for a while, as shells do.
+    #[test]
+    fn standard_error_is_found_under_any_number_of_a_process() {
+        let start = |script: &str| std::process::Command::new("bash").args(["-c", script]).spawn().unwrap();
+        let found = |child: &std::process::Child| {
+            let process = Pid::from_child(child);
+            find(process, &of_process(process).join("2"))
+        };
+        let until = |child: &std::process::Child, expect: Option<&str>| loop {
+            let found = found(child);
+            if found.as_deref().and_then(Path::file_name).and_then(std::ffi::OsStr::to_str) == expect {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let mut children =
+            [start("exec 7>&2 2>&- 1>&-; read -t 60 <> <(:)"), start("exec 2>&- 1>&-; read -t 60 <> <(:)")];
+        until(&children[0], Some("7"));
+        until(&children[1], None);
+        for child in &mut children {
+            child.kill().unwrap();
+            while Stat::of(Pid::from_child(child).as_raw_pid()).is_some_and(|seen| !seen.is_ending()) {}
+            assert!(found(child).is_some(), "it has ended");
+            child.wait().unwrap();
+        }
+    }
+}
