@@ -138,7 +138,7 @@ def communicators(header):
     for index in range(48):
         entry = Words(header.data[(96 + index * 8) * 8:][:64])
         if entry[0] > 1:
-            yield {"number": index + 1, "rank": [low(entry[2]), high(entry[2])] if high(entry[2]) else None,
+            yield {"number": index + 1, "rank": [low(entry[2]), high(entry[2])] if low(entry[2]) < high(entry[2]) <= 0xFFFF else None,
                    "handle": entry[0] if entry[0] > 2 else 0, **entry.named(id=1, born=3, ended=4, collectives=5, last=6)}
 
 
