@@ -155,6 +155,13 @@ pub struct Settings {
     pub summary: bool,
 }
 
+impl Settings {
+    /// Whether files are written or named while the program runs. Without, the program may have forbidden its threads to open any.
+    pub fn keeps_files(&self) -> bool {
+        self.log != LogLevel::Off || self.out.is_some() || self.profile.is_some()
+    }
+}
+
 /// One row of the table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {

@@ -243,6 +243,7 @@ template <class Set> CUresult change(CUgraphNode handle, CUgraphNodeType type, S
   return r == CUDA_SUCCESS ? set(*node) : r;
 }
 template <class Set> CUresult change_in_exec(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type, Set set) {
+  if (!exec) return CUDA_ERROR_INVALID_VALUE;
   NodeRef node;
   CUresult r = find_in_exec(exec, handle, type, node);
   if (r == CUDA_SUCCESS) r = set(*node);
@@ -296,11 +297,11 @@ CUresult set_local_memory_aside(const Graph &graph) {
 CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long flags) {
   constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                        CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  NEED_CONTEXT(context);
   if (!result || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
   GraphRef graph;
   CUresult r = find_graph(handle, graph);
   if (r != CUDA_SUCCESS) return r;
-  NEED_CONTEXT(context);
   r = set_local_memory_aside(*graph);
   if (r != CUDA_SUCCESS) return r;
   Alone hold(context->api_lock);
@@ -489,6 +490,7 @@ CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode
 CUresult update(CUgraphExec exec_handle, CUgraph handle, CUgraphExecUpdateResult &result, CUgraphNode &error_node) {
   result = CU_GRAPH_EXEC_UPDATE_ERROR;
   error_node = nullptr;
+  if (!exec_handle) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<GraphExec> exec;
   GraphRef graph;
   CUresult r = find_exec(exec_handle, exec);
@@ -676,7 +678,7 @@ CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
 }
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   ENTER();
-  if (!nodeParams) return CUDA_ERROR_INVALID_VALUE;
+  if (!hNode || !nodeParams) return CUDA_ERROR_INVALID_VALUE;
   return CHANGE(nodeParams->type, set_any(node, nodeParams));
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
@@ -719,7 +721,7 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hN
 }
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   ENTER();
-  if (!nodeParams) return CUDA_ERROR_INVALID_VALUE;
+  if (!hGraphExec || !nodeParams) return CUDA_ERROR_INVALID_VALUE;
   return CHANGE_IN_EXEC(nodeParams->type, set_any(node, nodeParams));
 }
 

@@ -213,8 +213,11 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
 
 CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters, void **extra, bool per_thread) {
   if (!config) return CUDA_ERROR_INVALID_VALUE;
+  // Measured: only then are the attributes looked at, and not where there are very many.
+  NEED_CONTEXT(context);
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
   bool cooperative = false;
-  if (config->numAttrs && !config->attrs) return CUDA_ERROR_INVALID_VALUE;
+  if (config->numAttrs > 1024 || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config->numAttrs; i++)
     if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = config->attrs[i].value.cooperative != 0;
   lgsim_grid grid{{config->gridDimX, config->gridDimY, config->gridDimZ}, {config->blockDimX, config->blockDimY, config->blockDimZ}};

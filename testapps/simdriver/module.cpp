@@ -56,7 +56,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
   ENTER();
   // Measured: what compilers leave beside a fat binary to refer to it is not taken here.
-  if (fatCubin && is_reference(fatCubin)) return CUDA_ERROR_INVALID_IMAGE;
+  NEED_CONTEXT(context);
+  if (module && fatCubin && is_reference(fatCubin)) return CUDA_ERROR_INVALID_IMAGE;
   return load(module, fatCubin, nullptr);
 }
 CUresult cuModuleUnload(CUmodule hmod) {

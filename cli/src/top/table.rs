@@ -65,7 +65,11 @@ fn row(now: &ProcessNow) -> [String; 9] {
         _ => now.life.word().to_owned(),
     };
     let oldest = now.outstanding.iter().max_by_key(|(_, outstanding)| outstanding.nanos);
-    let hazards: u64 = now.hazards.iter().filter(|((_, prevented), _)| !prevented).map(|(_, count)| count).sum();
+    let hazards = now
+        .hazards
+        .iter()
+        .filter(|((_, prevented), _)| !prevented)
+        .fold(0, |all: u64, (_, count)| all.saturating_add(*count));
     [
         if now.rank.is_empty() { "-".to_owned() } else { now.rank.clone() },
         now.process.to_string(),

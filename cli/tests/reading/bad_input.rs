@@ -1,7 +1,10 @@
 //! Unreadable input gives one clear line and an exit code.
 
-use super::common::Job;
+use super::common::{ended_process, hanging, Job, SMALL};
 use super::{lazyguard, texts, Folder};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::state::Caller;
+use lazyguard_core::trace::ProcessFacts;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -82,6 +85,49 @@ fn a_long_recording_that_takes_next_to_no_room_is_read_at_once_and_in_little_mem
     assert!(fs::metadata(copy.join("trace.lgt")).is_ok_and(|about| about.len() < 16 << 10));
     file.set_len(7 << 40).unwrap();
     each(folder.path(), "trace.lgt: this is no recording: it has 7696581394432 bytes");
+}
+
+/// Rank 0 waits for rank 1 in the call that makes their communicator, or rank 1 hangs by itself.
+fn ranks(folder: &Folder, hangs: bool) {
+    for rank in [0, 1] {
+        let facts = ProcessFacts { process: 4242 + rank, rank: rank.to_string(), ..ended_process() };
+        let job = Job::of(SMALL, &facts);
+        if rank == 0 || hangs {
+            job.tracker.communicators().begin(0x77, 5).expect("an entry").set_rank(rank, 2);
+        }
+        if rank == 0 {
+            let slot = job.tracker.thread(job.thread(100, "main")).expect("a thread");
+            let call = EntryPoint::by_symbol(b"ncclCommInitRank").expect("in the table");
+            assert!(slot.enter_outer(call, 1, Caller::default(), 1_000_000_000));
+        } else if hangs {
+            hanging(&job);
+        }
+        let of_rank = folder.of(&format!("rank{rank}-{}", facts.process));
+        fs::create_dir_all(&of_rank).unwrap();
+        job.save(&of_rank, 60_000_000_000);
+    }
+}
+
+#[test]
+fn no_number_of_a_communicator_costs_a_report_much_time_or_memory() {
+    let folder = Folder::new("communicator");
+    let place = 96 * 8;
+    for hangs in [false, true] {
+        ranks(&folder, hangs);
+        let trace = folder.of("rank0-4242/trace.lgt");
+        let whole = fs::read(&trace).unwrap();
+        for at in (place..place + 64).step_by(4) {
+            for value in [0, 0x7fff_ffff, 0xffff_ff00, u32::MAX] {
+                let mut damaged = whole.clone();
+                damaged[at..at + 4].copy_from_slice(&value.to_le_bytes());
+                fs::write(&trace, damaged).unwrap();
+                let line =
+                    format!("ulimit -v 400000 -t 5; exec {} report {}", env!("CARGO_BIN_EXE_lazyguard"), folder.path());
+                let output = std::process::Command::new("bash").args(["-c", &line]).output().unwrap();
+                assert_eq!(output.status.code(), Some(0), "{at}, {value:#x}: {}", texts(&output).1);
+            }
+        }
+    }
 }
 
 #[test]

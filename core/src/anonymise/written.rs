@@ -270,8 +270,8 @@ fn stream_entry(entry: &[AtomicU64], seen: &StreamSeen) {
     set(entry, stream::COMPLETE_UNTIL, *complete_until);
     operation(&entry[stream::FIRST_SINCE_IDLE..], first_since_idle);
     let first = submitted.saturating_sub(recent.len() as u64);
-    for (number, recent) in (first..).zip(recent) {
-        let place = (number % stream::RECENT_COUNT as u64) as usize;
+    for (at, recent) in recent.iter().enumerate() {
+        let place = (first.wrapping_add(at as u64) % stream::RECENT_COUNT as u64) as usize;
         operation(&entry[stream::RECENT + place * 2..], recent);
     }
 }

@@ -119,7 +119,9 @@ impl HangReport {
             match (newest.is_now, self.armed_unix_nanos) {
                 (true, _) => format!("; now {time}"),
                 (false, 0) => format!("; {time} when it was last seen"),
-                (false, armed) => format!("; {time} when it was last seen, at {}", time_of_day(armed + newest.at)),
+                (false, armed) => {
+                    format!("; {time} when it was last seen, at {}", time_of_day(armed.saturating_add(newest.at)))
+                }
             }
         })
     }

@@ -119,6 +119,8 @@ pub mod communicator {
     pub const BEING_TAKEN: u64 = 1;
     /// In [`HANDLE`]: the call that makes it has not returned, or has failed.
     pub const NO_HANDLE: u64 = 2;
+    /// The most ranks: records give a rank 16 bits, of which the last number is none.
+    pub const MOST_RANKS: u32 = 0xffff;
 }
 
 /// Words of a context's entry.

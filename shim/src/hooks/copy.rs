@@ -107,10 +107,10 @@ fn of_host(kind: u32, host: u64, unified: u64) -> u64 {
 macro_rules! described {
     ($structure:ident at $copy:expr, $($size:ident)+) => {{
         let at = |offset: usize| $copy.cast::<u8>().wrapping_add(offset);
-        // SAFETY: the program passes a structure, which the driver reads as well; what kind of memory it is is read as an integer.
-        let kind = |offset| unsafe { at(offset).cast::<u32>().read() };
+        // SAFETY: the program passes a structure, which the driver reads as well: on a card, whatever is wrong with the call. What kind of memory it is is read as an integer.
+        let kind = |offset| unsafe { at(offset).cast::<u32>().read_unaligned() };
         // SAFETY: as above; sizes and addresses are integers.
-        let word = |offset| unsafe { at(offset).cast::<u64>().read() };
+        let word = |offset| unsafe { at(offset).cast::<u64>().read_unaligned() };
         let source = of_host(
             kind(offset_of!($structure, srcMemoryType)),
             word(offset_of!($structure, srcHost)),

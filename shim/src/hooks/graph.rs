@@ -19,6 +19,7 @@ use super::room::{observe_with_room, with_room};
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
+use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
     CUDA_BATCH_MEM_OP_NODE_PARAMS as MemoryOperations,
@@ -57,7 +58,10 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
         entry,
         |call| {
             call.about.context = call.current_context();
-            learn(call, graph);
+            // Without a context the driver refuses the call, whatever the graph is.
+            if call.about.context != 0 {
+                learn(call, graph);
+            }
         },
         || with_room(real),
         |call, result| {
@@ -73,7 +77,13 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 
 /// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl Fn() -> i32) -> i32 {
-    changes(entry, executable, |call| learn(call, graph), real, |call| note(call, executable, graph))
+    // Without an executable graph the driver refuses the call, whatever the other is.
+    let before = |call: &mut Call| {
+        if !executable.is_null() {
+            learn(call, graph)
+        }
+    };
+    changes(entry, executable, before, real, |call| note(call, executable, graph))
 }
 
 /// An executable graph is destroyed.
@@ -361,7 +371,7 @@ impl Call {
         // The first version of the structure ends before the kernel's handle.
         let with_kernel = self.entry_point.symbol().ends_with("_v2");
         self.about.context = self.current_context();
-        let kernel = if params.is_null() { params } else { function_of(params, with_kernel) };
+        let kernel = function_of(params, with_kernel);
         self.uses(kernel);
         kernel
     }
@@ -369,29 +379,25 @@ impl Call {
     /// The kind of the node, and its kernel; null where it has none.
     fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
-        if params.is_null() {
-            return (NodeKind::Other, null_mut());
-        }
-        // SAFETY: the program passes a node description, which the driver reads as well; the kind is read as an integer.
-        let kind = NodeKind::of_type(unsafe { params.cast::<i32>().read() });
+        let kind = readable::value(params.cast::<i32>()).map_or(NodeKind::Other, NodeKind::of_type);
         if kind != NodeKind::Kernel {
             return (kind, null_mut());
         }
-        // SAFETY: as above: what follows at this offset is a kernel node's description.
-        let node = unsafe { params.cast::<u8>().add(offset_of!(NodeParams, __bindgen_anon_1)) };
+        let node = params.cast::<u8>().wrapping_add(offset_of!(NodeParams, __bindgen_anon_1));
         let kernel = function_of(node.cast(), true);
         self.uses(kernel);
         (kind, kernel)
     }
 }
 
-/// The function of a kernel node, or the kernel in its place.
+/// The function of a kernel node, or the kernel in its place; null where the description is not there, which the driver need not have found: it refuses a
+/// node or an executable graph that is none before it looks at the description.
 fn function_of(params: Handle, with_kernel: bool) -> Handle {
-    // SAFETY: the program passes a kernel node's description, of which this is the part that every version has.
-    let function = unsafe { params.cast::<u8>().add(offset_of!(KernelNode, func)).cast::<Handle>().read() };
-    if !function.is_null() || !with_kernel {
-        return function;
+    let at = |offset| readable::value(params.cast::<u8>().wrapping_add(offset).cast::<Handle>()).unwrap_or(null_mut());
+    let function = at(offset_of!(KernelNode, func));
+    if function.is_null() && with_kernel {
+        at(offset_of!(KernelNode, kern))
+    } else {
+        function
     }
-    // SAFETY: as above, for the versions that have it.
-    unsafe { params.cast::<u8>().add(offset_of!(KernelNode, kern)).cast::<Handle>().read() }
 }

@@ -14,7 +14,7 @@
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
-use crate::runtime::{door, pass_through, thread};
+use crate::runtime::{door, pass_through, readable, thread};
 use cudarc::driver::sys::CUgraphNodeParams as NodeParams;
 use lazyguard_core::api::{EntryPoint, GraphPart, NodeKind};
 use lazyguard_core::report::PassThrough;
@@ -98,11 +98,13 @@ fn submit(
     observe(
         entry,
         |call| {
+            if function.is_null() {
+                // The driver refuses it, whatever the stream is.
+                return;
+            }
             call.submits_to(stream);
             call.about.raw = RawPayload::about(function as u64);
-            if function.is_null() {
-                // The driver refuses it.
-            } else if call.is_carried_out_once() {
+            if call.is_carried_out_once() {
                 wanted.set(keep(call, function, user_data));
             } else {
                 of_graph.set(true);
@@ -220,11 +222,8 @@ fn node(
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::about(executable as u64);
-            if params.is_null() {
-                return;
-            }
-            // SAFETY: the program passes a host node's description, which the driver reads as well.
-            let node = unsafe { params.cast::<Node>().read() };
+            // The driver refuses a node that is none before it looks at the description.
+            let Some(node) = readable::value(params.cast::<Node>()) else { return };
             function.set(node.function);
             if !node.function.is_null() {
                 wanted.set(keep_for_graph(call, node.function, node.user_data));

@@ -1,16 +1,17 @@
 //! What kind of code a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
 //!
-//! Must not: read more than the driver has to read itself to learn the same.
+//! Must not: read more than the driver has to read itself to learn the same, or what is not there: the driver refuses a load without a context, or without
+//! a place for the handle, before it looks at the code.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
-use crate::runtime::files;
+use crate::runtime::{files, readable};
 use lazyguard_core::image::{
     is_cut_off, kind_of, length_of, Length, Reference, Start, MOST_SEARCHED_BYTES, REFERENCE_BYTES,
 };
 use lazyguard_core::profile::{ImageId, LoadOptions, Place, MOST_IMAGE_BYTES};
 use std::borrow::Cow;
-use std::ffi::{c_char, CStr, OsStr};
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -41,8 +42,7 @@ impl Given {
         if start != Start::Reference {
             return Some(Self { at, start, is_complete: true });
         }
-        // SAFETY: what begins as a reference is one as a whole.
-        let reference = Reference::of(unsafe { &at.cast::<[u8; REFERENCE_BYTES]>().read_unaligned() })?;
+        let reference = Reference::of(&readable::value(at.cast::<[u8; REFERENCE_BYTES]>())?)?;
         let at = reference.fat_binary as *const u8;
         let start = start_at(at).filter(|start| *start == Start::FatBinary)?;
         Some(Self { at, start, is_complete: reference.is_complete })
@@ -50,39 +50,31 @@ impl Given {
 
     /// Where it ends, as its first bytes say.
     fn length(&self) -> Option<Length> {
-        // SAFETY: what begins so is as long as that.
-        length_of(unsafe { std::slice::from_raw_parts(self.at, self.start.head_bytes()) })
+        length_of(readable::bytes(self.at, self.start.head_bytes())?)
     }
 
     /// All its bytes, also of text; `None` where it is larger than the images that are kept: it may not be as long as it says.
     fn content<'a>(&self) -> Option<&'a [u8]> {
-        let length = match self.length()? {
-            Length::Bytes(bytes) => bytes,
-            // SAFETY: text, which ends with a zero for the driver.
-            Length::ToZero => unsafe { libc::strlen(self.at.cast()) as u64 },
-        };
-        (length <= MOST_IMAGE_BYTES).then(|| self.bytes(length))?
+        match self.length()? {
+            Length::Bytes(bytes) => (bytes <= MOST_IMAGE_BYTES).then(|| self.bytes(bytes))?,
+            Length::ToZero => self.text(MOST_IMAGE_BYTES as usize),
+        }
     }
 
-    /// All bytes of text, which ends with a zero for the driver; `None` where it is too long to be looked through.
-    fn short_text<'a>(&self) -> Option<&'a [u8]> {
-        // SAFETY: as for the driver, it is not read behind its end.
-        let length = unsafe { libc::strnlen(self.at.cast(), MOST_SEARCHED_BYTES + 1) };
-        (length <= MOST_SEARCHED_BYTES).then(|| self.bytes(length as u64))?
+    /// All bytes of text, which ends with a zero for the driver; `None` where it has more than so many.
+    fn text<'a>(&self, most: usize) -> Option<&'a [u8]> {
+        Some(readable::text(self.at, most + 1)?.to_bytes())
     }
 
     /// Its bytes, by its length. They are read during the program's call alone.
     fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
-        let length = isize::try_from(length).ok()?.unsigned_abs();
-        // SAFETY: so many bytes belong to the image, as it says itself, and the driver reads them.
-        Some(unsafe { std::slice::from_raw_parts(self.at, length) })
+        readable::bytes(self.at, usize::try_from(length).ok()?)
     }
 }
 
 /// What stands at an address that the driver is about to read from.
 fn start_at(code: *const u8) -> Option<Start> {
-    // SAFETY: the driver has to read each of these bytes as well, to tell that this is something else.
-    (!code.is_null()).then(|| Start::of(|n| unsafe { code.add(n).read() }))?
+    Start::of(|n| readable::value(code.wrapping_add(n)).unwrap_or(0))
 }
 
 /// The content of an image and the options of its load, where the profile keeps such: code that is complete by itself, and options that the driver
@@ -95,11 +87,18 @@ pub(super) fn given<'a>(
     code: Handle,
     Options { count, options, values }: Options,
 ) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
-    if count > 0 && (options.is_null() || values.is_null()) {
+    /// The driver knows some forty.
+    const MOST_OPTIONS: usize = 256;
+    let count = count as usize;
+    let are_there = || {
+        let (options, values) = (options.cast::<u8>(), values.cast::<u8>());
+        readable::bytes(options, count * 4).is_some() && readable::bytes(values, count * 8).is_some()
+    };
+    if count > 0 && (count > MOST_OPTIONS || !are_there()) {
         return None;
     }
-    let given = (0..count as usize).map(|at| {
-        // SAFETY: the program gives the driver so many options, and as many values.
+    let given = (0..count).map(|at| {
+        // SAFETY: so many options can be read, and as many values.
         unsafe { (options.cast::<i32>().add(at).read_unaligned(), values.cast::<u64>().add(at).read_unaligned()) }
     });
     // The driver takes a number of 32 bits. What a program leaves beside it may be another thing in each run.
@@ -133,11 +132,7 @@ pub(super) fn given_for_library<'a>(
 
 /// The same of a file whose path the program gives to the driver, which reads it once more.
 pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
-    if path.is_null() {
-        return None;
-    }
-    // SAFETY: a path that the driver is about to read.
-    let path = unsafe { CStr::from_ptr(path.cast::<c_char>()) };
+    let path = readable::text(path.cast(), libc::PATH_MAX as usize)?;
     let mut file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
     let mut content = Vec::new();
     file.by_ref().take(Start::Elf.head_bytes() as u64).read_to_end(&mut content).ok()?;
@@ -178,10 +173,7 @@ pub(super) fn is_a_runtimes(code: Handle, library: Options) -> bool {
 fn only_preserves(Options { count, options, values }: Options) -> bool {
     match count {
         0 => true,
-        // SAFETY: the program gives the driver one option.
-        1 if !options.is_null() && !values.is_null() => unsafe {
-            options.cast::<i32>().read_unaligned() == driver::BINARY_IS_PRESERVED
-        },
+        1 => !values.is_null() && readable::value(options.cast::<i32>()) == Some(driver::BINARY_IS_PRESERVED),
         _ => false,
     }
 }
@@ -191,7 +183,7 @@ pub(super) fn kind(code: Handle) -> u64 {
     let Some(given) = Given::of(code) else { return 0 };
     let content = match given.length() {
         Some(Length::Bytes(length)) => given.bytes(length),
-        Some(Length::ToZero) => given.short_text(),
+        Some(Length::ToZero) => given.text(MOST_SEARCHED_BYTES),
         None => None,
     };
     kind_of(given.start, content.unwrap_or_default())

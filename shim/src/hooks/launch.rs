@@ -11,7 +11,7 @@ use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::{clock, door, pass_through, thread, tls};
+use crate::runtime::{clock, door, pass_through, readable, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
@@ -252,32 +252,59 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
         pass_through::note(PassThrough::NoDescription);
         return real();
     }
-    // SAFETY: the program passes a launch configuration, which the driver reads as well.
+    // SAFETY: the program passes a launch configuration, which the driver reads as well: on a card, whatever is wrong with the call.
     let config = unsafe { &*config.cast::<CUlaunchConfig>() };
     let size = Extent {
         grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
         block: [config.blockDimX, config.blockDimY, config.blockDimZ],
         shared_bytes: config.sharedMemBytes,
     };
-    if is_cooperative(config) {
+    if is_cooperative(config, function) {
         return together(entry, function, config.hStream.cast(), size, real);
     }
     launch(entry, function, config.hStream.cast(), size, real)
 }
 
-/// Whether a launch configuration asks for all blocks at once.
-fn is_cooperative(config: &CUlaunchConfig) -> bool {
+/// Whether a launch configuration asks for all blocks at once. Without a function, a context or a sane number of attributes, the driver refuses the
+/// launch before it looks at them.
+#[inline(always)]
+fn is_cooperative(config: &CUlaunchConfig, function: Handle) -> bool {
     /// Of `CUlaunchAttributeID`, of which a newer driver has more than this build knows.
     const COOPERATIVE: u32 = 2;
-    (0..if config.attrs.is_null() { 0 } else { config.numAttrs as usize }).any(|n| {
-        // SAFETY: the program passes so many attributes, which the driver reads as well; the number of each is read as an
-        // integer.
+    /// There are some twenty, and no launch has use for one of them twice.
+    const MOST: u32 = (readable::PAGE / size_of::<CUlaunchAttribute>()) as u32;
+    let may_have = !config.attrs.is_null() && (1..=MOST).contains(&config.numAttrs) && !function.is_null();
+    (0..if may_have && has_attributes(config) { config.numAttrs as usize } else { 0 }).any(|n| {
+        // SAFETY: the program passes so many attributes, which can be read; the number of each is read as an integer.
         let attribute = unsafe { config.attrs.add(n).cast::<u8>() };
         // SAFETY: as above.
         let id = unsafe { attribute.cast::<u32>().read() };
         // SAFETY: as above; an attribute of this number holds an integer.
         id == COOPERATIVE && unsafe { attribute.add(offset_of!(CUlaunchAttribute, value)).cast::<i32>().read() } != 0
     })
+}
+
+/// Whether the attributes, a page of them at most, can be read. They mostly lie beside the configuration, or where those of an earlier launch could be
+/// read: a warm launch asks the kernel nothing.
+#[inline(always)]
+fn has_attributes(config: &CUlaunchConfig) -> bool {
+    let first = config.attrs.addr();
+    let last = first.wrapping_add(config.numAttrs as usize * size_of::<CUlaunchAttribute>() - 1);
+    let page = |at: usize| at / readable::PAGE;
+    let known = [std::ptr::from_ref(config).addr(), tls::attributes()].map(page);
+    // The first page is nobody's.
+    let is_known = |at: usize| page(at) != 0 && known.contains(&page(at));
+    is_known(first) && is_known(last) || has_attributes_elsewhere(config.attrs.cast(), first, last)
+}
+
+#[cold]
+#[inline(never)]
+fn has_attributes_elsewhere(attributes: *const u8, first: usize, last: usize) -> bool {
+    let can_be_read = readable::bytes(attributes, last.wrapping_sub(first) + 1).is_some();
+    if can_be_read {
+        tls::set_attributes(last);
+    }
+    can_be_read
 }
 
 /// A launch whose block shape was set on the function beforehand.
@@ -294,6 +321,7 @@ pub(super) fn shaped(
 }
 
 /// `CUDA_LAUNCH_PARAMS`, which headers since 13.0 no longer describe.
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct LaunchParams {
     function: Handle,
@@ -305,10 +333,11 @@ struct LaunchParams {
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
 pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn() -> i32) -> i32 {
+    /// The driver takes one launch for each device at most. It refuses more, or flags that it does not know, before it looks at the list.
+    const MOST: u32 = 256;
     let each = |call: &Call, what: &dyn Fn(&Call)| {
-        for n in 0..if list.is_null() { 0 } else { count as usize } {
-            // SAFETY: the program passes `count` launches, which the driver reads as well.
-            let launch = unsafe { &*list.cast::<LaunchParams>().add(n) };
+        for n in 0..if count <= MOST { count as usize } else { 0 } {
+            let Some(launch) = readable::value(list.cast::<LaunchParams>().wrapping_add(n)) else { return };
             let mut one = *call;
             let [x, y, z, block @ ..] = launch.dimensions;
             let size = Extent { grid: [x, y, z], block, shared_bytes: launch.shared_memory_bytes };

@@ -1,9 +1,11 @@
 //! Stream memory operations: a stream writes a value, or waits for one. The driver sees no order in them; the guard does.
 //!
-//! Must not: read more of the program's list than the driver does.
+//! Must not: read more of the program's list than the driver does, or what is not there: it refuses flags that it does not know, too many operations, and
+//! the older form of the call, before it looks at the list.
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union as Params,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
@@ -116,12 +118,13 @@ pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item =
     const WRITE_32: u32 = 2;
     const WAIT_64: u32 = 4;
     const WRITE_64: u32 = 5;
-    let count = if operations.is_null() { 0 } else { count.min(MOST_OPERATIONS) };
+    let bytes = count.min(MOST_OPERATIONS) as usize * size_of::<Params>();
+    let count = readable::bytes(operations.cast(), bytes).map_or(0, |_| count.min(MOST_OPERATIONS));
     (0..count).filter_map(move |n| {
         // SAFETY: there are `count` operations, which are read as bytes of the layout that the header gives them.
         let read = |offset: usize| unsafe { operations.cast::<Params>().add(n as usize).cast::<u8>().add(offset) };
         // SAFETY: as above; every kind begins with its number.
-        let kind = unsafe { read(0).cast::<u32>().read() };
+        let kind = unsafe { read(0).cast::<u32>().read_unaligned() };
         let (waits, wide) = match kind {
             WAIT_32 | WAIT_64 => (true, kind == WAIT_64),
             WRITE_32 | WRITE_64 => (false, kind == WRITE_64),
@@ -133,10 +136,13 @@ pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item =
         };
         // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at its offset.
         unsafe {
-            let value =
-                if wide { read(value).cast::<u64>().read() } else { u64::from(read(value).cast::<u32>().read()) };
-            let flags = if waits { read(offset_of!(WaitParams, flags)).cast::<u32>().read() } else { 0 };
-            Some(MemoryOperation { waits, wide, address: read(address).cast::<u64>().read(), value, flags })
+            let value = if wide {
+                read(value).cast::<u64>().read_unaligned()
+            } else {
+                u64::from(read(value).cast::<u32>().read_unaligned())
+            };
+            let flags = if waits { read(offset_of!(WaitParams, flags)).cast::<u32>().read_unaligned() } else { 0 };
+            Some(MemoryOperation { waits, wide, address: read(address).cast::<u64>().read_unaligned(), value, flags })
         }
     })
 }

@@ -10,12 +10,12 @@ use super::library::{given_ahead, resolved};
 use super::room::{with_room, with_room_unless_options};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
+use crate::runtime::readable;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 /// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
@@ -87,6 +87,9 @@ fn load<'a>(
     )
 }
 
+/// Names of C++ are long.
+const MOST_NAME_BYTES: usize = 1 << 20;
+
 /// A function is resolved by name; drivers since 12.x load it with that.
 pub(super) fn get_function(
     entry: Entry,
@@ -100,9 +103,9 @@ pub(super) fn get_function(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
-            if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
-                // SAFETY: the name that the driver is about to read.
-                let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
+            // The driver refuses a module that is none before it looks at the name.
+            let name = || readable::text(name.cast(), MOST_NAME_BYTES);
+            if let Some((profile, name)) = call.guard.profile.as_ref().and_then(|profile| Some((profile, name()?))) {
                 profile.looks_up(module as u64, &name.to_string_lossy());
             }
         },

@@ -240,9 +240,14 @@ impl Hazards {
         lines
     }
 
+    /// Whether there are hazards that the file does not have.
+    pub fn has_news(&self) -> bool {
+        self.news.load(Ordering::Relaxed)
+    }
+
     /// Writes the file, if there is a new occurrence. The process is alive, so the counts are lower bounds.
     pub fn write_news(&self, process: &Process, folder: Option<&RunFolder>) {
-        if !self.news.load(Ordering::Relaxed) {
+        if !self.has_news() {
             return;
         }
         let Ok(ended) = self.ended.try_lock() else { return };

@@ -4,7 +4,7 @@
 //! Both are read from `/proc/self`: the program's own file when the guard is armed, the others when the log's thread starts, when a
 //! function is used for the first time from code that is in none of them, when a hang is reported, and at an orderly end if that
 //! thread has not come to it; the names at a hang. Otherwise nothing is opened here: a program may have forbidden that to itself
-//! since.
+//! since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
 //!
 //! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's
 //! thread waits for.
@@ -35,14 +35,18 @@ impl Default for Mappings {
 
 impl Mappings {
     /// Notes the file that the kernel names first, the program's own, which lies below its libraries: its calls have their lines in a
-    /// process that is killed before the log's thread has run. With many libraries, to read all takes longer than arming may.
+    /// process that is killed before the log's thread has run. With many libraries, to read all takes longer than arming may, but for a user who keeps no
+    /// files: all is read then that is read without a hang.
     pub fn note_program(&self, process: &Process) {
-        self.note_those(process, modules(&first_of_own_maps()).into_iter().take(1));
+        match process.settings.keeps_files() {
+            true => self.note_those(process, modules(&first_of_own_maps()).into_iter().take(1)),
+            false => self.note(process),
+        }
     }
 
     /// Notes files, if that has become due.
     pub fn note_if_due(&self, process: &Process) {
-        if self.wanted.swap(false, Ordering::Relaxed) {
+        if process.settings.keeps_files() && self.wanted.swap(false, Ordering::Relaxed) {
             self.note(process);
         }
     }

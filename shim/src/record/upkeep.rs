@@ -1,6 +1,7 @@
 //! The log's thread: it writes the log, gives the sign of life, answers requests for a report and writes the hazards down.
 //!
-//! Protocol: the thread has descriptors of its own, so nothing that it opens meets what the program closes and opens.
+//! Protocol: the thread has descriptors of its own, so nothing that it opens meets what the program closes and opens. For a user who keeps no files it gets
+//! them when it is about to write a hazard or a report: a program that has forbidden its threads to open files may have forbidden that call too.
 //!
 //! Must not: wait for a thread of the program's.
 
@@ -11,6 +12,7 @@ use crate::runtime::own_memory;
 use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::sync::lock;
+use std::cell::Cell;
 use std::fs::DirEntry;
 
 const SHARES_DESCRIPTORS: &str =
@@ -19,8 +21,14 @@ const SHARES_DESCRIPTORS: &str =
 /// The body of the thread. `report` makes the report of this moment, which a request asks for, and
 /// `python` gives the stacks of a Python program.
 pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
-    if !leave_descriptors() {
-        guard.loader.note(SHARES_DESCRIPTORS.to_owned());
+    let has_left = Cell::new(false);
+    let leave = || {
+        if !has_left.replace(true) && !leave_descriptors() {
+            guard.loader.note(SHARES_DESCRIPTORS.to_owned());
+        }
+    };
+    if guard.settings.keeps_files() {
+        leave();
     }
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
@@ -30,14 +38,23 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         std::thread::sleep(guard.log.pause());
         beat(guard);
         guard.mappings.note_if_due(guard);
-        own_memory::look_for_a_filter();
+        if guard.settings.keeps_files() {
+            own_memory::look_for_a_filter();
+        }
         let raised = guard.marker.as_ref().map_or(Raised::default(), |marker| marker.look(guard.now()));
         if raised.answer {
             keep_recording(guard);
         }
-        let asked_to_fail = guard.requests.serve(guard, folder, raised.answer, || report(guard), python);
+        let reports = || {
+            leave();
+            report(guard)
+        };
+        let asked_to_fail = guard.requests.serve(guard, folder, raised.answer, reports, python);
         if asked_to_fail || raised.fails {
             guard.gpu_dump.job_fails();
+        }
+        if guard.hazards.has_news() {
+            leave();
         }
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);

@@ -12,6 +12,7 @@
 //! | [`environment`] | the settings in the environment, as they were when the process began |
 //! | [`own_thread`] | threads of the guard's own |
 //! | [`own_memory`] | this process's memory, read by the kernel |
+//! | [`readable`] | whether memory that the program points to can be read |
 //! | [`files`] | files, opened so that no opening waits |
 //! | [`standard_error`] | lines and reports on standard error |
 //! | [`fault`] | what happens when the guard itself fails |
@@ -34,6 +35,7 @@ pub mod own_memory;
 pub mod own_thread;
 pub mod pass_through;
 pub mod process;
+pub mod readable;
 mod sanitizer;
 pub mod standard_error;
 pub mod tasks;

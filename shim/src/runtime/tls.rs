@@ -38,6 +38,7 @@ impl Door {
 struct Variable {
     mine: Mine,
     door: Door,
+    attributes: usize,
 }
 
 /// See the module.
@@ -118,7 +119,7 @@ fn place() -> *mut Variable {
 #[cfg(not(target_arch = "x86_64"))]
 fn place() -> *mut Variable {
     thread_local!(static OWN: std::cell::UnsafeCell<Variable> =
-        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE }) });
+        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE, attributes: 0 }) });
     OWN.with(std::cell::UnsafeCell::get)
 }
 
@@ -245,6 +246,19 @@ pub fn set_door(door: Door) {
         (&raw mut (*place).door.kind).write_volatile(door.kind);
         (&raw mut (*place).door.frame).write_volatile(door.frame);
     }
+}
+
+/// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
+#[inline(always)]
+pub fn attributes() -> usize {
+    // SAFETY: as above. Volatile: a signal handler may change it.
+    unsafe { (&raw const (*place()).attributes).read_volatile() }
+}
+
+/// Stores that.
+pub fn set_attributes(at: usize) {
+    // SAFETY: as above.
+    unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
 }
 
 /// The calling thread's.

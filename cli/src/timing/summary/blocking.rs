@@ -337,7 +337,7 @@ impl BlockingFold {
         let own = |holder: &&Holder| holder.thread_number == held.thread_number;
         let guards = |holder: &&Holder| holder.record.kind == Kind::Preload;
         let overlap = |holder: &Holder| holder.overlap(from, to);
-        if self.holders.iter().filter(own).filter(guards).map(overlap).sum::<Nanos>() > half {
+        if self.holders.iter().filter(own).filter(guards).map(overlap).fold(0, Nanos::saturating_add) > half {
             return (Reason::GuardLoads, true, None);
         }
         let here = |holder: &&Holder| {

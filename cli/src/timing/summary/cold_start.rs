@@ -290,7 +290,7 @@ impl ColdStartFold {
             self.launched(entry, kernel, took, part);
         }
         if !self.sweep.is_decided() {
-            let begin = self.began.armed + record.entered;
+            let begin = self.began.armed.saturating_add(record.entered);
             // A call that has not returned lasts past the end.
             let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
             self.sweep.goes_on(begin, end, part, of_start);
@@ -390,7 +390,7 @@ impl ColdStartFold {
         }
         let step = Step {
             part,
-            at_ns: self.began.armed + record.entered,
+            at_ns: self.began.armed.saturating_add(record.entered),
             took_ns: took,
             call: record.entry_point.info().base(),
             kernel: None,
@@ -415,7 +415,7 @@ impl ColdStartFold {
                 let steady_ns = launches.others.median();
                 FirstUse {
                     kernel: kernels.name(id),
-                    at_ns: armed + launches.at,
+                    at_ns: armed.saturating_add(launches.at),
                     first_ns: launches.first,
                     steady_ns,
                     difference_ns: steady_ns.map(|steady| launches.first.saturating_sub(steady)),

@@ -224,14 +224,20 @@ pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defe
 }
 
 pub(super) fn communicators<S: Source>(source: &S, header: &Header, defects: &mut Defects) -> Vec<CommunicatorSeen> {
-    each(source, &header.communicators, header.length, defects, |index, entry, _| {
+    each(source, &header.communicators, header.length, defects, |index, entry, defects| {
         let at = |number| word(entry, number);
-        let rank = (low(at(communicator::RANK)), high(at(communicator::RANK)));
+        let (rank, size) = (low(at(communicator::RANK)), high(at(communicator::RANK)));
+        let has_rank = rank < size && size <= communicator::MOST_RANKS;
+        if !has_rank && size != 0 {
+            defects.note(header.communicators.place(index), || {
+                format!("rank {rank} of {size} ranks: there is no such rank")
+            });
+        }
         (at(communicator::HANDLE) > communicator::BEING_TAKEN).then(|| CommunicatorSeen {
             number: number(index),
             handle: Some(at(communicator::HANDLE)).filter(|&handle| handle != communicator::NO_HANDLE).unwrap_or(0),
             id: at(communicator::ID),
-            rank: (rank.1 != 0).then_some(rank),
+            rank: has_rank.then_some((rank, size)),
             born: at(communicator::BORN),
             ended: at(communicator::ENDED),
             collectives: at(communicator::COLLECTIVES),

@@ -1,0 +1,114 @@
+//! Whether memory that the program points to can be read.
+//!
+//! The driver refuses many calls before it follows their pointers: for want of a context, for a handle that is none, for a flag. A hook that
+//! followed them first would end a program that gets an error without the guard. So a hook asks the kernel about each page before it reads
+//! there: a change of the signal mask in a way that does not exist reads eight bytes of the new mask first, and changes nothing. Every
+//! filter of system calls lets it through that lets threads begin.
+//!
+//! Must not: touch `errno`, or be asked by a launch on the fast path.
+
+use std::arch::asm;
+use std::ffi::CStr;
+
+/// The smallest page there is.
+pub const PAGE: usize = 4096;
+/// Of more than this only the first and the last page are looked at: code, which the driver reads as far as its header says.
+const MOST_LOOKED_AT: usize = 256 * PAGE;
+
+/// So many bytes from here on, if they can be read.
+pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
+    let (begin, end) = (at as usize, (at as usize).checked_add(count)?);
+    let step = if count > MOST_LOOKED_AT { count - 1 } else { PAGE };
+    let last = end.checked_sub(1).filter(|_| count > 0 && isize::try_from(count).is_ok())?;
+    let all = (begin..last).step_by(step).chain([last]).all(|at| answers(at & !7));
+    // SAFETY: the kernel could read each of these pages just now. The program owns them, and does not take them away in its own call.
+    all.then(|| unsafe { std::slice::from_raw_parts(at, count) })
+}
+
+/// A value from here on, if it can be read.
+pub fn value<T: Copy>(at: *const T) -> Option<T> {
+    // SAFETY: as many bytes can be read; the caller's type is of integers and pointers, which any bytes are.
+    bytes(at.cast(), size_of::<T>()).map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Bytes up to a zero and with it, `most` at most, if there is one.
+pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
+    let mut count = 0;
+    while count < most {
+        let here = at.wrapping_add(count);
+        let stretch = bytes(here, PAGE - here as usize % PAGE)?;
+        if let Some(end) = memchr::memchr(0, stretch) {
+            let bytes = count + end + 1;
+            // SAFETY: each page up to the zero could be read just now.
+            let text = (bytes <= most).then(|| unsafe { std::slice::from_raw_parts(at, bytes) })?;
+            return CStr::from_bytes_with_nul(text).ok();
+        }
+        count += stretch.len();
+    }
+    None
+}
+
+/// Whether the kernel can read the eight bytes at a multiple of eight.
+fn answers(at: usize) -> bool {
+    const NO_SUCH_WAY: isize = -1;
+    const EFAULT: isize = -(libc::EFAULT as isize);
+    let mut answer = libc::SYS_rt_sigprocmask as isize;
+    // Most structures lie in the caller's frame.
+    if at / PAGE == (&raw const answer).addr() / PAGE {
+        return true;
+    }
+    // SAFETY: the kernel checks the address, refuses the way, and writes nothing.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!("syscall", inlateout("rax") answer, in("rdi") NO_SUCH_WAY, in("rsi") at, in("rdx") 0, in("r10") 8,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        let number = std::mem::replace(&mut answer, NO_SUCH_WAY);
+        asm!("svc 0", in("x8") number, inlateout("x0") answer, in("x1") at, in("x2") 0, in("x3") 8, options(nostack));
+    }
+    // Null is no mask, which the kernel does not look at.
+    answer != EFAULT && at != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn what_is_not_there_is_not_read() {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: fresh pages; the second half is given back.
+        let edge = unsafe {
+            let pages = libc::mmap(null_mut(), 4 * PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            assert_ne!(pages, libc::MAP_FAILED);
+            assert_eq!(libc::munmap(pages.byte_add(2 * PAGE), 2 * PAGE), 0);
+            pages.byte_add(2 * PAGE).cast::<u8>()
+        };
+        let before = |count: usize| edge.wrapping_sub(count).cast_const();
+        assert_eq!((bytes(before(4), 4), bytes(before(4), 5)), (Some(&[0; 4][..]), None));
+        assert!(
+            bytes(before(5000), 5000).is_some_and(|read| read.len() == 5000) && bytes(before(5000), 5001).is_none()
+        );
+        assert!(
+            bytes(before(1), 0).is_none()
+                && bytes(before(1), usize::MAX).is_none()
+                && bytes(before(1), 1 << 40).is_none()
+        );
+        assert_eq!((value(before(8).cast::<u64>()), value(before(7).cast::<u64>())), (Some(0), None));
+        for nowhere in [std::ptr::null(), 8 as *const u8, edge, usize::MAX as *const u8] {
+            assert!(bytes(nowhere, 1).is_none() && text(nowhere, 10).is_none());
+        }
+        assert_eq!(text(before(1), 10), Some(c""));
+        // SAFETY: inside the pages that are there.
+        unsafe { before(6000).cast_mut().write_bytes(b'x', 6000) };
+        assert_eq!(text(before(6000), 10_000), None, "no zero before the hole");
+        // SAFETY: as above.
+        unsafe { before(1).cast_mut().write(0) };
+        assert_eq!(text(before(6000), 10_000).map(|text| text.to_bytes().len()), Some(5999));
+        assert_eq!((text(before(6000), 1000), text(c"name".as_ptr().cast(), 100)), (None, Some(c"name")));
+    }
+}
