@@ -57,7 +57,7 @@ def entries(data, header, word):
     offset, count, size = header[word], low(header[word + 1]), high(header[word + 1])
     for index in range(count):
         place = offset + index * size
-        if place + size > len(data):
+        if size == 0 or place + size > len(data):
             return
         yield index, Words(data[place : place + size])
 
@@ -102,7 +102,11 @@ class Segment:
         return words if len(words) == 8 else ()
 
     def records(self):
-        return filter(None, map(self.record, range(self.length)))
+        return filter(None, map(self.record, range(self.there(self.length))))
+
+    def there(self, count):
+        """So many records, or fewer where the file has no more."""
+        return min(count, len(self.words.words) // max(self.record_words, 1) + 1)
 
 
 def written_to(header, cursor):
@@ -175,7 +179,7 @@ def unfolded(data, header):
         if thread[0] and thread[1] == 1 and 0 <= index < low(header[18]):
             segment = Segment(data, header, index)
             if low(segment.words[0]) == 2 and segment.thread_number == low(thread[0]) and segment.lane == 0:
-                numbers = range(segment.folded, min(segment.length, low(header[19])))
+                numbers = range(segment.folded, segment.there(min(segment.length, low(header[19]))))
                 open_record = words_in_progress(data, header, thread)
                 found += [*map(segment.record, numbers), *([open_record] if open_record else [])]
     launches = [(record(words), words) for words in found if words and words[0] >> 30 & 1]
@@ -285,6 +289,8 @@ def meant(numbered, number, returned):
 
 def records(data, header, named, lanes):
     for index in range(low(header[18])):
+        if header[17] + index * high(header[18]) >= len(data) or high(header[18]) == 0:
+            return
         segment = Segment(data, header, index)
         if segment.holds_records:
             for number, words in enumerate(segment.records(), segment.first):
