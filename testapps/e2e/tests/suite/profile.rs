@@ -47,6 +47,16 @@ fn a_program_of_the_corpus_that_says_so_completes_in_its_second_run() {
     }
 }
 
+/// The hooks look into names and images for the profile, as far as these can be read.
+#[test]
+fn pointers_that_lead_nowhere_are_not_followed_for_a_profile() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = || hostile_program("wild_pointers");
+    let bare = Run::new(&work, program()).finish();
+    let guarded = profiled(&work, program(), &work.path().join("profile")).finish();
+    assert_eq!((guarded.code, &guarded.stdout, &guarded.stderr), (Some(0), &bare.stdout, &bare.stderr), "{guarded}");
+}
+
 /// Libraries that were loaded ahead, and how many of them the program has got.
 fn libraries_ahead(outcome: &Outcome) -> (u64, u64) {
     let preload = &outcome.out().summary()["preload"];
