@@ -8,20 +8,28 @@ use super::guard::Guard;
 use super::marker::{Marker, Raised};
 use super::profile::Notes;
 use crate::runtime::own_memory;
+use crate::runtime::own_thread::Alone;
 use crate::runtime::process::retired;
+use lazyguard_core::folder::{list, Entry};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::sync::lock;
-use std::fs::DirEntry;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// The body of the thread. `report` makes the report of this moment, which a request asks for, and
-/// `python` gives the stacks of a Python program.
-pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
-    if !leave_descriptors() {
+/// The body of the thread. `report` makes the report of this moment, which a request asks for,
+/// `python` gives the stacks of a Python program, and `alone` is called where the guard's threads are the last ones.
+pub fn run(
+    guard: &'static Guard,
+    report: fn(&'static Guard) -> Option<HangReport>,
+    python: fn() -> Option<String>,
+    alone: fn(),
+) {
+    let has_own = leave_descriptors();
+    if !has_own {
         guard.loader.note(SHARES_DESCRIPTORS.to_owned());
     }
+    let mut threads = Alone::new(has_own);
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
     beat(guard);
@@ -42,6 +50,9 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
+        if threads.is_so() {
+            alone();
+        }
     }
 }
 
@@ -89,10 +100,10 @@ fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
     // SAFETY: takes no arguments and cannot fail.
     let own = unsafe { libc::syscall(libc::SYS_gettid) };
-    let Ok(entries) = std::fs::read_dir(format!("/proc/self/task/{own}/fd")) else { return (0..LOWEST).collect() };
-    let has_path = |entry: &DirEntry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
-    let number = |entry: &DirEntry| entry.file_name().to_str()?.parse().ok();
-    let listed = entries.flatten().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));
+    let Ok(entries) = list(format!("/proc/self/task/{own}/fd").as_ref()) else { return (0..LOWEST).collect() };
+    let has_path = |entry: &Entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
+    let number = |entry: &Entry| entry.name().to_str()?.parse().ok();
+    let listed = entries.into_iter().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));
     let (files, others): (Vec<_>, Vec<_>) = listed.partition(|(has_path, _)| *has_path);
     others.into_iter().chain(files).map(|(_, file)| file).collect()
 }
