@@ -294,6 +294,13 @@ impl Asked {
         let Way::Recording { reads, .. } = &self.way else { return Ok(()) };
         while header_word(reads, header::ANSWERED).unwrap_or(0) == 0 {
             if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
+                if header_word(reads, header::LAST_SEEN).unwrap_or(0) == 0 {
+                    // The guard's threads begin with the first call that may wait.
+                    return Err(self.failure(
+                        "has called nothing yet that submits, loads or waits, and has no thread that answers; \
+                         lazyguard report reads its recording",
+                    ));
+                }
                 return Err(self.failure(
                     "does not take requests: its LazyGuard is older than this command; lazyguard report reads its recording",
                 ));

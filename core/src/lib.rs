@@ -18,6 +18,7 @@
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
 //! * [`build_note`] is what a built library says of itself: version, formats, commit.
+//! * [`folder`] lists a folder without the C library.
 //! * [`map`] has the maps and sets that need no random numbers.
 //! * [`tasks`] says how many more threads may be started.
 //!
@@ -32,6 +33,7 @@ pub mod api;
 pub mod build_note;
 mod demangle;
 pub mod diagnose;
+pub mod folder;
 pub mod gpu_core;
 pub mod gpu_dump;
 pub mod hazard;

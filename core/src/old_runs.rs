@@ -18,12 +18,13 @@
 
 mod remove;
 
+use crate::folder::{entries_of, Entry};
 use crate::order;
 use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_JOB, OF_A_PROCESS, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
 use std::ffi::OsStr;
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -154,14 +155,13 @@ pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
 }
 
 fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
-    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
-    let named = entries.flatten().filter_map(|entry| Some((Private::by_name(&entry.file_name())?, entry)));
+    let named = entries_of(base).filter_map(|entry| Some((Private::by_name(entry.name())?, entry)));
     let own = named.filter(|(private, _)| private.user == sight.user).take(most);
     own.filter_map(|(private, entry)| Left::at(private, &entry, sight)).collect()
 }
 
 impl Left {
-    fn at(private: Private, entry: &DirEntry, sight: &Sight<'_>) -> Option<Self> {
+    fn at(private: Private, entry: &Entry, sight: &Sight<'_>) -> Option<Self> {
         // Any user may put an entry of such a name here. For a link, the metadata is the link's own.
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
@@ -328,7 +328,7 @@ fn look_through(
     folder: &Path,
     depth: usize,
     entries: &mut usize,
-    is_ours: fn(&DirEntry) -> bool,
+    is_ours: fn(&Entry) -> bool,
 ) -> (u64, Option<String>) {
     let (mut bytes, mut foreign) = (0_u64, None);
     for entry in entries_of(folder) {
@@ -350,34 +350,30 @@ fn look_through(
 }
 
 /// Whether an entry of a process's folder is LazyGuard's own, or the beginning of one.
-fn is_ours(entry: &DirEntry) -> bool {
+fn is_ours(entry: &Entry) -> bool {
     let name = name_of(entry);
     let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
     // What has the name of one of LazyGuard's own files is removed with it.
-    OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
+    OF_A_PROCESS.contains(&whole) && !entry.metadata().is_ok_and(|about| about.is_dir())
 }
 
 /// The same of a run's folder and the folders in it, which have many names.
-fn is_ours_in_run(entry: &DirEntry) -> bool {
+fn is_ours_in_run(entry: &Entry) -> bool {
     let name = name_of(entry);
     let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB);
     folder_at(entry).is_some() || is_ours(entry) || is_runs()
 }
 
-fn name_of(entry: &DirEntry) -> String {
-    entry.file_name().to_string_lossy().into_owned()
+fn name_of(entry: &Entry) -> String {
+    entry.name().to_string_lossy().into_owned()
 }
 
 fn is_there(folder: &Path, name: impl AsRef<OsStr>) -> bool {
     fs::symlink_metadata(folder.join(Path::new(name.as_ref()))).is_ok()
 }
 
-fn entries_of(folder: &Path) -> impl Iterator<Item = DirEntry> {
-    fs::read_dir(folder).into_iter().flatten().flatten()
-}
-
-fn folder_at(entry: &DirEntry) -> Option<PathBuf> {
-    entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path())
+fn folder_at(entry: &Entry) -> Option<PathBuf> {
+    entry.metadata().is_ok_and(|about| about.is_dir()).then(|| entry.path())
 }
 
 #[cfg(test)]

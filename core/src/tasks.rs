@@ -7,6 +7,7 @@
 //!
 //! Must not: ask the system except through a [`Machine`], so that a test can play one.
 
+use crate::folder::entries_of;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ impl Machine for Files {
     }
 
     fn processes_of(&self, user: u32) -> Vec<u32> {
-        let entries = fs::read_dir(self.at("/proc")).into_iter().flatten().flatten();
-        let numbered = entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry)));
+        let entries = entries_of(&self.at("/proc"));
+        let numbered = entries.filter_map(|entry| Some((entry.name().to_str()?.parse().ok()?, entry)));
         numbered.filter(|(_, entry)| entry.metadata().is_ok_and(|about| about.uid() == user)).map(|(n, _)| n).collect()
     }
 }

@@ -44,6 +44,9 @@ LINKED_IN = {"atexit", "pthread_atfork", "mknod", "stat", "lstat", "fstat", "fst
              "stat64", "lstat64", "fstat64", "fstatat64",
              "dlopen", "dlclose", "dladdr1", "pthread_attr_setstacksize", "pthread_create", "pthread_detach",
              "pthread_key_create", "pthread_key_delete", "pthread_setspecific", "pthread_setname_np", "pthread_sigmask"}
+# Looked up when they are called where the process has none of them when it starts.
+WRAPPED = ("pthread_attr_setstacksize", "pthread_create", "pthread_detach", "pthread_key_create", "pthread_key_delete",
+           "pthread_setspecific", "pthread_setname_np")
 # Weak references, for which no library is needed: the shim's own, and those of gcc's unwinder, which does without threads where it finds none
 # of them.
 WEAK = {"dlvsym", "__pthread_key_create", "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock"}
@@ -135,7 +138,8 @@ def ensure(folder):
         folder.mkdir(parents=True)
         build(folder, files, loader, here / "glibc_nonshared.c")
         stamp.write_text(wanted)
-    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs", "-C", "link-arg=-nostartfiles"]
+    wrapped = [argument for name in WRAPPED for argument in ("-C", f"link-arg=-Wl,--wrap={name}")]
+    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs", "-C", "link-arg=-nostartfiles", *wrapped]
 
 
 def build(folder, files, loader, nonshared):

@@ -291,9 +291,10 @@ OF_LINKER(void *, dlopen, (const char *file, int mode), (file, mode), NULL)
 OF_LINKER(int, dlclose, (void *object), (object), -1)
 OF_LINKER(int, dladdr1, (const void *address, void *info, void **extra, int flags), (address, info, extra, flags), 0)
 
-/* All are looked up when the first of them is called, which is while the driver is initialised. Later a thread that launches may call one, and must
- * not wait for that lock: the thread that holds it, in a constructor, may wait for the launch. The names are no pointers, which each process would
- * have to relocate. */
+/* From glibc 2.34 on they are there when a process starts: weak references, by the linker's `--wrap` (glibc_floor.py), so that no look-up takes the
+ * thread's pending `dlerror`. Before, all are looked up when the first of them is called, which is while the driver is initialised. Later a thread that
+ * launches may call one, and must not wait for that lock: the thread that holds it, in a constructor, may wait for the launch. The names are no
+ * pointers, which each process would have to relocate. */
 enum { CREATE, SET_STACK_SIZE, DETACH, CREATE_KEY, DELETE_KEY, SET_SPECIFIC, SET_NAME, FUNCTIONS };
 
 static const char names_of_threads[FUNCTIONS][32] = {
@@ -312,7 +313,13 @@ static void *of_threads(int which) {
   return __atomic_load_n(&kept[which], __ATOMIC_ACQUIRE);
 }
 
-#define OF_THREADS(which, name, ...) CALLS(of_threads(which), int, name, __VA_ARGS__, ENOSYS)
+#define OF_THREADS(which, name, parameters, arguments)                                             \
+  extern int real_##name parameters __asm__("__real_" #name) __attribute__((weak));                \
+  HIDDEN int wrap_##name parameters __asm__("__wrap_" #name);                                      \
+  int wrap_##name parameters {                                                                     \
+    void *found = real_##name ? (void *)real_##name : of_threads(which);                           \
+    return found ? ((int(*) parameters)found) arguments : ENOSYS;                                  \
+  }
 
 OF_THREADS(CREATE, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument),
            (thread, how, body, argument))

@@ -25,7 +25,8 @@
 //!   ahead by a profile (see [`preload::ahead`]), a release that the user has put off (see [`preload::releases`]), and a call that finds no memory
 //!   of the device, which is made once more where the guard has given some back (`hooks::room`).
 //! * No lock is held across a driver call, and the watchdog makes none.
-//! * A process that does not use CUDA gets no thread, no file and no output.
+//! * A process that does not use CUDA gets no thread, no file, no output and no allocation.
+//! * The guard takes no memory from the program's allocator ([`runtime::memory`]).
 //!
 //! Unsafe code is at the edge: the exports, the look-up, the few structures that the shim reads through the program's pointers, and
 //! the driver functions that it calls on the guard's own behalf ([`lookup::driver`]).

@@ -109,7 +109,8 @@ fn life(facts: &Facts, status: Status, moves: bool, age: Option<Nanos>) -> Life 
         _ if moves && facts.state == ProcessState::SteppedAside => Life::Unguarded,
         _ if moves => Life::Runs,
         Status::Runs(_) if is_it => match age {
-            Some(age) if u128::from(age) >= MISSING_AFTER.as_nanos() => Life::Frozen(age),
+            // The heartbeat begins with the first call that submits, loads or waits.
+            Some(age) if facts.last_seen > 0 && u128::from(age) >= MISSING_AFTER.as_nanos() => Life::Frozen(age),
             _ => Life::Runs,
         },
         _ => Life::Gone,
@@ -127,7 +128,7 @@ mod tests {
         let job = Job::new();
         let words = job.tracker.recorder().words().iter();
         let bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        Facts { state, ..Recording::open(bytes).unwrap().facts().clone() }
+        Facts { state, last_seen: 1, ..Recording::open(bytes).unwrap().facts().clone() }
     }
 
     #[test]
@@ -138,6 +139,8 @@ mod tests {
         assert_eq!(of(Status::Runs(ticks), false, Some(100_000_000)), Life::Runs);
         assert_eq!(of(Status::Runs(ticks), false, None), Life::Runs);
         assert_eq!(of(Status::Runs(ticks), false, Some(11_000_000_000)), Life::Frozen(11_000_000_000));
+        let not_begun = Facts { last_seen: 0, ..guarded.clone() };
+        assert_eq!(life(&not_begun, Status::Runs(ticks), false, Some(11_000_000_000)), Life::Runs);
         assert_eq!(of(Status::Stopped(ticks), true, Some(0)), Life::Stopped);
         // Its number is another process's now, and in another container's numbers it means nothing.
         for status in [Status::Runs(ticks + 1), Status::Stopped(ticks + 1), Status::Gone, Status::Hidden] {

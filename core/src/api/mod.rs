@@ -88,6 +88,24 @@ pub enum Class {
 }
 
 impl Class {
+    /// Whether a call of this class submits nothing, loads nothing, takes no memory of the device and waits for nothing that was submitted: the guard's
+    /// threads begin with the first call that is none of these.
+    pub const fn only_prepares(self) -> bool {
+        matches!(
+            self,
+            Self::Init
+                | Self::Lookup
+                | Self::Query
+                | Self::ContextCreate
+                | Self::ContextDestroy
+                | Self::ContextCurrent
+                | Self::StreamCreate
+                | Self::StreamDestroy
+                | Self::EventCreate
+                | Self::EventDestroy
+        )
+    }
+
     /// Whether a call of this class has to stay out while functions are being preloaded: it could put
     /// work into the context that does not end by itself, begin a capture that the idle question would invalidate,
     /// take away what is being loaded, or set the limit that is being raised.

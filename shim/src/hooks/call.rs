@@ -13,6 +13,7 @@
 //! these are folded (`lazyguard_core::state`).
 
 use super::caller::Frame;
+use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
@@ -207,6 +208,7 @@ fn armed() -> Option<&'static Guard> {
 /// The call, unless the thread is inside a call already.
 #[inline(always)]
 fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
+    arm::begin_threads(guard, entry.entry_point.class());
     let slot = thread::slot(guard)?;
     if !slot.enter(entry.caller()) && !recover(guard, slot, entry.caller()) {
         return None;

@@ -14,7 +14,7 @@
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
-use crate::runtime::{door, pass_through, readable, thread};
+use crate::runtime::{door, memory, pass_through, readable, thread};
 use cudarc::driver::sys::CUgraphNodeParams as NodeParams;
 use lazyguard_core::api::{EntryPoint, GraphPart, NodeKind};
 use lazyguard_core::report::PassThrough;
@@ -125,7 +125,7 @@ fn submit(
                 answer => {
                     if !of_graph.get() {
                         // SAFETY: the driver has refused the call, so this is the only pointer to the block.
-                        unsafe { libc::free(kept.cast()) };
+                        unsafe { memory::give_back(kept) };
                     }
                     answer.unwrap_or_else(real)
                 }
@@ -137,8 +137,7 @@ fn submit(
 
 /// A block with the program's function and argument, or null.
 fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
-    // SAFETY: plain memory; no allocation of Rust's, which would end the process where there is none.
-    let place = unsafe { libc::malloc(size_of::<Wanted>()) }.cast::<Wanted>();
+    let place = memory::place::<Wanted>();
     if place.is_null() {
         pass_through::note(PassThrough::NoMemory);
     } else {
@@ -325,7 +324,7 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
                 Ok(_) => return made,
                 Err(other) => {
                     // SAFETY: allocated by `keep`, and nobody else has seen it.
-                    unsafe { libc::free(made.cast()) };
+                    unsafe { memory::give_back(made) };
                     found = other;
                 }
             }
@@ -371,7 +370,7 @@ fn take(kept: Handle) -> Wanted {
     // SAFETY: written by `keep`, and handed to one call.
     let wanted = unsafe { kept.cast::<Wanted>().read() };
     // SAFETY: allocated by `keep`, and used no more.
-    unsafe { libc::free(kept) };
+    unsafe { memory::give_back(kept.cast::<Wanted>()) };
     wanted
 }
 

@@ -20,16 +20,16 @@ use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::own_thread::{self, Begun};
+use crate::runtime::own_thread;
 use crate::runtime::process::{self, Process};
+use crate::runtime::withheld::Withheld;
 use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
 use crate::watch::{live_report, python, watchdog};
+use lazyguard_core::api::Class;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{sync_channel, SyncSender};
 
 /// Guards against two threads that arm at once. Released by the fork handler in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -58,21 +58,22 @@ pub fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
     dynamic_linker::prepare();
     standard_error::at_start();
+    environment::remember();
     if environment::switched_on() {
         gate::register();
     }
-    environment::remember();
 }
 
 /// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm(initialised: Initialised) {
     let armed = process::process().is_some() || process::retired();
+    environment::remember_if_not_yet();
     if armed || !environment::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
     // A fault in here disarms.
     door::inside(|| {
-        let _unlimited = fault::Unlimited::new();
+        let _withheld = Withheld::new();
         fault::silence();
         build(initialised);
         if memory::exhausted() {
@@ -86,16 +87,12 @@ fn build(initialised: Initialised) {
     standard_error::when_armed();
     let environment = environment::all();
     let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-    complaints.iter().for_each(|complaint| standard_error::line(complaint));
+    let complaints = complaints.iter().map(String::as_str).chain(environment::complaint());
+    complaints.for_each(standard_error::line);
     if !settings.enabled {
         return;
     }
     clock::start();
-    // What the libraries need in the guard's threads is made while the rest is built.
-    let threads = match tasks::too_few() {
-        Some(why) => Err(why),
-        None => Ok(Threads::begin(&settings)),
-    };
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());
@@ -167,18 +164,8 @@ fn build(initialised: Initialised) {
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
     guard.mappings.note_program(guard);
+    HAVE_THREADS.store(false, Ordering::Relaxed);
     guard.arm();
-    match threads {
-        Err(why) => {
-            // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
-            if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
-                standard_error::line(&why);
-            }
-            guard.loader.note(why);
-            make_all_present(guard);
-        }
-        Ok(threads) => threads.run(guard),
-    }
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
 }
@@ -204,46 +191,57 @@ fn start_ticks() -> Option<u64> {
     told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// What the log's thread does where there is one.
-fn make_all_present(guard: &Guard) {
-    if let Some(line) = guard.heartbeat.make_all_present(guard, &guard.backing) {
-        guard.loader.note(line);
+/// Whether the armed process's guard has begun its threads.
+static HAVE_THREADS: AtomicBool = AtomicBool::new(true);
+
+/// A call of this class comes: the guard's threads begin with the first that may submit, load or wait. A process that only looks at its devices can still
+/// fork as a process with one thread does, and enter a namespace.
+#[inline(always)]
+pub fn begin_threads(guard: &'static Guard, class: Class) {
+    if !class.only_prepares() && !HAVE_THREADS.load(Ordering::Relaxed) {
+        begin_them(guard);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_them(guard: &'static Guard) {
+    if HAVE_THREADS.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if let Some(why) = tasks::too_few() {
+        // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
+        if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
+            standard_error::line(&why);
+        }
+        guard.loader.note(why);
+        return make_all_present(guard);
+    }
+    let bodies: [(_, fn(&'static Guard)); 2] = [
+        ("lazyguard-watch", watchdog::run),
+        (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, watchdog::end)),
+    ];
+    // What the libraries need in one of them is made while the other one begins.
+    let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, log::warm_up, move || body(guard))));
+    for (name, begun) in begun {
+        match begun {
+            Ok(begun) => begun.wait(),
+            Err(error) => {
+                guard.loader.note(format!("the thread {name} could not be started: {error}"));
+                if name == LOG {
+                    make_all_present(guard);
+                }
+            }
+        }
     }
 }
 
 const LOG: &str = "lazyguard-log";
 
-/// The guard's threads: begun before there is a guard, and given it when it is armed. Without one they end.
-struct Threads(Vec<(&'static str, io::Result<Begun>, SyncSender<&'static Guard>)>);
-
-impl Threads {
-    fn begin(settings: &Settings) -> Self {
-        let begin = |name, body: fn(&'static Guard)| {
-            let (give, take) = sync_channel(1);
-            let body = move || take.recv().into_iter().for_each(body);
-            (name, own_thread::begin(name, log::warm_up, body), give)
-        };
-        let watch = (settings.hang_after_nanos > 0).then(|| begin("lazyguard-watch", watchdog::run));
-        let log = begin(LOG, |guard| upkeep::run(guard, live_report::on_request, python::look));
-        Self(watch.into_iter().chain([log]).collect())
-    }
-
-    fn run(self, guard: &'static Guard) {
-        for (name, begun, give) in self.0 {
-            match begun {
-                Ok(begun) => {
-                    begun.wait();
-                    // It has not ended: nothing ends it before this.
-                    _ = give.send(guard);
-                }
-                Err(error) => {
-                    guard.loader.note(format!("the thread {name} could not be started: {error}"));
-                    if name == LOG {
-                        make_all_present(guard);
-                    }
-                }
-            }
-        }
+/// What the log's thread does where there is one.
+fn make_all_present(guard: &Guard) {
+    if let Some(line) = guard.heartbeat.make_all_present(guard, &guard.backing) {
+        guard.loader.note(line);
     }
 }
 
@@ -258,6 +256,8 @@ extern "C" fn forked() {
     process::forked();
     gpu_dump::forked();
     ARMING.store(false, Ordering::SeqCst);
+    HAVE_THREADS.store(true, Ordering::Relaxed);
+    own_thread::forked();
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     gate::prepare();
 }

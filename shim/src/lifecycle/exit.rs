@@ -6,7 +6,8 @@
 use crate::record::guard::{guard, last_guard};
 use crate::record::run_folder::{is_for_a_run_alone, RUN};
 use crate::runtime::environment::{self, is_off};
-use crate::runtime::{door, fault, memory, process, standard_error};
+use crate::runtime::withheld::Withheld;
+use crate::runtime::{door, memory, process, standard_error};
 use crate::watch::watchdog;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::layout::state;
@@ -79,7 +80,7 @@ fn finish() {
         return;
     }
     door::inside(|| {
-        let _unlimited = fault::Unlimited::new();
+        let _withheld = Withheld::new();
         watchdog::at_exit(guard);
         guard.profile.iter().for_each(|profile| profile.finish(guard.reports.hangs() > 0));
         let summary = guard.summary("exit");

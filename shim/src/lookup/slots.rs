@@ -8,7 +8,7 @@
 //! | what | when it is bound |
 //! |---|---|
 //! | the objects that are there when the process starts | by the library's constructor, which runs before all others (`-z initfirst`) |
-//! | an object that is loaded later | at the first `dlsym` after its load, also where the object sees other libraries first (`RTLD_DEEPBIND`); else by the watchdog's helper, some tenths of a second later |
+//! | an object that is loaded later | at the first `dlsym` after its load, also where the object sees other libraries first (`RTLD_DEEPBIND`); else by a thread of the guard's, a second later at most |
 //! | a slot that the dynamic linker fills in at the first call | with the object, where the function that it will find is known; else it stays |
 //!
 //! An object that sees other libraries first has the C library's `dlsym` in its slot. The guard's takes its place.
@@ -24,12 +24,12 @@ use super::dynamic_linker;
 use super::objects::{self, Dynamic, Loaded, Slot};
 use super::table::{dlsym_hook, hook};
 use super::{driver, nccl};
-use crate::runtime::{door, pass_through};
+use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// How many objects had been loaded, and unloaded, when the last pass was over.
 #[link_section = ".data.lazyguard_start"]
@@ -41,6 +41,9 @@ static AT_START: AtomicU64 = AtomicU64::new(0);
 
 /// A thread binds.
 static TURN: AtomicBool = AtomicBool::new(false);
+
+/// The process in which a thread of the guard's binds; 0 without one.
+static BESIDE: AtomicU32 = AtomicU32::new(0);
 
 /// How often a pass begins anew because an object was loaded or adopted meanwhile.
 const MOST_PASSES: usize = 8;
@@ -70,6 +73,22 @@ pub fn bind_new() {
             _ = (0..MOST_PASSES).any(|_| bind_once());
             driver::keep_loaded();
         });
+    }
+}
+
+/// Binds new objects on a thread of its own, where no look-up has followed their load. The caller must not wait for a load, and a constructor may wait
+/// for anything.
+pub fn bind_beside() {
+    let process = std::process::id();
+    if !are_new() || BESIDE.swap(process, Ordering::Relaxed) == process {
+        return;
+    }
+    let bind = || {
+        bind_new();
+        BESIDE.store(0, Ordering::Relaxed);
+    };
+    if own_thread::start("lazyguard-bind", || (), bind).is_err() {
+        BESIDE.store(0, Ordering::Relaxed);
     }
 }
 

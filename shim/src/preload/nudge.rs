@@ -13,6 +13,7 @@ use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
 use crate::lookup::proc_address;
+use crate::runtime::environment;
 use crate::runtime::files::{self, PROGRAM};
 use crate::runtime::process::Process;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
@@ -59,7 +60,7 @@ pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const
 }
 
 fn note_despite_lazy(loader: &Loader, path: &str) {
-    if std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v.eq_ignore_ascii_case("LAZY")) {
+    if environment::present_text("CUDA_MODULE_LOADING").is_some_and(|v| v.eq_ignore_ascii_case("LAZY")) {
         loader.note(format!(
             "despite CUDA_MODULE_LOADING=LAZY, the runtime in {path} registers its libraries at start; \
              the driver stays lazy (LAZYGUARD_NUDGE=0 leaves it alone)"

@@ -301,7 +301,7 @@ fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, Strin
 fn what_surrounds() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (variable, folder, control) = MPS_FOLDER;
-    let mps = Path::new(environment::of_tools(variable).as_deref().unwrap_or(folder)).join(control).exists();
+    let mps = Path::new(environment::get(variable).as_deref().unwrap_or(folder)).join(control).exists();
     obstacle(environment::tools().iter().map(String::as_str), &status, mps)
 }
 

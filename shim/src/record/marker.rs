@@ -15,7 +15,7 @@
 //! be written.
 
 use super::run_folder::{self, RunFolder};
-use crate::runtime::{clock, files};
+use crate::runtime::{clock, environment, files};
 use lazyguard_core::run_folder::file::OF_A_JOB;
 use lazyguard_core::settings;
 use lazyguard_core::sync::lock;
@@ -71,7 +71,7 @@ impl Marker {
         run_folder::rank()?;
         // A folder such as `/tmp`, of which every user has a part.
         let is_everybodys = fs::metadata(folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
-        let job = settings::job(|name| std::env::var(name).ok());
+        let job = settings::job(environment::present_text);
         (!is_everybodys).then(|| Self::in_folder(folder, job.as_deref()))
     }
 

@@ -10,6 +10,7 @@
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
+use lazyguard_core::folder::entries_of;
 use lazyguard_core::image::is_cut_off;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
@@ -119,8 +120,8 @@ impl Notes {
         let images = path.join(IMAGES);
         let said = |why: &io::Error| standard_error::line(&format!("{}: {why}; no image is used", images.display()));
         let keeps_images = images_are_usable(&images).inspect_err(said).is_ok();
-        let entries = keeps_images.then(|| fs::read_dir(&images).into_iter().flatten().flatten()).into_iter().flatten();
-        let kept = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let entries = keeps_images.then(|| entries_of(&images)).into_iter().flatten();
+        let kept = entries.filter_map(|entry| entry.name().to_str()?.parse().ok()).collect();
         let (noted, writing) = (Mutex::default(), Mutex::default());
         Some(Self { folder: path, part, known, parts, kept, keeps_images, day, noted, writing })
     }
@@ -456,8 +457,7 @@ fn make(path: &Path) -> io::Result<()> {
 
 /// How much the files of a folder have.
 fn bytes_in(folder: &Path) -> u64 {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+    entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
 /// Whether the images may take so many bytes, all together.
@@ -483,8 +483,7 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn parts_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let parts = entries.filter(|entry| is_part(&entry.file_name().to_string_lossy()));
+    let parts = entries_of(folder).filter(|entry| is_part(&entry.name().to_string_lossy()));
     let mut parts: Vec<_> = parts.map(|entry| entry.path()).collect();
     order::sort_by(&mut parts, Ord::cmp);
     parts.truncate(MOST_PARTS);

@@ -29,7 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The process's rank in its job, where a launcher sets it.
 pub fn rank() -> Option<String> {
-    settings::rank(|name| std::env::var(name).ok())
+    settings::rank(environment::present_text)
 }
 
 /// See the module.
@@ -122,7 +122,7 @@ impl RunFolder {
 
     fn private(process: u32) -> Option<PathBuf> {
         // Job systems name folders for temporary files that are not there.
-        private_bases(std::env::var_os("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
+        private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
     }
 
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {

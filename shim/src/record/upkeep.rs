@@ -8,36 +8,54 @@
 use super::guard::Guard;
 use super::marker::{Marker, Raised};
 use super::profile::Notes;
+use crate::lookup::slots;
 use crate::runtime::own_memory;
+use crate::runtime::own_thread::Alone;
 use crate::runtime::process::retired;
+use lazyguard_core::folder::{list, Entry};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
 use std::cell::Cell;
-use std::fs::DirEntry;
+
+/// How often objects are looked for that no look-up has followed. The question takes a lock that a forked child would find taken.
+const BIND_EVERY: Nanos = 500_000_000;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// The body of the thread. `report` makes the report of this moment, which a request asks for, and
-/// `python` gives the stacks of a Python program.
-pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
-    let has_left = Cell::new(false);
+/// The body of the thread. `report` makes the report of this moment, which a request asks for,
+/// `python` gives the stacks of a Python program, and `alone` is called where the guard's threads are the last ones.
+pub fn run(
+    guard: &'static Guard,
+    report: fn(&'static Guard) -> Option<HangReport>,
+    python: fn() -> Option<String>,
+    alone: fn(),
+) {
+    let has_own = Cell::new(None);
     let leave = || {
-        if !has_left.replace(true) && !leave_descriptors() {
-            guard.loader.note(SHARES_DESCRIPTORS.to_owned());
+        if has_own.get().is_none() {
+            has_own.set(Some(leave_descriptors()));
+            if has_own.get() == Some(false) {
+                guard.loader.note(SHARES_DESCRIPTORS.to_owned());
+            }
         }
+        has_own.get() == Some(true)
     };
-    if guard.settings.keeps_files() {
-        leave();
-    }
+    let mut threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
     beat(guard);
     guard.mappings.note_if_due(guard);
+    let mut bind_at = guard.now() + BIND_EVERY;
     while !guard.log.is_finished() && !retired() {
         std::thread::sleep(guard.log.pause());
         beat(guard);
         guard.mappings.note_if_due(guard);
+        if guard.now() >= bind_at {
+            slots::bind_beside();
+            bind_at = guard.now() + BIND_EVERY;
+        }
         if guard.settings.keeps_files() {
             own_memory::look_for_a_filter();
         }
@@ -46,7 +64,7 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
             keep_recording(guard);
         }
         let reports = || {
-            leave();
+            _ = leave();
             report(guard)
         };
         let asked_to_fail = guard.requests.serve(guard, folder, raised.answer, reports, python);
@@ -54,11 +72,14 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
             guard.gpu_dump.job_fails();
         }
         if guard.hazards.has_news() {
-            leave();
+            _ = leave();
         }
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
+        if threads.as_mut().is_some_and(Alone::is_so) {
+            alone();
+        }
     }
 }
 
@@ -106,10 +127,10 @@ fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
     // SAFETY: takes no arguments and cannot fail.
     let own = unsafe { libc::syscall(libc::SYS_gettid) };
-    let Ok(entries) = std::fs::read_dir(format!("/proc/self/task/{own}/fd")) else { return (0..LOWEST).collect() };
-    let has_path = |entry: &DirEntry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
-    let number = |entry: &DirEntry| entry.file_name().to_str()?.parse().ok();
-    let listed = entries.flatten().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));
+    let Ok(entries) = list(format!("/proc/self/task/{own}/fd").as_ref()) else { return (0..LOWEST).collect() };
+    let has_path = |entry: &Entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
+    let number = |entry: &Entry| entry.name().to_str()?.parse().ok();
+    let listed = entries.into_iter().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));
     let (files, others): (Vec<_>, Vec<_>) = listed.partition(|(has_path, _)| *has_path);
     others.into_iter().chain(files).map(|(_, file)| file).collect()
 }

@@ -1,7 +1,7 @@
 //! The door: the only way from a thread of the program into the guard's own code.
 //!
 //! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of that part, and restores the
-//! thread's cancellation. Everything that the guard does on a thread of the program goes through it: both halves of a hook, the
+//! thread's cancellation, its `errno` and its floating-point state ([`super::floats`]). Everything that the guard does on a thread of the program goes through it: both halves of a hook, the
 //! look-ups, arming, the end of a thread, the end of the process. [`leaf`] is the same without the calls into the C
 //! library; it is for the fast path of a launch and for the guard's own threads.
 //!
@@ -25,6 +25,7 @@
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
+use super::floats::Floats;
 use super::process;
 use super::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -48,6 +49,8 @@ const DEFERRED: libc::c_int = 0;
 pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     let (mut state, mut kind) = (0, 0);
     let here = (&raw const state) as usize;
+    // SAFETY: the thread's own variable.
+    let errno = unsafe { *libc::__errno_location() };
     // Both: a request for a thread whose cancellation is asynchronous may strike although it is disabled by now, because the C library
     // looks at the state when it sends the request, and at the kind alone when that arrives.
     // SAFETY: the former state and kind are valid for writing. The C library has had both since it has had threads.
@@ -65,7 +68,9 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     if is_outermost {
         tls::set_door(Door { frame: here, state, kind });
     }
+    let floats = Floats::take();
     let made = contained(part);
+    floats.give_back();
     if is_outermost {
         tls::set_door(Door::NONE);
     }
@@ -75,6 +80,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
         if kind != DEFERRED {
             pthread_setcanceltype(kind, std::ptr::null_mut());
         }
+        *libc::__errno_location() = errno;
     }
     made
 }

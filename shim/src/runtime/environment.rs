@@ -6,86 +6,183 @@
 //! Must not: allocate in [`switched_on`], which look-ups ask.
 
 use lazyguard_core::gpu_dump::{self, is_of_a_tool};
-use lazyguard_core::sync::lock;
-use std::ffi::{c_char, CStr};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::Mutex;
+use std::borrow::Cow;
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-static REMEMBERED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+/// Entries, each with a zero behind it. What a process without the library's variables does not touch costs it nothing.
+const ROOM: usize = 32 << 10;
+struct Kept(UnsafeCell<[u8; ROOM]>);
+// SAFETY: the one caller of `keep` writes behind `USED`, and what lies before it never changes again.
+unsafe impl Sync for Kept {}
+static KEPT: Kept = Kept(UnsafeCell::new([0; ROOM]));
+static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Variables of other tools in the driver, and their values.
-static OF_TOOLS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+/// Whether an entry had no room.
+static TOO_LONG: AtomicBool = AtomicBool::new(false);
 
 /// Whether [`remember`] has found a variable of the guard's own.
 #[link_section = ".data.lazyguard_start"]
 static ANY: AtomicBool = AtomicBool::new(false);
-
-static AT_START: std::sync::atomic::AtomicPtr<*const c_char> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-
-#[used]
-#[link_section = ".init_array.00001"]
-static GIVEN: unsafe extern "C" fn(i32, *const *const c_char, *mut *const c_char) = {
-    unsafe extern "C" fn given(_: i32, _: *const *const c_char, environment: *mut *const c_char) {
-        AT_START.store(environment, Ordering::Relaxed);
-    }
-    given
-};
 
 /// Whether the process began without any variable of the guard's own.
 pub fn is_empty() -> bool {
     !ANY.load(Ordering::Relaxed)
 }
 
+/// The list that the dynamic linker hands to the constructors of a library: the C library may have none of its own yet.
+#[link_section = ".data.lazyguard_start"]
+static AT_START: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+
+/// Runs before the library's constructor.
+#[used]
+#[link_section = ".init_array.00000"]
+static TAKES_THE_LIST: extern "C" fn(c_int, *const *const c_char, *mut *const c_char) = take_list;
+
+#[link_section = ".text.lazyguard_start"]
+extern "C" fn take_list(_: c_int, _: *const *const c_char, list: *mut *const c_char) {
+    AT_START.store(list, Ordering::Relaxed);
+}
+
+extern "C" {
+    /// The C library's own list, under the name that is not the program's to define.
+    static __environ: *const *const c_char;
+}
+
+/// Entries of a list that ends with a null pointer.
+///
+/// # Safety
+/// The list is null or such a one, of terminated strings.
+#[inline(always)]
+unsafe fn entries(list: *const *const c_char) -> impl Iterator<Item = *const c_char> {
+    // SAFETY: the caller's promise.
+    (0..).map_while(move |n| unsafe { list.as_ref().map(|_| *list.add(n)).filter(|entry| !entry.is_null()) })
+}
+
+/// Whether an entry begins so.
+///
+/// # Safety
+/// It is a terminated string.
+#[inline(always)]
+unsafe fn begins(entry: *const c_char, with: &[u8]) -> bool {
+    // SAFETY: no byte is read behind one that differs.
+    with.iter().enumerate().all(|(at, byte)| unsafe { *entry.add(at) as u8 == *byte })
+}
+
 /// Remembers each variable whose name begins with `LAZYGUARD`, and those of other tools in the driver.
 #[inline(always)]
 pub fn remember() {
-    let environ = AT_START.load(Ordering::Relaxed).cast_const();
-    // SAFETY: the C library's list, which ends with a null pointer; nothing has run yet that could change it.
-    let entries =
-        (0..).map_while(|n| unsafe { environ.as_ref().map(|_| *environ.add(n)).filter(|entry| !entry.is_null()) });
-    for entry in entries {
-        // SAFETY: each entry is a terminated string, of which no byte is read behind one that differs.
-        let begins = |with: &[u8]| with.iter().enumerate().all(|(at, byte)| unsafe { *entry.add(at) as u8 == *byte });
-        if begins(b"LAZYGUARD") || begins(gpu_dump::OF_TOOLS.as_bytes()) {
-            // SAFETY: as above.
-            keep(unsafe { CStr::from_ptr(entry) }.to_bytes());
+    remember_those(AT_START.load(Ordering::Relaxed));
+}
+
+/// The same where the library's constructor has not run yet: that of another library initialises CUDA. The C library is initialised by then.
+pub fn remember_if_not_yet() {
+    if SWITCH.load(Ordering::Relaxed) == UNKNOWN {
+        // SAFETY: the C library's own variable.
+        remember_those(unsafe { __environ });
+    }
+}
+
+#[inline(always)]
+fn remember_those(list: *const *const c_char) {
+    if SWITCH.swap(ON, Ordering::Relaxed) != UNKNOWN {
+        return;
+    }
+    // SAFETY: the environment's list, which nothing changes yet.
+    for entry in unsafe { entries(list) } {
+        // SAFETY: its entries are terminated strings.
+        unsafe {
+            if begins(entry, b"LAZYGUARD") || begins(entry, gpu_dump::OF_TOOLS.as_bytes()) {
+                keep(CStr::from_ptr(entry).to_bytes_with_nul());
+            }
         }
     }
 }
 
+/// Keeps an entry with its zero. The first one of a name counts, as for `getenv`.
 #[cold]
 #[inline(never)]
 fn keep(entry: &[u8]) {
-    let text = String::from_utf8_lossy(entry);
-    if let Some((name, value)) = text.split_once('=') {
-        let kept = match () {
-            () if name.starts_with("LAZYGUARD") => &REMEMBERED,
-            () if is_of_a_tool(name) => &OF_TOOLS,
-            () => return,
-        };
-        ANY.fetch_or(std::ptr::eq(kept, &REMEMBERED), Ordering::Relaxed);
-        lock(kept).push((name.to_owned(), value.to_owned()));
+    let is_own = entry.starts_with(b"LAZYGUARD");
+    ANY.fetch_or(is_own, Ordering::Relaxed);
+    if let Some(value) =
+        entry.strip_prefix(b"LAZYGUARD=").filter(|_| !kept_bytes().any(|(name, _)| name == b"LAZYGUARD"))
+    {
+        let value = value.strip_suffix(&[0]).unwrap_or(value);
+        SWITCH.store(if is_off(value) { OFF } else { ON }, Ordering::Relaxed);
     }
+    let used = USED.load(Ordering::Relaxed);
+    if ROOM - used < entry.len() {
+        TOO_LONG.fetch_or(is_own, Ordering::Relaxed);
+        return;
+    }
+    // SAFETY: inside the room, by the check above, and behind what is read.
+    unsafe {
+        let behind = KEPT.0.get().cast::<u8>().add(used);
+        std::ptr::copy_nonoverlapping(entry.as_ptr(), behind, entry.len());
+    }
+    // Release: partner of the Acquire in `kept`.
+    USED.store(used + entry.len(), Ordering::Release);
 }
 
-/// All of it: names and values.
+/// Names and values of what is kept.
+fn kept_bytes() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
+    // SAFETY: what lies before `USED` is written and never changes again.
+    let bytes = unsafe { std::slice::from_raw_parts(KEPT.0.get().cast::<u8>(), USED.load(Ordering::Acquire)) };
+    bytes.split(|byte| *byte == 0).filter_map(|entry| {
+        let at = entry.iter().position(|byte| *byte == b'=')?;
+        Some((entry.get(..at)?, entry.get(at + 1..)?))
+    })
+}
+
+/// The same as text.
+fn kept() -> impl Iterator<Item = (Cow<'static, str>, Cow<'static, str>)> {
+    kept_bytes().map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)))
+}
+
+fn is_own(name: &str) -> bool {
+    name.starts_with("LAZYGUARD")
+}
+
+/// All of the guard's: names and values.
 pub fn all() -> Vec<(String, String)> {
-    lock(&REMEMBERED).clone()
+    kept().filter(|(name, _)| is_own(name)).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+/// A line where there was no room for a variable.
+pub fn complaint() -> Option<&'static str> {
+    let line = "the variables LAZYGUARD_... of the environment have more than 32 KB in all: the last ones are ignored";
+    TOO_LONG.load(Ordering::Relaxed).then_some(line)
 }
 
 /// The names of the variables of other tools in the driver.
 pub fn tools() -> Vec<String> {
-    lock(&OF_TOOLS).iter().map(|(name, _)| name.clone()).collect()
+    kept().filter(|(name, _)| is_of_a_tool(name)).map(|(name, _)| name.into_owned()).collect()
 }
 
-/// The value of one of them.
-pub fn of_tools(name: &str) -> Option<String> {
-    lock(&OF_TOOLS).iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-}
-
-/// The value of one variable.
+/// The value of a variable of the guard's, or of another tool's in the driver.
 pub fn get(name: &str) -> Option<String> {
-    lock(&REMEMBERED).iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    kept().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+}
+
+/// The value that a variable has now, which the program may have set itself.
+pub fn present(name: &str) -> Option<OsString> {
+    // SAFETY: the C library's own list. As for each `getenv`, no other thread may change it just now.
+    unsafe { entries(__environ) }.find_map(|entry| {
+        // SAFETY: an entry is a terminated string, and the value begins behind its name.
+        unsafe {
+            let is_named = begins(entry, name.as_bytes()) && begins(entry.add(name.len()), b"=");
+            is_named.then(|| OsStr::from_bytes(CStr::from_ptr(entry.add(name.len() + 1)).to_bytes()).to_owned())
+        }
+    })
+}
+
+/// The same as text.
+pub fn present_text(name: &str) -> Option<String> {
+    present(name)?.into_string().ok()
 }
 
 const UNKNOWN: u8 = 0;
@@ -94,21 +191,11 @@ const ON: u8 = 2;
 #[link_section = ".data.lazyguard_start"]
 static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether the process began without `LAZYGUARD=off`. A look-up may ask before the library's own constructor has run, so the first
-/// question reads the variable itself.
+/// Whether the process began without `LAZYGUARD=off`. A look-up may ask before the library's own constructor has run: it gets the hook then, which
+/// passes each call on, because arming asks after [`remember_if_not_yet`].
 #[link_section = ".text.lazyguard_start"]
 pub fn switched_on() -> bool {
-    match SWITCH.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            // SAFETY: a terminated name; the value is read before anything else can run in this thread.
-            let value = unsafe { libc::getenv(c"LAZYGUARD".as_ptr()) };
-            // SAFETY: `getenv` gives null or a terminated string.
-            let off = !value.is_null() && is_off(unsafe { CStr::from_ptr(value) }.to_bytes());
-            SWITCH.store(if off { OFF } else { ON }, Ordering::Relaxed);
-            !off
-        }
-        switch => switch == ON,
-    }
+    SWITCH.load(Ordering::Relaxed) != OFF
 }
 
 /// Whether a value switches something off.

@@ -5,6 +5,7 @@
 //! | [`process`] | the guarded process, and whether it is armed |
 //! | [`pass_through`] | how often a call passed through untouched, by reason |
 //! | [`door`] | the only way from a thread of the program into the guard's own code |
+//! | [`floats`] | a thread's floating-point state |
 //! | [`thread`] | the calling thread's slot in the state |
 //! | [`tls`] | what the calling thread keeps for itself |
 //! | [`hot`] | what every launch looks at, on one line of the cache |
@@ -15,8 +16,9 @@
 //! | [`readable`] | whether memory that the program points to can be read |
 //! | [`files`] | files, opened so that no opening waits |
 //! | [`standard_error`] | lines and reports on standard error |
+//! | [`withheld`] | signals that the guard's own writes raise |
 //! | [`fault`] | what happens when the guard itself fails |
-//! | `memory` | the allocator, and its reserve |
+//! | `memory` | the library's own allocator, and its reserve |
 //! | [`fresh_pages`] | memory for large copies |
 //! | `sanitizer` | what the runtimes of sanitizers ask |
 //! | [`tasks`] | whether there is room for the guard's threads |
@@ -28,6 +30,7 @@ pub mod door;
 pub mod environment;
 pub mod fault;
 pub mod files;
+pub mod floats;
 pub mod fresh_pages;
 pub mod hot;
 pub mod memory;
@@ -41,3 +44,4 @@ pub mod standard_error;
 pub mod tasks;
 pub mod thread;
 pub mod tls;
+pub mod withheld;

@@ -3,9 +3,12 @@
 //! Must not: handle a signal of the program's, or let the program continue before the libraries have made their thread-local data.
 
 use super::door;
-use std::io;
+use super::floats::Floats;
+use std::ffi::{c_void, CString};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,55 @@ impl Begun {
     }
 }
 
+/// How many of the guard's threads there are in this process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A forked child has none of them. Only a store: the caller is the handler of a fork.
+pub fn forked() {
+    COUNT.store(0, Ordering::Relaxed);
+}
+
+/// Whether the guard's threads are the only ones: the main thread has left by `pthread_exit`, and all others have ended. The C library ends a process
+/// with its last thread, which one of the guard's would be.
+pub struct Alone {
+    /// The kernel's line on the main thread, held open by a thread with descriptors of its own.
+    kept: Option<File>,
+}
+
+impl Alone {
+    /// `holds` says whether the calling thread has descriptors of its own.
+    pub fn new(holds: bool) -> Self {
+        Self { kept: holds.then(Self::open).flatten() }
+    }
+
+    fn open() -> Option<File> {
+        File::open(format!("/proc/self/task/{}/stat", std::process::id())).ok()
+    }
+
+    /// Whether that is so now. A main thread that has left stays as a zombie.
+    pub fn is_so(&mut self) -> bool {
+        let mut opened = None;
+        let Some(file) = self.kept.as_mut().or_else(|| {
+            opened = Self::open();
+            opened.as_mut()
+        }) else {
+            return false;
+        };
+        let mut line = [0; 1024];
+        let read = file.rewind().and_then(|()| file.read(&mut line)).unwrap_or(0);
+        let left = left(&String::from_utf8_lossy(&line[..read]));
+        left.is_some_and(|threads| threads <= COUNT.load(Ordering::Relaxed))
+    }
+}
+
+/// How many threads there are beside the main thread, where that has left, by the kernel's line on it.
+fn left(line: &str) -> Option<u32> {
+    // The second field is a name in brackets, which may hold anything; the third is the state, and the 20th the number of threads.
+    let mut fields = line.rsplit_once(')')?.1.split_whitespace();
+    fields.next().filter(|state| *state == "Z")?;
+    fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)
+}
+
 /// Starts a thread in which no signal of the program's is handled. `prepare` runs first in it.
 pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     begin(name, prepare, body).map(Begun::wait)
@@ -41,12 +93,92 @@ pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
     }
     let ready = Arc::new(AtomicBool::new(false));
     let under_way = ready.clone();
-    let started = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10).spawn(move || {
+    let name = CString::new(name).unwrap_or_default();
+    let started = spawn(Box::new(move || {
+        // SAFETY: the name is terminated. The kernel takes its first 15 bytes.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        // It begins with those of the program's thread.
+        Floats::take();
         door::leaf(prepare);
         under_way.store(true, Ordering::Release);
         door::leaf(body);
-    });
+    }));
     // SAFETY: `before` was filled in above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
-    started.map(|_| Begun { ready, since: Instant::now() })
+    started.map(|()| Begun { ready, since: Instant::now() })
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+/// As Rust's library does it, but for a look-up that takes a pending `dlerror` from the thread of the program.
+fn spawn(body: Body) -> io::Result<()> {
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    let body = Box::into_raw(Box::new(body));
+    // The second where the libraries' thread-local variables leave too little of the first.
+    for stack in [512 << 10, 8 << 20] {
+        // SAFETY: the attributes and the thread's number are valid for the calls. The thread takes the body, which lives until then.
+        unsafe {
+            let (mut how, mut thread) = (std::mem::zeroed(), 0);
+            libc::pthread_attr_init(&mut how);
+            libc::pthread_attr_setstacksize(&mut how, stack);
+            let failed = libc::pthread_create(&mut thread, &how, begins, body.cast());
+            libc::pthread_attr_destroy(&mut how);
+            match failed {
+                0 => {
+                    libc::pthread_detach(thread);
+                    return Ok(());
+                }
+                libc::EINVAL => {}
+                _ => break,
+            }
+        }
+    }
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: no thread has it.
+    drop(unsafe { Box::from_raw(body) });
+    Err(io::Error::other("the C library starts no thread"))
+}
+
+/// The thread's own beginning and end.
+extern "C" fn begins(body: *mut c_void) -> *mut c_void {
+    // SAFETY: made by `spawn`, for this thread.
+    let body = unsafe { Box::from_raw(body.cast::<Body>()) };
+    body();
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+    null_mut()
+}
+
+/// The calling thread, one of the guard's, ends the process: it takes signals as any thread of the program's.
+pub fn unblock_signals() {
+    // SAFETY: all-zero bytes are a valid signal set, which is emptied.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &none, null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_thread_has_left_where_it_is_a_zombie() {
+        let line = |state: &str, threads: u32| {
+            format!("7 (a) Z b) {state} 1 7 7 0 -1 4228100 1 0 0 0 0 0 0 0 20 0 {threads} 0 11 22 33\n")
+        };
+        for (line, expect) in [
+            (line("Z", 3), Some(2)),
+            (line("Z", 1), Some(0)),
+            (line("S", 3), None),
+            (String::new(), None),
+            ("7 (a) Z 1".to_owned(), None),
+        ] {
+            assert_eq!(left(&line), expect, "{line}");
+        }
+        for holds in [true, false] {
+            let mut alone = Alone::new(holds);
+            assert!(!alone.is_so() && !alone.is_so());
+        }
+    }
 }

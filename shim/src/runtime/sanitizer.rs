@@ -3,7 +3,7 @@
 //! * AddressSanitizer's insists on being the first library of a program and ends it otherwise; what is preloaded comes before it. The
 //!   rule is there so that its functions come before the C library's, `malloc` for one. This library defines none of them (its exports
 //!   are the driver's functions and `dlsym`), so they do, and the answer here switches the rule off.
-//! * ThreadSanitizer's sees the guard's calls of `malloc` and `free`, and not the atomic operations that keep its threads
+//! * ThreadSanitizer's sees the guard's calls into the C library, and not the atomic operations that keep its threads
 //!   apart: it would report races in the guard. The answer here leaves the guard's calls out.
 //!
 //! The others have no such rule. Each function is looked for by name, before any constructor has run. A program may have one of its own,

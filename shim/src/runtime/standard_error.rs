@@ -7,6 +7,7 @@
 //!
 //! Must not: write anything but a [`Block`]. A name from the program must not make a line there.
 
+use super::withheld::Withheld;
 use lazyguard_core::report::Block;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,11 +73,12 @@ const PATIENCE_MILLIS: i32 = 1000;
 const AT_ONCE: usize = 4096;
 
 /// Writes a block of lines, if descriptor 2 is what it was, as far as it is taken: the reader of a pipe, or a terminal that was
-/// stopped, may never read again.
+/// stopped, may never read again. A reader that has gone costs the lines and nothing else.
 pub fn write(block: &Block) {
     if !is_there() {
         return;
     }
+    let _withheld = Withheld::new();
     let most = if is_ordinary() { usize::MAX } else { AT_ONCE };
     let mut rest = block.as_str().as_bytes();
     while !rest.is_empty() {

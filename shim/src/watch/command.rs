@@ -21,6 +21,7 @@ use lazyguard_core::settings::hang_variable;
 use lazyguard_core::stack::{modules, own_maps};
 use std::ffi::{c_char, c_int, c_long, c_void, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -113,10 +114,16 @@ fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
     let is_own = |entry: &[u8]| {
         let path = Path::new(std::ffi::OsStr::from_bytes(entry));
         path.file_name().is_some_and(|name| name == NAME)
-            || own.is_some_and(|own| path.file_name() == own.file_name() || path.canonicalize().is_ok_and(|p| p == own))
+            || own.is_some_and(|own| path.file_name() == own.file_name() || are_one_file(path, own))
     };
     let entries = preloaded.split(|&b| b == b':' || b == b' ').filter(|entry| !entry.is_empty() && !is_own(entry));
     entries.collect::<Vec<_>>().join(&b':')
+}
+
+/// Asked of the kernel: the C library makes a path that has no links in the program's memory.
+fn are_one_file(one: &Path, other: &Path) -> bool {
+    let of = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
+    of(one).is_some_and(|file| Some(file) == of(other))
 }
 
 /// The file that this library was loaded from.

@@ -9,6 +9,8 @@
 use super::system_call;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::folder::entries_of;
+use std::path::Path;
 
 /// More threads than this are not looked at.
 const MOST_THREADS: usize = 256;
@@ -19,8 +21,8 @@ const OWN: &str = "lazyguard-";
 
 /// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
+    let tasks = entries_of(Path::new("/proc/self/task"));
+    let ids = tasks.filter_map(|task| task.name().to_str()?.parse::<u32>().ok());
     ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
 }
 

@@ -33,6 +33,7 @@ use super::stacks;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{GPU_CORE, HANG, RUN};
 use crate::record::Guard;
+use crate::runtime::own_thread;
 use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
@@ -44,6 +45,9 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Keep;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::thread::Thread;
 use std::time::Duration;
 
 /// The most reports in one process: further hangs would add nothing.
@@ -62,11 +66,45 @@ const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
-/// The body of the watchdog's thread.
+/// The watchdog's thread, and whether it ends the process.
+static OWN: Mutex<Option<Thread>> = Mutex::new(None);
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// The guard's threads are the last ones: the watchdog's ends the process, as the C library does in the last thread. It has the program's
+/// descriptors, to which exit handlers may write.
+pub fn end() {
+    ENDS.store(true, Ordering::Relaxed);
+    lock(&OWN).iter().for_each(Thread::unpark);
+}
+
+/// In a thread as those of programs are: with a stack for exit handlers, and without blocked signals.
+fn end_by_a_thread() {
+    own_thread::unblock_signals();
+    if std::thread::Builder::new().stack_size(8 << 20).spawn(|| std::process::exit(0)).is_err() {
+        std::process::exit(0);
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The body of the watchdog's thread. Where hangs are not looked for, it only ends the process.
 pub fn run(guard: &'static Guard) {
+    *lock(&OWN) = Some(std::thread::current());
+    let watches = guard.settings.hang_after_nanos > 0;
     let mut watch = Watch::new(guard);
     while !retired() {
-        watch.sleep();
+        if watches {
+            watch.sleep();
+        } else {
+            std::thread::park();
+        }
+        if ENDS.load(Ordering::Relaxed) {
+            end_by_a_thread();
+        }
+        if !watches {
+            continue;
+        }
         watch.commands.look(guard);
         if watch.reports < MOST_REPORTS || watch.incident.is_some() {
             watch.tick(guard.now());
@@ -147,7 +185,7 @@ impl Watch {
 
     fn sleep(&mut self) {
         let slept_from = self.guard.now();
-        std::thread::sleep(self.every);
+        std::thread::park_timeout(self.every);
         let now = self.guard.now();
         if now - slept_from > self.every.as_nanos() as u64 + OVERSLEPT_NANOS {
             // The whole process was stopped, or starved: time that all threads lost is no hang.

@@ -318,7 +318,9 @@ fn an_answer_that_cannot_be_written_is_said_to() {
 fn a_forked_child_is_not_taken_for_its_parent() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let program = "import ctypes, os, time\n\
-                   assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\n\
+                   driver = ctypes.CDLL('libcuda.so.1')\n\
+                   assert driver.cuInit(0) == 0\n\
+                   driver.cuCtxSynchronize()\n\
                    child = os.fork()\n\
                    if child == 0: time.sleep(100)\n\
                    print(child, flush=True)\n\

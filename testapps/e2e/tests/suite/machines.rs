@@ -173,10 +173,11 @@ fn an_old_kernel_gives_the_program_no_descriptor_of_the_guards() {
         running.until_a_hang_is_reported();
         let process = running.process();
         // A line of the log takes a descriptor for a moment.
-        running.until("an empty table of the log's thread", PATIENCE, |_| {
+        running.until("a table of the log's thread with its own file alone", PATIENCE, |_| {
             let all = descriptors(process);
             let of_log = all.iter().find(|(name, _)| name == "lazyguard-log")?;
-            of_log.1.is_empty().then_some(())
+            let own = format!("/proc/{process}/task/{process}/stat");
+            (of_log.1.iter().all(|link| *link == own)).then_some(())
         });
         let dump = Command::new(command()).args(["dump", &process.to_string()]).output().unwrap();
         let text = String::from_utf8_lossy(&dump.stdout).into_owned();

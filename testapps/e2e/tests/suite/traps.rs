@@ -62,18 +62,30 @@ fn trap_01_the_watchdog_calls_no_driver_function() {
     );
 }
 
-/// Trap 3: a look-up that starts a thread would wait for the loader's lock; threads come with `cuInit`, not before.
+/// Trap 3: a look-up that starts a thread would wait for the loader's lock. A process that looks at its devices and makes a context has one thread: Python
+/// warns where one with more forks, and `unshare` refuses it a user namespace. The threads come with the first call that may wait.
 #[test]
-fn trap_03_no_thread_starts_before_cu_init() {
+fn trap_03_no_thread_starts_before_the_first_call_that_may_wait() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let looks_up = "import ctypes, os\n\
                     driver = ctypes.CDLL('libcuda.so.1')\n\
                     driver.cuLaunchKernel, driver.cuGetProcAddress_v2, driver.cuCtxSynchronize\n\
                     print('before:', len(os.listdir('/proc/self/task')))\n\
-                    driver.cuInit(0)\n\
-                    print('after:', len(os.listdir('/proc/self/task')) > 1)\n";
+                    guards = lambda: sum(open('/proc/self/task/%s/comm' % t).read().startswith('lazyguard-') for t in os.listdir('/proc/self/task'))\n\
+                    device, context, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int()\n\
+                    assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0\n\
+                    assert driver.cuDeviceGet(ctypes.byref(device), 0) == 0\n\
+                    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0\n\
+                    assert driver.cuCtxSetCurrent(context) == 0\n\
+                    print('with a context:', guards())\n\
+                    assert driver.cuCtxSynchronize() == 0\n\
+                    print('after:', guards())\n";
     let outcome = Run::new(&work, "python3").args(["-c", looks_up]).guarded().finish();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "before: 1\nafter: True\n"), "{outcome}");
+    assert_eq!(
+        (outcome.code, outcome.stdout.as_str()),
+        (Some(0), "before: 1\nwith a context: 0\nafter: 2\n"),
+        "{outcome}"
+    );
 }
 
 /// Trap 7: the library hooks exact names only, and `lazyguard symbols` lists them.
@@ -213,4 +225,33 @@ fn trap_17_nothing_is_recorded_into_a_capture() {
         let foreign: Vec<_> = inside.iter().filter(|s| **s != "cuLaunchKernel" && !HARMLESS.contains(s)).collect();
         assert!(foreign.is_empty(), "under {policy}, within the capture: {foreign:?}");
     }
+}
+
+/// Each export leaves `errno`, a pending `dlerror`, the signal mask and the floating-point state as the real function does. A call of NCCL looks its
+/// function up, which takes a pending `dlerror`.
+#[test]
+fn every_export_leaves_the_threads_state_as_it_was() {
+    const OF_DLERROR: i32 = 1 << 4;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let output = Command::new(command()).arg("symbols").output().unwrap_or_else(|error| panic!("{error}"));
+    let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
+    let run = || Run::new(&work, hostile_program("every_export")).args(symbols.lines());
+    let changed = |text: &str| {
+        let of_line = |line: &str| {
+            let (name, end) = line.split_once(": ")?;
+            let code = end.strip_prefix("exit ").and_then(|code| code.parse::<i32>().ok());
+            let is_nccls = name.starts_with("nccl");
+            let code = code.map(|code| if is_nccls && code != 99 { code & !OF_DLERROR } else { code });
+            Some((name.to_owned(), code.map_or_else(|| end.to_owned(), |code| code.to_string())))
+        };
+        text.lines().filter_map(of_line).collect::<Vec<_>>()
+    };
+    let [bare, guarded] = [run().finish(), run().guarded().finish()];
+    assert_eq!((bare.code, guarded.code), (Some(0), Some(0)), "{bare} {guarded}");
+    let (bare, guarded) = (changed(&bare.stdout), changed(&guarded.stdout));
+    assert_eq!(bare.len(), symbols.lines().count());
+    let of_driver = bare.iter().filter(|(name, changed)| name.starts_with("cu") && changed == "0");
+    assert!(of_driver.count() > 200, "{bare:?}");
+    let differ: Vec<_> = bare.iter().zip(&guarded).filter(|(bare, guarded)| bare != guarded).collect();
+    assert!(differ.is_empty(), "bare, and guarded: {differ:?}");
 }

@@ -1,0 +1,66 @@
+//! Signals that a write of the guard's own may raise: kept from the program, which would end by them.
+//!
+//! A file that meets the limit for the size of files raises SIGXFSZ, and a pipe or a socket that nobody reads any more SIGPIPE, each in the thread that
+//! writes. Here the write is an error, and nothing else.
+//!
+//! Must not: take away a signal that was there before.
+
+use std::mem::zeroed;
+use std::ptr::null_mut;
+
+const SIGNALS: [libc::c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
+
+/// While it lives, the calling thread's writes raise neither.
+pub struct Withheld {
+    before: libc::sigset_t,
+    were_pending: libc::sigset_t,
+}
+
+impl Withheld {
+    /// From here on, in the calling thread.
+    pub fn new() -> Self {
+        let were_pending = pending();
+        // SAFETY: all-zero bytes are a valid signal set; both sets are valid, and the mask is restored when this is dropped.
+        unsafe {
+            let mut before = zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, &of(&SIGNALS), &mut before);
+            Self { before, were_pending }
+        }
+    }
+}
+
+impl Drop for Withheld {
+    fn drop(&mut self) {
+        let now = pending();
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        for signal in SIGNALS {
+            // SAFETY: the sets and the time are valid; what the signal carries is not asked for.
+            unsafe {
+                if libc::sigismember(&now, signal) == 1 && libc::sigismember(&self.were_pending, signal) != 1 {
+                    libc::sigtimedwait(&of(&[signal]), null_mut(), &at_once);
+                }
+            }
+        }
+        // SAFETY: the mask as it was.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, null_mut()) };
+    }
+}
+
+fn of(signals: &[libc::c_int]) -> libc::sigset_t {
+    // SAFETY: all-zero bytes are a valid signal set, which is then emptied and filled.
+    unsafe {
+        let mut set = zeroed();
+        libc::sigemptyset(&mut set);
+        signals.iter().for_each(|signal| _ = libc::sigaddset(&mut set, *signal));
+        set
+    }
+}
+
+fn pending() -> libc::sigset_t {
+    // SAFETY: as above; the set is valid for writing.
+    unsafe {
+        let mut set = of(&[]);
+        libc::sigpending(&mut set);
+        set
+    }
+}
