@@ -112,12 +112,21 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
+/// Puts the hooks into the objects that are there when the process starts.
+#[link_section = ".text.lazyguard_start"]
+pub fn bind_at_start() {
+    table::register(&HOOKS, dlsym as *const c_void);
+    if environment::switched_on() {
+        slots::bind_at_start();
+    }
+}
+
 /// Whether a look-up may be answered by a hook. Binds new objects before it, so that a function of a library that was just loaded finds the hooks.
 extern "C-unwind" fn is_of_concern(handle: *mut c_void, name: *const c_char) -> bool {
     if !environment::switched_on() {
         return false;
     }
-    table::register(&HOOKS);
+    table::register(&HOOKS, dlsym as *const c_void);
     // A look-up of the next function may come from an allocator, in the middle of a load.
     if handle != libc::RTLD_NEXT {
         slots::bind_new();

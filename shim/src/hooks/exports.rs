@@ -8,16 +8,13 @@
 
 use super::call::Entry;
 use super::caller::Frame;
-use super::dlsym::dlsym;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
 };
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::nccl as real_nccl;
-use crate::lookup::table::{self, Hook, HookTable};
-use crate::lookup::slots;
-use crate::runtime::environment;
+use crate::lookup::table::{Hook, HookTable};
 use lazyguard_core::api::{EntryPoint, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;
 
@@ -66,7 +63,6 @@ macro_rules! define_hooks {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
             nccl: NCCL_HOOKS,
             loading_mode_for_runtime: Hook(loading_mode::for_runtime as *const c_void),
-            dlsym: Hook(dlsym as *const c_void),
         };
     };
 }
@@ -101,15 +97,6 @@ macro_rules! define_nccl_hooks {
 }
 
 lazyguard_core::with_nccl_api!(define_nccl_hooks);
-
-/// Puts the hooks into the objects that are there when the process starts.
-#[link_section = ".text.lazyguard_start"]
-pub fn bind_at_start() {
-    table::register(&HOOKS);
-    if environment::switched_on() {
-        slots::bind_at_start();
-    }
-}
 
 /// From the first byte to the last of rows that lie a pitch apart.
 fn pitched(pitch: usize, width: usize, rows: usize) -> usize {

@@ -44,4 +44,4 @@ mod release;
 mod room;
 mod stream;
 
-pub use exports::bind_at_start;
+pub use dlsym::bind_at_start;

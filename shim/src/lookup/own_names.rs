@@ -4,8 +4,8 @@
 //! references of every object to the first definition, which is the program's, also where it means something else. So the constructor looks
 //! through the library's own slots, and binds those that lead elsewhere to the C library.
 //!
-//! Not bound anew are the functions of the allocator, which have to fit the C library's own calls of them, and, where a sanitizer runs, those
-//! by which it follows memory and threads. Its other interposers are passed by: some fail before it has started, which is later than this.
+//! Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound. Its other interposers are passed by: some
+//! fail before it has started, which is later than this. The library calls no function of an allocator (`runtime/memory.rs`).
 //!
 //! Must not: allocate, or call any function of another object: not before its own slot is bound.
 
@@ -17,9 +17,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// The parts of the C library.
 const C_LIBRARY: [&[u8]; 6] =
     [b"libc.so.6", b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1", b"libpthread.so.0", b"libdl.so.2", b"librt.so.1"];
-
-/// See the module.
-const OF_ALLOCATOR: [&CStr; 5] = [c"malloc", c"calloc", c"realloc", c"free", c"posix_memalign"];
 
 /// See the module.
 const OF_SANITIZERS: [&CStr; 6] =
@@ -62,8 +59,7 @@ pub fn bind() {
 
 #[cold]
 fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
-    let stays = OF_ALLOCATOR.contains(&name) || OF_SANITIZERS.contains(&name) && is_sanitized();
-    library.function(name).filter(|_| !stays)
+    library.function(name).filter(|_| !OF_SANITIZERS.contains(&name) || !is_sanitized())
 }
 
 fn is_sanitized() -> bool {

@@ -25,15 +25,17 @@ pub struct HookTable {
     /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
     /// loading mode that comes by it is a runtime's.
     pub loading_mode_for_runtime: Hook,
-    /// The library's own `dlsym`.
-    pub dlsym: Hook,
 }
 
 static REGISTERED: AtomicPtr<HookTable> = AtomicPtr::new(null_mut());
 
-/// Registers the hooks; all callers register the same table.
-pub fn register(hooks: &'static HookTable) {
-    // Relaxed: the table is constant.
+/// The library's own `dlsym`.
+static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Registers the hooks and the library's own `dlsym`; all callers register the same.
+pub fn register(hooks: &'static HookTable, dlsym: *const c_void) {
+    // Relaxed: both are constant.
+    DLSYM.store(dlsym.cast_mut(), Ordering::Relaxed);
     REGISTERED.store(std::ptr::from_ref(hooks).cast_mut(), Ordering::Relaxed);
 }
 
@@ -55,7 +57,7 @@ pub fn hook(entry_point: EntryPoint) -> *mut c_void {
 
 /// The library's own `dlsym`; null before the hooks are registered.
 pub fn dlsym_hook() -> *mut c_void {
-    table().map_or(null_mut(), |table| table.dlsym.0.cast_mut())
+    DLSYM.load(Ordering::Relaxed)
 }
 
 /// The hook of an entry point for a pointer that `cuGetProcAddress` hands out.
