@@ -19,8 +19,16 @@ const C_LIBRARY: [&[u8]; 6] =
     [b"libc.so.6", b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1", b"libpthread.so.0", b"libdl.so.2", b"librt.so.1"];
 
 /// See the module.
-const OF_SANITIZERS: [&CStr; 6] =
-    [c"mmap", c"mmap64", c"munmap", c"sigaction", c"__tls_get_addr", c"__cxa_thread_atexit_impl"];
+const OF_SANITIZERS: [&CStr; 8] = [
+    c"mmap",
+    c"mmap64",
+    c"munmap",
+    c"sigaction",
+    c"pthread_create",
+    c"pthread_detach",
+    c"__tls_get_addr",
+    c"__cxa_thread_atexit_impl",
+];
 
 /// Every sanitizer's runtime has it.
 const MARK: &CStr = c"__sanitizer_print_stack_trace";

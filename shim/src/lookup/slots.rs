@@ -200,7 +200,7 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
     let is_called = match entry_point.is_of_driver() {
         true => driver::calls(entry_point, function),
-        false => nccl::known(entry_point) == function,
+        false => !function.is_null() && nccl::known(entry_point) == function,
     };
     is_called.then(|| hook(entry_point))
 }

@@ -6,7 +6,8 @@ use std::fs;
 
 /// Built beside the programs: one measures and one runs for minutes, for scripts of their own; `corpus` is the file that the names of the
 /// corpus are links to; `refusing` starts other programs.
-const TOOLS: [&str; 4] = ["launch_bench", "soak", "corpus", "refusing"];
+/// The last is run by a trap.
+const TOOLS: [&str; 5] = ["launch_bench", "soak", "corpus", "refusing", "every_export"];
 /// Traps that no hostile program shows, and the test that does. 10 is what the `cold_trigger` programs are about.
 const COVERED_ELSEWHERE: [(u64, &str); 2] =
     [(10, "cold_trigger"), (13, "trap_13_the_library_asks_for_no_new_c_library")];
