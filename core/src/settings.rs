@@ -17,47 +17,21 @@ pub enum Policy {
     Off,
     /// Load each function as it is first resolved.
     Resolve,
-    /// Load every kernel of a library or module once it and a context are both there.
-    Library,
-    /// `Library`, and make small runtime instances register all their libraries at start, inside a budget.
+    /// Load every kernel of a library or module once it and a context are both there, and make small runtime instances register
+    /// all their libraries at start, inside a budget.
     Auto,
-    /// `Auto`, and of the libraries of large instances the module, without its kernels.
-    Modules,
     /// Everything, without a budget: what `CUDA_MODULE_LOADING=EAGER` does, for comparison.
     Eager,
 }
 
-/// What is loaded of the libraries of large runtime instances once the program shows that work may wait behind other work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AtDanger {
-    /// Nothing.
-    Off,
-    /// The module of each.
-    Modules,
-    /// All kernels, without a budget.
-    Eager,
-}
-
-/// `POLICY`, or `auto,danger=WHAT`.
-fn policy(value: &str) -> Option<(Policy, AtDanger)> {
-    let (policy, danger) = value.split_once(",danger=").unwrap_or((value, "off"));
-    let policy = match policy {
-        "off" => Policy::Off,
-        "resolve" => Policy::Resolve,
-        "library" => Policy::Library,
-        "auto" => Policy::Auto,
-        "modules" => Policy::Modules,
-        "eager" | "full" => Policy::Eager,
-        _ => return None,
-    };
-    let danger = match danger {
-        "off" => AtDanger::Off,
-        "modules" => AtDanger::Modules,
-        "eager" | "full" => AtDanger::Eager,
-        _ => return None,
-    };
-    (danger == AtDanger::Off || policy == Policy::Auto).then_some((policy, danger))
+fn policy(value: &str) -> Option<Policy> {
+    match value {
+        "off" => Some(Policy::Off),
+        "resolve" => Some(Policy::Resolve),
+        "auto" => Some(Policy::Auto),
+        "eager" | "full" => Some(Policy::Eager),
+        _ => None,
+    }
 }
 
 /// How much the log says.
@@ -121,8 +95,6 @@ pub struct Settings {
     pub enabled: bool,
     /// `LAZYGUARD_PRELOAD`.
     pub preload: Policy,
-    /// What is loaded of large runtime instances once the program shows danger.
-    pub at_danger: AtDanger,
     /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels preloaded.
     pub budget_kernels: u64,
     /// `LAZYGUARD_PRELOAD_TIME`: the most time spent preloading, in nanoseconds.
@@ -182,6 +154,16 @@ impl Setting {
     /// Whether a value can be used.
     pub fn takes(&self, value: &str) -> bool {
         (self.apply)(&mut Settings::default(), value).is_some()
+    }
+
+    /// What replaces a value that earlier builds took.
+    pub fn instead_of(&self, value: &str) -> Option<&'static str> {
+        match value {
+            _ if self.name != "LAZYGUARD_PRELOAD" => None,
+            "library" => Some("auto with LAZYGUARD_NUDGE=0 does the same"),
+            _ => (value == "modules" || value.starts_with("auto,danger="))
+                .then_some("LAZYGUARD_PROFILE loads what earlier runs used, and eager loads everything"),
+        }
     }
 }
 
@@ -262,20 +244,17 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "LAZYGUARD_PRELOAD",
         flag: "--preload",
-        values: "off, resolve, library, auto, modules, eager; auto,danger=modules or auto,danger=eager",
+        values: "off, resolve, auto, eager",
         default: "auto",
         help: "which functions the guard loads before the program first launches them",
-        apply: |s, v| {
-            (s.preload, s.at_danger) = policy(v)?;
-            Some(())
-        },
+        apply: |s, v| set(&mut s.preload, policy(v)),
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_KERNELS",
         flag: "--preload-kernels",
         values: "a count",
         default: "8192",
-        help: "the most kernels preloaded under `resolve`, `library` and `auto`",
+        help: "the most kernels preloaded under `resolve` and `auto`",
         apply: |s, v| set(&mut s.budget_kernels, v.parse().ok()),
     },
     Setting {
@@ -307,7 +286,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--nudge",
         values: "a count; 0 is never",
         default: "32",
-        help: "under `auto` and `modules`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start",
+        help: "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start",
         apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
     },
     Setting {
@@ -412,7 +391,6 @@ impl Default for Settings {
         let mut settings = Self {
             enabled: true,
             preload: Policy::Auto,
-            at_danger: AtDanger::Off,
             budget_kernels: 0,
             budget_nanos: 0,
             budget_share_percent: 0,
@@ -474,10 +452,11 @@ impl Settings {
             }
             // An empty value is how shells and job systems say "not set".
             if !value.is_empty() && (setting.apply)(&mut settings, value).is_none() {
-                complaints.push(format!(
-                    "{name}={value:?} is not usable (values: {}); using {}",
-                    setting.values, setting.default
-                ));
+                let why = match setting.instead_of(value) {
+                    Some(instead) => format!("gone: {instead}"),
+                    None => format!("not usable (values: {})", setting.values),
+                };
+                complaints.push(format!("{name}={value:?} is {why}; using {}", setting.default));
             }
             if let (Some(field), "LAZYGUARD_OUT") = (unknown_field(value), name) {
                 complaints.push(unknown_field_complaint(&format!("{name}={value:?}"), &field));
@@ -652,27 +631,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_at_danger_belongs_to_one_policy() {
-        let read = |value: &str| {
-            let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
-            complaints.is_empty().then_some((settings.preload, settings.at_danger))
-        };
+    fn each_policy_has_its_name() {
         for (value, expect) in [
-            ("auto", Some((Policy::Auto, AtDanger::Off))),
-            ("auto,danger=off", Some((Policy::Auto, AtDanger::Off))),
-            ("auto,danger=modules", Some((Policy::Auto, AtDanger::Modules))),
-            ("auto,danger=eager", Some((Policy::Auto, AtDanger::Eager))),
-            ("auto,danger=full", Some((Policy::Auto, AtDanger::Eager))),
-            ("modules", Some((Policy::Modules, AtDanger::Off))),
-            ("full", Some((Policy::Eager, AtDanger::Off))),
-            ("modules,danger=eager", None),
-            ("off,danger=modules", None),
+            ("off", Some(Policy::Off)),
+            ("resolve", Some(Policy::Resolve)),
+            ("auto", Some(Policy::Auto)),
+            ("eager", Some(Policy::Eager)),
+            ("full", Some(Policy::Eager)),
             ("auto,", None),
-            ("auto,danger=", None),
-            (",danger=modules", None),
+            ("off,danger=modules", None),
         ] {
-            assert_eq!(read(value), expect, "{value}");
+            let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
+            assert_eq!(complaints.is_empty().then_some(settings.preload), expect, "{value}");
         }
+    }
+
+    #[test]
+    fn for_a_policy_that_is_gone_one_line_says_what_to_use_instead() {
+        for (value, instead) in [
+            ("library", Some("LAZYGUARD_NUDGE=0")),
+            ("modules", Some("LAZYGUARD_PROFILE")),
+            ("auto,danger=off", Some("LAZYGUARD_PROFILE")),
+            ("auto,danger=eager", Some("LAZYGUARD_PROFILE")),
+            ("library,danger=modules", None),
+            ("sometimes", None),
+        ] {
+            let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
+            let [complaint] = &complaints[..] else { panic!("{value}: {complaints:?}") };
+            let is_gone = complaint.starts_with(&format!("LAZYGUARD_PRELOAD={value:?} is gone: "));
+            assert_eq!(is_gone, instead.is_some(), "{complaint}");
+            assert!(complaint.contains(instead.unwrap_or("values: off,")), "{complaint}");
+            assert!(complaint.ends_with("; using auto") && settings.preload == Policy::Auto, "{complaint}");
+        }
+        assert!(SETTINGS.iter().all(|one| one.name == "LAZYGUARD_PRELOAD" || one.instead_of("library").is_none()));
     }
 
     #[test]

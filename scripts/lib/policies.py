@@ -1,4 +1,4 @@
-"""What do the policies for large CUDA runtimes cost a PyTorch program and a job of two ranks, and which programs do they save?
+"""What do `auto` and `eager` cost a PyTorch program and a job of two ranks, and which programs do they save?
 
 Each policy and the driver's own EAGER are measured beside bare, in rounds with an order of their own. The programs of testapps/frameworks run under
 each policy whose first run hangs because a CUDA runtime loads something.
@@ -21,7 +21,7 @@ from checks import Scratch, describe
 
 Row = namedtuple("Row", "policy start memory ranks programs verdict")
 HEADER = Row("policy", "PyTorch start", "device memory", "training of two ranks", "programs that hang in a load", "result")
-POLICIES = ("auto", "modules", "auto,danger=modules", "auto,danger=eager", "eager")
+POLICIES = ("auto", "eager")
 MODES = ("bare", "EAGER", *POLICIES)
 ROUNDS = 8
 ROUNDS_OF_RANKS = 2

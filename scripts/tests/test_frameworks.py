@@ -383,7 +383,7 @@ for number, _ in enumerate(iter(sys.stdin.readline, "")):
 class ThePolicies(unittest.TestCase):
     """What is measured is a card's; here its places are taken by numbers."""
 
-    SECONDS = {"bare": 2.0, "modules": 4.0}
+    SECONDS = {"bare": 2.0, "auto": 4.0}
 
     def checked(self, cards, results=None, training=None):
         def in_rounds(commands, prepare, most_rounds, is_over, progress):
@@ -399,7 +399,7 @@ class ThePolicies(unittest.TestCase):
         rows, data = self.checked(2)
         self.assertEqual([row.policy for row in rows], list(policies.MODES))
         by_mode = {row.policy: row for row in rows}
-        self.assertEqual(by_mode["modules"][1:4], ("4.00 s, x2.00", "700 MB, x1.00", "4.0 s, x2.00"))
+        self.assertEqual(by_mode["auto"][1:4], ("4.00 s, x2.00", "700 MB, x1.00", "4.0 s, x2.00"))
         self.assertEqual(by_mode["bare"].programs, "")
         self.assertEqual(by_mode["eager"].programs, "; ".join(f"{name}: ends under eager" for name in policies.HANGING))
         self.assertEqual({row.verdict for row in rows}, {"PASS"})
@@ -412,8 +412,8 @@ class ThePolicies(unittest.TestCase):
         self.assertIsNone(data["jobs"])
 
     def test_another_result_fails_its_row(self):
-        rows, _ = self.checked(1, {"modules": 2})
-        self.assertEqual([row.policy for row in rows if row.verdict == "FAIL"], ["modules"])
+        rows, _ = self.checked(1, {"auto": 2})
+        self.assertEqual([row.policy for row in rows if row.verdict == "FAIL"], ["auto"])
 
     def test_a_job_that_fails_leaves_what_the_programs_did(self):
         failed = processes.Outcome(1, 2.0, "", "")

@@ -7,7 +7,7 @@ use super::driver::Driver;
 use super::finding::{About, Findings};
 use crate::elf::{is_followed, Elf};
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
-use lazyguard_core::settings::{AtDanger, Settings};
+use lazyguard_core::settings::Settings;
 
 /// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
@@ -143,15 +143,6 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
         let why = match nudge(settings, &RuntimeInstance { fat_binaries: count, driver_eager: false }) {
             Nudge::RegisterNow => {
                 found.ok(About::Program, format!("{holds}: all are registered at start (LAZYGUARD_NUDGE is {most})"));
-                continue;
-            }
-            Nudge::RegisterModules => {
-                let what = match settings.at_danger {
-                    AtDanger::Off => "of each the module is loaded, without its kernels",
-                    AtDanger::Modules => "of each the module is loaded when the program shows danger",
-                    AtDanger::Eager => "their kernels are loaded when the program shows danger",
-                };
-                found.ok(About::Program, format!("{holds}: all are registered at start, and {what}"));
                 continue;
             }
             Nudge::TooMany => format!("more than LAZYGUARD_NUDGE ({most})"),

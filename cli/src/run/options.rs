@@ -369,7 +369,12 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
     }
-    Err(unusable(setting.flag, value, &format!("values: {}", values_of(setting))))
+    Err(match setting.instead_of(value) {
+        Some(instead) => {
+            clap::Error::raw(ErrorKind::ValueValidation, format!("{} {value:?} is gone: {instead}", setting.flag))
+        }
+        None => unusable(setting.flag, value, &format!("values: {}", values_of(setting))),
+    })
 }
 
 fn duration(flag: &str, value: &str) -> Result<Duration, clap::Error> {
@@ -418,8 +423,8 @@ mod tests {
     #[test]
     fn settings_are_given_by_options_and_the_last_one_counts() {
         let options =
-            parse(&["--preload", "off", "--hang-after=5", "--preload", "library", "--out", "", "app"]).unwrap();
-        assert_eq!(options.setting("LAZYGUARD_PRELOAD"), Some("library"));
+            parse(&["--preload", "off", "--hang-after=5", "--preload", "resolve", "--out", "", "app"]).unwrap();
+        assert_eq!(options.setting("LAZYGUARD_PRELOAD"), Some("resolve"));
         assert_eq!(options.setting("LAZYGUARD_HANG_AFTER"), Some("5"));
         assert_eq!(options.setting("LAZYGUARD_OUT"), None);
         assert_eq!(parse(&["--on-hang", "kill", "app"]).unwrap().setting("LAZYGUARD_ON_HANG"), Some("kill"));
@@ -478,6 +483,7 @@ mod tests {
         for bad in [
             &["--timeout", "soon", "app"][..],
             &["--preload", "everything", "app"],
+            &["--preload", "modules", "app"],
             &["--out", "/out/%q", "app"],
             &["--on-hang", "exit:300", "app"],
             &["--fail-on", "rain", "app"],
@@ -488,6 +494,7 @@ mod tests {
             let said = parse(bad).unwrap_err();
             assert!(said.contains(bad[0]) && said.contains(bad[1]) && said.trim_end().lines().count() == 1, "{said}");
         }
+        assert!(parse(&["--preload", "library", "app"]).unwrap_err().contains("is gone: auto with LAZYGUARD_NUDGE=0"));
         assert!(parse(&["--no-such-option", "app"]).is_err());
         assert!(parse(&["--timeout", "3"]).is_err());
     }

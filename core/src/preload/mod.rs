@@ -13,7 +13,7 @@
 //! Must not: call the driver, or decide by anything but its arguments.
 
 use crate::image::Prints;
-use crate::settings::{AtDanger, Policy, Settings};
+use crate::settings::{Policy, Settings};
 use crate::Nanos;
 
 /// Why something was not preloaded. Each stands in the summary with its count.
@@ -91,10 +91,9 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// Whether everything is loaded, without a budget and a pace; `is_danger` is whether the program has shown that work may wait behind
-/// other work.
-pub fn is_blanket(settings: &Settings, is_danger: bool) -> bool {
-    settings.preload == Policy::Eager || is_danger && settings.at_danger == AtDanger::Eager
+/// Whether everything is loaded, without a budget and a pace.
+pub fn is_blanket(settings: &Settings) -> bool {
+    settings.preload == Policy::Eager
 }
 
 /// Whether the budget lets another kernel in.
@@ -192,7 +191,7 @@ pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) ->
 
 /// Whether a policy loads whole libraries and modules.
 pub fn loads_libraries(policy: Policy) -> bool {
-    matches!(policy, Policy::Library | Policy::Auto | Policy::Modules | Policy::Eager)
+    matches!(policy, Policy::Auto | Policy::Eager)
 }
 
 /// What a profile knows of a library that the program or a CUDA runtime has loaded.
@@ -246,8 +245,6 @@ pub struct RuntimeInstance {
 pub enum Nudge {
     /// EAGER: it registers all its libraries now, and the driver stays lazy.
     RegisterNow,
-    /// The same, of an instance that is too large for all its kernels to be loaded: of its libraries the modules are, now or later.
-    RegisterModules,
     /// The driver's own answer: the policy does not nudge.
     PolicyLeavesAlone,
     /// The driver's own answer: the instance holds too many fat binaries.
@@ -263,32 +260,10 @@ pub fn nudge(settings: &Settings, instance: &RuntimeInstance) -> Nudge {
     match settings.preload {
         _ if instance.driver_eager => Nudge::AlreadyEager,
         Policy::Eager => Nudge::RegisterNow,
-        Policy::Auto | Policy::Modules if instance.fat_binaries == 0 => Nudge::NothingFound,
-        Policy::Auto | Policy::Modules if instance.fat_binaries <= settings.nudge_fat_binaries => Nudge::RegisterNow,
-        Policy::Auto if settings.at_danger == AtDanger::Off => Nudge::TooMany,
-        Policy::Auto | Policy::Modules => Nudge::RegisterModules,
-        Policy::Off | Policy::Resolve | Policy::Library => Nudge::PolicyLeavesAlone,
-    }
-}
-
-/// What is loaded of a library that an instance has registered which is too large for all its kernels to be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfLarge {
-    /// Nothing, until the program uses one of its kernels.
-    Nothing,
-    /// Its module. A load that holds the context's lock is over then, and the load of a kernel puts a barrier on the device at most.
-    Module,
-    /// All its kernels, whatever the budget says.
-    Kernels,
-}
-
-/// Decides that; `is_danger` is whether the program has shown that work may wait behind other work.
-pub fn of_large(settings: &Settings, is_danger: bool) -> OfLarge {
-    match settings.at_danger {
-        _ if settings.preload == Policy::Modules => OfLarge::Module,
-        AtDanger::Modules if is_danger => OfLarge::Module,
-        AtDanger::Eager if is_danger => OfLarge::Kernels,
-        _ => OfLarge::Nothing,
+        Policy::Auto if instance.fat_binaries == 0 => Nudge::NothingFound,
+        Policy::Auto if instance.fat_binaries <= settings.nudge_fat_binaries => Nudge::RegisterNow,
+        Policy::Auto => Nudge::TooMany,
+        Policy::Off | Policy::Resolve => Nudge::PolicyLeavesAlone,
     }
 }
 
@@ -306,20 +281,12 @@ mod tests {
             (Policy::Auto, 32, Nudge::RegisterNow),
             (Policy::Auto, 33, Nudge::TooMany),
             (Policy::Auto, 0, Nudge::NothingFound),
-            (Policy::Modules, 0, Nudge::NothingFound),
-            (Policy::Modules, 32, Nudge::RegisterNow),
-            (Policy::Modules, 33, Nudge::RegisterModules),
             (Policy::Eager, 5000, Nudge::RegisterNow),
-            (Policy::Library, 1, Nudge::PolicyLeavesAlone),
+            (Policy::Resolve, 1, Nudge::PolicyLeavesAlone),
             (Policy::Off, 1, Nudge::PolicyLeavesAlone),
         ] {
             let settings = Settings { preload: policy, ..Settings::default() };
             assert_eq!(nudge(&settings, &instance(count)), expect, "{policy:?} {count}");
-        }
-        for at_danger in [AtDanger::Modules, AtDanger::Eager] {
-            let settings = Settings { at_danger, ..Settings::default() };
-            let answers = [0, 32, 33].map(|count| nudge(&settings, &instance(count)));
-            assert_eq!(answers, [Nudge::NothingFound, Nudge::RegisterNow, Nudge::RegisterModules], "{at_danger:?}");
         }
         let eager = RuntimeInstance { fat_binaries: 1, driver_eager: true };
         assert_eq!(nudge(&Settings::default(), &eager), Nudge::AlreadyEager);
@@ -369,20 +336,6 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_large_instance_registers_the_settings_and_danger_say_what_is_loaded() {
-        for (preload, at_danger, safe, danger) in [
-            (Policy::Auto, AtDanger::Off, OfLarge::Nothing, OfLarge::Nothing),
-            (Policy::Auto, AtDanger::Modules, OfLarge::Nothing, OfLarge::Module),
-            (Policy::Auto, AtDanger::Eager, OfLarge::Nothing, OfLarge::Kernels),
-            (Policy::Modules, AtDanger::Off, OfLarge::Module, OfLarge::Module),
-        ] {
-            let settings = Settings { preload, at_danger, ..Settings::default() };
-            let loaded = [false, true].map(|is_danger| of_large(&settings, is_danger));
-            assert_eq!(loaded, [safe, danger], "{preload:?} {at_danger:?}");
-        }
-    }
-
-    #[test]
     fn what_may_print_does_not_come_before_the_first_launch_and_a_module_that_prints_comes_after_it() {
         use {Code::*, FirstLaunch::*};
         for (prints, code, waits) in [
@@ -420,9 +373,7 @@ mod tests {
         for (policy, libraries, resolved) in [
             (Policy::Off, false, false),
             (Policy::Resolve, false, true),
-            (Policy::Library, true, true),
             (Policy::Auto, true, true),
-            (Policy::Modules, true, true),
             (Policy::Eager, true, true),
         ] {
             assert_eq!((loads_libraries(policy), loads_resolved(policy)), (libraries, resolved), "{policy:?}");
@@ -470,17 +421,11 @@ mod tests {
     }
 
     #[test]
-    fn the_blanket_knows_no_budget_and_may_come_with_danger() {
-        for (preload, at_danger, safe, danger) in [
-            (Policy::Auto, AtDanger::Off, false, false),
-            (Policy::Auto, AtDanger::Modules, false, false),
-            (Policy::Auto, AtDanger::Eager, false, true),
-            (Policy::Modules, AtDanger::Off, false, false),
-            (Policy::Eager, AtDanger::Off, true, true),
-        ] {
-            let settings = Settings { preload, at_danger, ..Settings::default() };
-            let blanket = [false, true].map(|is_danger| is_blanket(&settings, is_danger));
-            assert_eq!(blanket, [safe, danger], "{preload:?} {at_danger:?}");
+    fn one_policy_knows_no_budget() {
+        for (preload, blanket) in
+            [(Policy::Off, false), (Policy::Resolve, false), (Policy::Auto, false), (Policy::Eager, true)]
+        {
+            assert_eq!(is_blanket(&Settings { preload, ..Settings::default() }), blanket, "{preload:?}");
         }
     }
 }

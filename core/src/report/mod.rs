@@ -22,7 +22,7 @@ pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
-pub use summary::{DangerSeen, NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary, GPU_DUMP_ARMED};
+pub use summary::{NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary, GPU_DUMP_ARMED};
 pub use text::{misleads, one_line, Block, MARK};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.

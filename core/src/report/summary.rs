@@ -1,10 +1,9 @@
 //! The summary of a run: what was done, what was left out, and why.
 
 use super::{PassedThrough, SCHEMA};
-use crate::api::{counted, Call};
+use crate::api::counted;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
-use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// How often something was left out for one reason.
@@ -25,17 +24,6 @@ pub struct NudgeAnswer {
     pub fat_binaries: u64,
     /// The answer.
     pub answer: Nudge,
-}
-
-/// A call that showed that work may wait behind other work from then on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DangerSeen {
-    /// The call: a communicator was created, a stream was to wait for a value, or a cooperative grid was launched.
-    pub call: Call,
-    /// When it was entered.
-    pub at: Nanos,
-    /// How many fat binaries of large CUDA runtime instances were not registered then: a load of one may hang.
-    pub unregistered: u64,
 }
 
 /// What was preloaded, and what was not.
@@ -70,15 +58,6 @@ pub struct PreloadSummary {
     /// Device memory that this took, in bytes, as far as was measured; `bytes` is without it.
     #[serde(default)]
     pub local_memory_bytes: u64,
-    /// Libraries of large CUDA runtime instances whose modules were brought into a context without their kernels.
-    #[serde(default)]
-    pub library_modules: u64,
-    /// Time spent on that, in nanoseconds.
-    #[serde(default)]
-    pub library_modules_nanos: u64,
-    /// The first call that showed that work may wait behind other work, where a large CUDA runtime instance is there.
-    #[serde(default)]
-    pub danger: Option<DangerSeen>,
     /// Releases that were put off (`LAZYGUARD_DEFER`).
     #[serde(default)]
     pub releases_put_off: u64,
@@ -122,26 +101,6 @@ impl PreloadSummary {
             let contexts = counted(self.local_memory_contexts, "context");
             lines.push(format!("  {most} of local memory a thread set aside in {contexts} by the profile"));
         }
-        if self.library_modules > 0 {
-            lines.push(format!(
-                "  the {} of {} loaded without the kernels, in {:.1} ms",
-                if self.library_modules == 1 { "module" } else { "modules" },
-                counted(self.library_modules, "library"),
-                self.library_modules_nanos as f64 / 1e6
-            ));
-        }
-        if let Some(danger) = self.danger.as_ref().filter(|danger| danger.unregistered > 0) {
-            lines.push(format!(
-                "  from {} at +{:.3} s on work may wait behind other work, and {} not registered then: \
-                 LAZYGUARD_PRELOAD=auto,danger=modules loads their modules at that moment",
-                danger.call.symbol(),
-                danger.at as f64 / 1e9,
-                match danger.unregistered {
-                    1 => "one fat binary was".to_owned(),
-                    several => format!("{several} fat binaries were"),
-                }
-            ));
-        }
         if self.releases_put_off > 0 {
             let refused = match self.releases_refused {
                 0 => String::new(),
@@ -165,7 +124,6 @@ impl PreloadSummary {
         for runtime in &self.runtimes {
             let what = match runtime.answer {
                 Nudge::RegisterNow => "told to register them at start",
-                Nudge::RegisterModules => "told to register them at start; too many for their kernels to be loaded (LAZYGUARD_NUDGE)",
                 Nudge::PolicyLeavesAlone => continue,
                 Nudge::TooMany => "too many to register at start (LAZYGUARD_NUDGE): kernels first used under a persistent one are not covered",
                 Nudge::NothingFound => "left alone",

@@ -26,7 +26,7 @@ use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamCla
 use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
-    CallStep, Caller, ColdKind, Context, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
+    CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
@@ -542,28 +542,6 @@ impl Call {
     /// The moment to load what is pending for a context that has come just now, the first on its device.
     pub fn load_at_start(&self, context: u32) {
         self.load_what_is_pending(context, true);
-    }
-
-    /// Work may wait behind other work from this call on: the last moment to load what may be needed then.
-    #[inline(always)]
-    pub fn shows_danger(&self) {
-        if self.guard.loader.shows_danger(self.guard, self.entry_point, self.entered) {
-            self.load_everywhere();
-        }
-    }
-
-    /// One call may concern all devices, and their contexts may be busy before it is their turn. Of the other contexts only primary ones
-    /// are known to be there still; and one with work in flight is not asked, because this thread might wait there for another one.
-    #[cold]
-    fn load_everywhere(&self) {
-        let tracker = &self.guard.tracker;
-        let own = if self.about.context == 0 { self.current_context() } else { self.about.context };
-        let is_other = |number: u32, context: &Context| {
-            number != own && context.is_primary_of(context.device()) && tracker.in_flight(number).is_empty()
-        };
-        let others = tracker.contexts().filter(|(number, context)| is_other(*number, context));
-        let all: Vec<_> = [own].into_iter().chain(others.map(|(number, _)| number)).collect();
-        all.into_iter().for_each(|context| self.load_what_is_pending(context, true));
     }
 
     fn load_what_is_pending(&self, context: u32, at_start: bool) {

@@ -50,7 +50,6 @@ impl Call {
         self.about.owner = self.guard.tracker.function_entry(number).map_or(0, |f| f.owner());
         if self.guard.tracker.introduce_function(number, self.entered) {
             self.guard.mappings.called_from(self.caller.address as u64);
-            self.guard.loader.is_used(self.guard, self.about.owner);
             if let Some(profile) = &self.guard.profile {
                 profile.uses(self.about.owner, self.guard.tracker.function_name(number));
             }

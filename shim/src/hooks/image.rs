@@ -165,7 +165,7 @@ pub(super) fn place(code: Handle, library: Options) -> Option<Place> {
 }
 
 /// Whether a library is loaded as CUDA's runtimes do it: by a reference to a fat binary, with no other option than that the image is preserved.
-pub(super) fn is_a_runtimes(code: Handle, library: Options) -> bool {
+fn is_a_runtimes(code: Handle, library: Options) -> bool {
     only_preserves(library) && start_at(code.cast_const().cast()) == Some(Start::Reference)
 }
 

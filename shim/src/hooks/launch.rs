@@ -229,10 +229,7 @@ pub(super) fn cooperative(
 fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
     observe_with_room(
         entry,
-        |call| {
-            call.shows_danger();
-            launches(call, function, stream, size);
-        },
+        |call| launches(call, function, stream, size),
         real,
         |call, result| {
             call.launched(result);
@@ -348,7 +345,6 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
     observe(
         entry,
         |call| {
-            call.shows_danger();
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {
                     one.slot.fold_launches();

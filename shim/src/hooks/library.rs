@@ -98,9 +98,7 @@ pub(super) fn load(
             if handed_over.get() == 0 && call.about.raw.loaded_image().prints() {
                 call.guard.loader.prints(library, Prints::Yes);
             }
-            let is_of_large = image::is_a_runtimes(code, options)
-                && call.guard.loader.large.registers(call.caller.address as u64, library);
-            call.guard.loader.library_loaded(call.guard, library, known, is_of_large);
+            call.guard.loader.library_loaded(call.guard, library, known);
             call.load_pending(call.about.context);
         },
     )

@@ -61,7 +61,6 @@ pub(super) fn wait(
         entry,
         |call| {
             call.submits_to(stream);
-            call.shows_danger();
             describe(call, wide, true, flags, address, value);
         },
         real,
@@ -159,7 +158,6 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real
             for MemoryOperation { waits, wide, address, value, flags } in operations(count, list) {
                 one_of(call, &mut first, wide, waits, flags, address, value);
                 submitted.push(if waits {
-                    call.shows_danger();
                     Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
                 } else {
                     let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };

@@ -153,7 +153,6 @@ fn makes(
     around(
         entry,
         |call| {
-            call.shows_danger();
             if !call.enters(None) {
                 return false;
             }
@@ -170,7 +169,6 @@ fn makes(
         |_| true,
         |call, result| {
             // Where the call itself has initialised the driver, the guard is armed only now.
-            call.shows_danger();
             let communicator = of.get().or_else(|| begin(call));
             if let Some(one) = communicator {
                 call.made(one, new.cast(), result);
@@ -202,15 +200,10 @@ pub(super) fn create(
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
     around(
         entry,
-        |call| {
-            call.shows_danger();
-            call.enters(None)
-        },
+        |call| call.enters(None),
         real,
         |_| true,
         |call, result| {
-            // As in [`makes`].
-            call.shows_danger();
             let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
             let devices = u32::try_from(devices).unwrap_or(0);
             for device in (0..devices).filter(|_| begun(result)) {

@@ -11,7 +11,6 @@
 use super::ahead::{self, Ahead, Held};
 use super::gate::{self, Closed};
 use super::idle::{self, Questions, Uncaptured};
-use super::large::Large;
 use super::libraries::Libraries;
 use super::local_memory::{free_memory, LocalAhead};
 use super::queue::{Item, Queue};
@@ -23,8 +22,8 @@ use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::image::Prints;
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::{
-    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, waits_for_first_launch,
-    within_budget, within_pace, Code, FirstLaunch, Known, OfLarge, Skip, Spent,
+    is_blanket, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch, within_budget,
+    within_pace, Code, FirstLaunch, Known, Skip, Spent,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
@@ -76,8 +75,6 @@ pub struct Loader {
     pub libraries: Libraries,
     /// Local memory that a kernel is expected to need.
     pub local_memory: LocalAhead,
-    /// CUDA runtime instances that are too large for all their kernels to be loaded.
-    pub large: Large,
     queue: Mutex<Queue>,
     /// Libraries that print, or may print.
     printing: Mutex<HashMap<u64, Prints>>,
@@ -190,63 +187,21 @@ impl Loader {
     }
 
     /// A library was loaded; it concerns every context there is, and every one to come. What the profile knows of it says whether its kernels, or
-    /// those that the profile does not name, wait until the start is over. One that a large instance registers waits for its first use.
-    pub fn library_loaded(&self, process: &Process, library: u64, known: Known, is_of_large: bool) {
+    /// those that the profile does not name, wait until the start is over.
+    pub fn library_loaded(&self, process: &Process, library: u64, known: Known) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
-            return;
-        }
-        if is_of_large {
-            self.load_of_large(process, library);
             return;
         }
         let is_late = process.tracker.contexts().next().is_some();
         let waits = rest_waits(&process.settings, known, is_late, || kernel_count(library).unwrap_or(0).into());
-        self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
+        let item = if waits { Item::Rest(library) } else { Item::Library(library) };
+        self.queue().libraries.push(item);
+        self.add_everywhere(process, item);
     }
 
     /// A library prints, or may print.
     pub fn prints(&self, library: u64, prints: Prints) {
         lock(&self.printing).insert(library, prints);
-    }
-
-    /// The program is about to use a kernel of a library: the first use of one of a large instance is what its load is elsewhere.
-    pub fn is_used(&self, process: &Process, library: u64) {
-        if self.large.is_first_use(library) {
-            self.library_loaded(process, library, Known::Nothing, false);
-        }
-    }
-
-    /// Work may wait behind other work from now on, because of this call. Returns whether there is something to load before it.
-    #[inline]
-    pub fn shows_danger(&self, process: &Process, entry_point: EntryPoint, at: Nanos) -> bool {
-        !self.large.is_danger() && self.shows_danger_first(process, entry_point, at)
-    }
-
-    #[cold]
-    fn shows_danger_first(&self, process: &Process, entry_point: EntryPoint, at: Nanos) -> bool {
-        let is_first = self.large.shows_danger(entry_point, at);
-        let before = of_large(&process.settings, false);
-        if !is_first || self.driver_eager() || of_large(&process.settings, true) == before {
-            return false;
-        }
-        self.large.libraries().into_iter().for_each(|library| self.load_of_large(process, library));
-        self.has_pending()
-    }
-
-    fn load_of_large(&self, process: &Process, library: u64) {
-        match of_large(&process.settings, self.large.is_danger()) {
-            OfLarge::Nothing => {}
-            OfLarge::Kernels if process.driver_version >= LISTS_SINCE => {
-                self.concerns_every_context(process, Item::Library(library));
-            }
-            OfLarge::Module | OfLarge::Kernels => self.concerns_every_context(process, Item::Bare(library)),
-        }
-    }
-
-    /// Something of a library is to be loaded into each context there is, and each one to come.
-    fn concerns_every_context(&self, process: &Process, item: Item) {
-        self.queue().libraries.push(item);
-        self.add_everywhere(process, item);
     }
 
     /// A runtime has loaded a fat binary itself: the kernels of it that the program is expected to use are loaded first.
@@ -322,7 +277,6 @@ impl Loader {
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
         self.libraries.gone(owner);
-        self.large.gone(owner);
         lock(&self.printing).remove(&owner);
         self.change(|queue| queue.owner_goes(owner));
     }
@@ -350,7 +304,7 @@ impl Loader {
         if !self.has_pending() || context == 0 {
             return;
         }
-        if !at_start && self.is_early(process, context) && !self.releases_are_due(process, context) {
+        if !at_start && self.is_early(process) && !self.releases_are_due(process, context) {
             return;
         }
         // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
@@ -369,12 +323,10 @@ impl Loader {
     }
 
     /// Whether the context was busy a moment ago, or what waits for it is out of pace.
-    fn is_early(&self, process: &Process, context: u32) -> bool {
+    fn is_early(&self, process: &Process) -> bool {
         let now = process.now();
-        let has_bare = || self.large.registers_any() && self.queue().has_bare(context);
-        let knows_no_pace = || self.is_blanket(process) || has_bare();
         now < self.busy_until.load(Ordering::Relaxed)
-            || now < self.not_before.load(Ordering::Relaxed) && !knows_no_pace()
+            || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
     }
 
     /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
@@ -628,28 +580,16 @@ impl Loader {
         let context = place.context;
         let mut outcome = Outcome::default();
         let begun = Instant::now();
-        let must_open = || closed.breached() || begun.elapsed() > AT_A_TIME;
-        let is_blanket = self.is_blanket(process);
+        let is_blanket = is_blanket(&process.settings);
         // The pace is met, or the gate has to be opened.
         let turn_is_over = |late: &Spent| {
             let out_of_pace = !at_start && !is_blanket && !within_pace(&process.settings, process.now(), late);
-            out_of_pace || must_open()
+            out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME
         };
         let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
         for item in items {
             if outcome.interrupted {
                 break;
-            }
-            if let Item::Bare(_) = item {
-                // No budget and no pace holds it back, and it takes nothing of what kernels may take.
-                outcome.interrupted = must_open();
-                if !outcome.interrupted {
-                    if let Err(reason) = self.content(process, place, *item, &mut outcome) {
-                        self.skip(reason, 1);
-                    }
-                    self.done(context, *item);
-                }
-                continue;
             }
             let before = free_memory();
             let since = Instant::now();
@@ -728,11 +668,6 @@ impl Loader {
         let context = place.context;
         let (owner, kind, handles) = match item {
             Item::Library(library) | Item::Rest(library) => (library, FunctionKind::Kernel, kernels_of(library)),
-            Item::Bare(library) => {
-                self.bring_bare(process, context, library)?;
-                outcome.modules += 1;
-                (library, FunctionKind::Kernel, Some(Vec::new()))
-            }
             Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
@@ -785,27 +720,12 @@ impl Loader {
         }
     }
 
-    /// Brings the module of a large instance's library, unless the program has brought it itself.
-    fn bring_bare(&self, process: &Process, context: u32, library: u64) -> Result<(), Skip> {
-        let since = Instant::now();
-        if !process.tracker.present(library, context) {
-            bring(process, context, library).then_some(()).ok_or(Skip::DriverRefused)?;
-            self.large.brought(since.elapsed());
-        }
-        Ok(())
-    }
-
     /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
     fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
-        if !self.is_blanket(process) {
+        if !is_blanket(&process.settings) {
             let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
             self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
         }
-    }
-
-    /// Whether everything is loaded, without a budget and a pace.
-    fn is_blanket(&self, process: &Process) -> bool {
-        is_blanket(&process.settings, self.large.is_danger())
     }
 
     fn done(&self, context: u32, item: Item) {
@@ -822,7 +742,7 @@ impl Loader {
         let (modules_ahead, modules_handed_over) = self.ahead.modules();
         let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
         let (libraries_ahead, libraries_handed_over) = (of_runtimes.0 + of_images.0, of_runtimes.1 + of_images.1);
-        let summary = self.local_memory.account(self.large.account(summary));
+        let summary = self.local_memory.account(summary);
         PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }
 }
@@ -944,13 +864,11 @@ fn functions_of(module: u64) -> Option<Vec<u64>> {
     Some(functions.into_iter().map(|f| f as u64).collect())
 }
 
-/// Brings a library's module into the current context. Returns whether it is there.
-fn bring(process: &Process, context: u32, library: u64) -> bool {
-    let is_there = driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS);
-    if is_there {
+/// Brings a library's module into the current context.
+fn bring(process: &Process, context: u32, library: u64) {
+    if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
         process.tracker.set_present_preloaded(library, context);
     }
-    is_there
 }
 
 /// Loads one kernel or function into the current context.

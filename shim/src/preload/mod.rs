@@ -10,7 +10,6 @@
 //! | [`queue`] | what waits to be loaded or released, what was spent, what was left out |
 //! | [`gate`] | holds other threads' submissions back meanwhile |
 //! | [`idle`] | whether anything is in flight in a context |
-//! | [`large`] | CUDA runtime instances that are too large for all their kernels to be loaded |
 //! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
 //!
 //! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded or set aside takes free device memory. Two kinds of programs
@@ -25,7 +24,6 @@
 pub mod ahead;
 pub mod gate;
 pub mod idle;
-pub mod large;
 pub mod libraries;
 pub mod loader;
 pub mod local_memory;

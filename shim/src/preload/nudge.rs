@@ -48,11 +48,7 @@ pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const
     }
     let instance = RuntimeInstance { fat_binaries: fat_binaries(map), driver_eager: *mode == EAGER };
     let answer = nudge(&process.settings, &instance);
-    if matches!(answer, Nudge::RegisterModules | Nudge::TooMany) {
-        let registers = answer == Nudge::RegisterModules;
-        loader.large.add(objects::addresses_around(caller as u64), instance.fat_binaries, registers);
-    }
-    if matches!(answer, Nudge::RegisterNow | Nudge::RegisterModules) {
+    if answer == Nudge::RegisterNow {
         *mode = EAGER;
         note_despite_lazy(loader, &path);
     }

@@ -4,7 +4,6 @@
 
 use super::releases::Release;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::order;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
@@ -18,8 +17,6 @@ pub enum Item {
     Library(u64),
     /// The same, once the start is over: the profile names those that the program uses, or knows that it uses none.
     Rest(u64),
-    /// A library's module without its kernels, whatever the budget and the pace say.
-    Bare(u64),
     /// All functions of a module.
     Module(u64),
     /// One kernel, of a library.
@@ -40,7 +37,6 @@ impl Item {
         match self {
             Self::Library(owner)
             | Self::Rest(owner)
-            | Self::Bare(owner)
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
@@ -88,15 +84,7 @@ impl Queue {
     /// What waits for a context, and is not left for after the start.
     pub fn pending_for(&self, context: u32, elapsed: Nanos) -> Vec<Item> {
         let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
-        let mut here: Vec<_> = here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect();
-        // Nothing that waits for its pace holds them up.
-        order::sort_by_key(&mut here, |item| !matches!(item, Item::Bare(_)));
-        here
-    }
-
-    /// Whether a module without its kernels waits for a context.
-    pub fn has_bare(&self, context: u32) -> bool {
-        self.pending.iter().any(|(c, item)| *c == context && matches!(item, Item::Bare(_)))
+        here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
     }
 
     /// Something is to be loaded into a context.
@@ -233,9 +221,6 @@ mod tests {
         assert_eq!((queue.pending_count(), queue.pending_for(2, Nanos::MAX)), (2, Vec::new()));
         assert_eq!(queue.pending_for(1, 0), [Item::Library(0xb)]);
         assert_eq!(queue.pending_for(1, Nanos::MAX), [Item::Rest(0xa), Item::Library(0xb)]);
-        queue.add(1, Item::Bare(0xa));
-        assert_eq!([1, 2].map(|context| queue.has_bare(context)), [true, false]);
-        assert_eq!(queue.pending_for(1, 0), [Item::Bare(0xa), Item::Library(0xb)], "a module first");
         queue.owner_goes(0xa);
         assert_eq!(
             (queue.pending_for(1, Nanos::MAX), queue.libraries),
@@ -252,7 +237,6 @@ mod tests {
         for (item, owner) in [
             (Item::Library(0xa), 0xa),
             (Item::Rest(0xa), 0xa),
-            (Item::Bare(0xa), 0xa),
             (Item::Module(0xa), 0xa),
             (Item::Kernel(0xb, 0xa), 0xa),
             (Item::Function(0xb, 0xa), 0xa),
@@ -334,8 +318,8 @@ mod tests {
     fn the_summary_has_the_policy_the_answers_and_the_notes() {
         let answer = NudgeAnswer { object: "app".to_owned(), fat_binaries: 2, answer: Nudge::RegisterNow };
         let queue = Queue { runtimes: vec![answer.clone()], notes: vec!["a note".to_owned()], ..Queue::default() };
-        let summary = queue.summary(Policy::Modules);
-        assert_eq!((summary.policy.as_str(), summary.runtimes), ("modules", vec![answer]));
+        let summary = queue.summary(Policy::Resolve);
+        assert_eq!((summary.policy.as_str(), summary.runtimes), ("resolve", vec![answer]));
         assert_eq!(summary.notes, ["a note"]);
     }
 

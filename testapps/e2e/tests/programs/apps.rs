@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A program that completes does so in a fraction of this; one that is still there hangs.
 const HANGS: Duration = Duration::from_secs(2);
-const POLICIES: [&str; 5] = ["off", "resolve", "library", "auto", "eager"];
+const POLICIES: [&str; 4] = ["off", "resolve", "auto", "eager"];
 
 /// Calls that the guard makes on its own behalf even without preloading, beside the program's: once, when it is armed; to
 /// know which context a call is about; and, at a load on first use, to know what is in flight.

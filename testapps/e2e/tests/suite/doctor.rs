@@ -304,15 +304,7 @@ fn fat_binaries_are_counted_against_the_nudge_in_force() {
     let with = |name: &str, value: &str| found(doctor(&work, Some(&program)).set(name, value));
     with("LAZYGUARD_NUDGE", "1").expect("ok", "program", "lazy_pair holds 1 fat binary");
     with("LAZYGUARD_NUDGE", "0").expect("note", "program", "more than LAZYGUARD_NUDGE (0)");
-    with("LAZYGUARD_PRELOAD", "library").expect("note", "program", "LAZYGUARD_PRELOAD is not auto");
-    for (preload, what) in [
-        ("modules", "of each the module is loaded, without its kernels"),
-        ("auto,danger=modules", "of each the module is loaded when the program shows danger"),
-        ("auto,danger=eager", "their kernels are loaded when the program shows danger"),
-    ] {
-        let said = doctor(&work, Some(&program)).set("LAZYGUARD_NUDGE", "0").set("LAZYGUARD_PRELOAD", preload);
-        found(said).expect("ok", "program", what);
-    }
+    with("LAZYGUARD_PRELOAD", "resolve").expect("note", "program", "LAZYGUARD_PRELOAD is not auto");
 }
 
 #[test]
@@ -358,6 +350,7 @@ fn settings_that_cannot_be_used_are_a_problem_and_the_others_are_listed() {
     let wrong = found(wrong);
     wrong.expect_problem("settings", "everything");
     wrong.expect_problem("settings", "LAZYGUARD_TYPO");
+    found(doctor(&work, None).set("LAZYGUARD_PRELOAD", "modules")).expect_problem("settings", "is gone: ");
     let right = found(doctor(&work, None).set("LAZYGUARD_PRELOAD", "off").set("LAZYGUARD_LOG", "launch"));
     right.expect_no_problem();
     right.expect("ok", "settings", "LAZYGUARD_PRELOAD=off LAZYGUARD_LOG=launch");

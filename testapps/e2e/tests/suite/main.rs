@@ -8,7 +8,6 @@
 //! | `drivers` | older, newer and failing drivers |
 //! | `runtimes` | CUDA runtimes of several versions, real ones as far as they start here, and played ones |
 //! | `settings` | each setting has its effect |
-//! | `danger` | what is loaded of large CUDA runtime instances, and when |
 //! | `recording` | the log and the summary |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
@@ -50,7 +49,6 @@ mod attach;
 mod blocking;
 mod cold_start;
 mod crash;
-mod danger;
 mod defer;
 mod doctor;
 mod drivers;
