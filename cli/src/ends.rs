@@ -50,7 +50,8 @@ impl ProcessEnd {
 /// The text for an unknown end.
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
-fn signal_in_words(signal: i32) -> String {
+/// `signal 11 (SIGSEGV)`.
+pub(crate) fn signal_in_words(signal: i32) -> String {
     match signal_name(signal) {
         Some(known) => format!("signal {signal} ({known})"),
         None => format!("signal {signal}"),

@@ -105,6 +105,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
+    options.wanted.keeps_folder = options.keep || root.is_asked_for();
     if root.is_nested() {
         // The outer run prints them.
         options.wanted.annotations.unless_asked_for(Annotations::Off);

@@ -342,6 +342,8 @@ impl FromArgMatches for Options {
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
+                // Known once the folder is made.
+                keeps_folder: false,
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })

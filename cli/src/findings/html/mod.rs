@@ -26,7 +26,7 @@ mod start;
 mod timeline;
 
 use super::collect::Stood;
-use super::hangs::{by_cause, hangs, suspected, HangSeen, SameHang};
+use super::hangs::{by_cause, hangs, sentence, suspected, HangSeen, SameHang};
 use super::ranks::{compare, Ranks};
 use super::{text, Seen};
 use lazyguard_core::api::counted;
@@ -360,7 +360,7 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
     page.open("tbody", &[]);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| stood.report().verdicts.first());
-        let cause = cause.map(|verdict| format!("{}: {}", verdict.code, verdict.title)).unwrap_or_default();
+        let cause = cause.map(|verdict| format!("{}: {}", verdict.code, sentence(verdict))).unwrap_or_default();
         let launches = process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default();
         page.row(&[
             &short(&process.rank, 40),
