@@ -318,7 +318,7 @@ impl Root {
         let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
-                // A folder whose path was printed is never removed automatically.
+                // `lazyguard_core::old_runs` keeps it for a day.
                 let _ = File::create(self.path.join(KEPT));
             }
             return true;
