@@ -428,8 +428,7 @@ pub(super) fn process(run: &Run) -> Process {
     match &found.end {
         // The guard's summary is more exact; an orderly end with status 0 needs no correction.
         Some(end) if found.summary.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
-        Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
-        Some(end) => found.ended = end.in_words(),
+        Some(end) => found.ended = ends::words(Some(*end), orderly, || found.ended.clone()),
         None if found.ended.is_empty() && is_unreadable => {
             found.ended = "left a recording that cannot be read: how it ended is not known".to_owned();
         }
