@@ -309,6 +309,13 @@ impl Root {
         }
     }
 
+    /// Processes with a folder here that are still alive.
+    pub fn living(&self) -> Vec<u32> {
+        let names =
+            folders_in(&self.path).filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
+        names.filter_map(|name| process_of(&name)).filter(|process| exists(*process)).collect()
+    }
+
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         if self.absent {
