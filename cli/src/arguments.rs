@@ -47,9 +47,9 @@ pub(crate) enum Command {
     /// notes, stacks and all files but the recordings are left out. Times and process ids stay.
     #[command(alias = "anonymize")]
     Anonymise(crate::anonymise::Arguments),
-    /// Explain a code, or a word that a report uses: HANG, SLOW, likely.
+    /// Explain a code, or a word that a report uses: HANG, SLOW, SUSPECTED, likely.
     Explain {
-        /// The code or the word, such as LG201; without one, all of them in a line each.
+        /// The code or the word, such as LG201 or 201; without one, all of them in a line each.
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?

@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
     /// Only say what would be removed.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Also folders of processes in other containers or on other hosts that have given no sign of life for a minute. One that was
-    /// paused for longer gives none either.
+    /// Also failures that are younger than a day, and folders of processes in other containers or on other hosts that have given no sign of
+    /// life for a minute. One that was paused for longer gives none either.
     #[arg(long)]
     all: bool,
     /// Only folders in which nothing has changed for so long: 12h, 30m.
@@ -36,13 +36,15 @@ pub(crate) fn clean(arguments: &Arguments) -> Outcome {
 fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> Outcome {
     let sight = sight();
     let all: Vec<_> = bases.iter().flat_map(|base| all_in(base, &sight)).collect();
-    let (mut removed, mut bytes, mut living, mut silent, mut newer) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut removed, mut bytes, mut living, mut silent, mut newer, mut fresh) =
+        (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
     let mut failed = Vec::new();
     let least = Duration::from_nanos(arguments.older_than.unwrap_or(0));
     for left in &all {
         match left.state {
             State::Lives => living += 1,
             State::Silent if !arguments.all => silent += 1,
+            _ if left.is_fresh_evidence(sight.now) && !arguments.all => fresh += 1,
             _ if sight.now.duration_since(left.since).unwrap_or_default() < least => newer += 1,
             _ => match remove(left, arguments.dry_run, sight.entries) {
                 Ok(freed) => {
@@ -64,6 +66,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
             silent,
             "of processes in other containers or on other hosts, which cannot be seen from here (--all takes those that are silent)",
         ),
+        (fresh, "of failures, younger than a day (--all takes them)"),
         (newer, "in which something has changed lately (--older-than)"),
     ] {
         if count > 0 {

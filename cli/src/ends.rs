@@ -50,7 +50,15 @@ impl ProcessEnd {
 /// The text for an unknown end.
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
-fn signal_in_words(signal: i32) -> String {
+/// The end in words as every form says it: what the run has seen, unless an orderly end with status 0 needs no more; else what the
+/// recording says.
+pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOnce() -> String) -> String {
+    let says_no_more = |end: &ProcessEnd| orderly && end.exit_code == Some(0) && !end.ended_by_run;
+    seen.filter(|end| !says_no_more(end)).map_or_else(recorded, |end| end.in_words())
+}
+
+/// `signal 11 (SIGSEGV)`.
+pub(crate) fn signal_in_words(signal: i32) -> String {
     match signal_name(signal) {
         Some(known) => format!("signal {signal} ({known})"),
         None => format!("signal {signal}"),

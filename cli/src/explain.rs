@@ -10,9 +10,12 @@ use std::process::ExitCode;
 const PAGES: &str = include_str!("../../docs/HAZARDS.md");
 
 /// The words that a report uses: its first one, and how far a verdict can be relied on.
-const WORDS: [(&str, &str); 5] = [
+const WORDS: [(&str, &str); 8] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
     ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
+    ("SUSPECTED", "a call was in progress for less than LAZYGUARD_HANG_AFTER (30 s) when the process was last seen, and would be a hang"),
+    ("RESOLVED", "what was reported is over: the call returned, and the program went on"),
+    ("ABANDONED", "what was reported is over: the thread left its call without a return"),
     ("possible", Confidence::Possible.meaning()),
     ("likely", Confidence::Likely.meaning()),
     ("certain", Confidence::Certain.meaning()),
@@ -23,15 +26,15 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     let mut out = Output::standard();
     let Some(wanted) = code else {
         for code in Code::ALL {
-            write_line!(out, "{:<8}  {}", code.name(), code.title())?;
+            write_line!(out, "{:<9}  {}", code.name(), code.title())?;
         }
         for (word, meaning) in WORDS {
-            write_line!(out, "{word:<8}  {meaning}")?;
+            write_line!(out, "{word:<9}  {meaning}")?;
         }
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let name = wanted.to_ascii_uppercase();
+    let name = code_name(wanted);
     match page(&name) {
         Some(page) => plain(page).iter().try_for_each(|line| write_line!(out, "{line}"))?,
         None => match WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted)) {
@@ -41,6 +44,15 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn code_name(wanted: &str) -> String {
+    let is_number = wanted.bytes().all(|b| b.is_ascii_digit());
+    if is_number {
+        format!("LG{wanted}")
+    } else {
+        wanted.to_ascii_uppercase()
+    }
 }
 
 /// What a page says of what happened, in one line of plain text; `None` where there is no such paragraph.
@@ -163,6 +175,15 @@ mod tests {
 
     fn page_of(code: &str) -> &'static str {
         page(code).unwrap_or_else(|| panic!("{code} has no page"))
+    }
+
+    #[test]
+    fn a_code_is_found_by_its_number_and_every_word_of_a_report_is_explained() {
+        assert_eq!(code_name("201"), "LG201");
+        assert_eq!((code_name("lg201").as_str(), code_name("suspected").as_str()), ("LG201", "SUSPECTED"));
+        for word in ["HANG", "SLOW", "SUSPECTED", "RESOLVED", "ABANDONED"] {
+            assert!(WORDS.iter().any(|(known, _)| *known == word), "{word}");
+        }
     }
 
     #[test]

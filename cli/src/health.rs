@@ -10,6 +10,7 @@ use crate::live::{Depth, Job, Life, ProcessNow};
 use crate::output::{write_line, Output};
 use crate::Outcome;
 use lazyguard_core::api::{counted, lasted};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -58,7 +59,7 @@ impl Health {
                     "no process has left anything there: none has initialised CUDA under the guard yet".to_owned()
                 }
                 ([], [why, ..]) => why.clone(),
-                ([one], _) => format!("{} {}", one.who(), over(one.life)),
+                ([one], _) => format!("{} {}", one.who(), one.end.as_deref().unwrap_or("is gone")),
                 (several, _) => format!("none of {} runs any more", counted(several.len() as u64, "process")),
             });
         }
@@ -70,12 +71,12 @@ impl Health {
         if let Some((process, slow)) = slow.max_by_key(|(process, _)| process.hang_nanos) {
             line += &format!("; slow: {} in {} for {}", process.who(), slow.call, lasted(process.hang_nanos));
         }
-        for life in [Life::Ended, Life::Gone] {
-            match processes.iter().filter(|process| process.life == life).count() {
-                0 => {}
-                count => line += &format!("; {count} {}", over(life)),
-            }
-        }
+        let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
+        processes
+            .iter()
+            .filter_map(|process| process.end.as_deref())
+            .for_each(|end| *ends.entry(end).or_default() += 1);
+        ends.iter().for_each(|(end, count)| line += &format!("; {count} {end}"));
         Self { code: 0, line }
     }
 }
@@ -107,13 +108,6 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
     Some(format!("{} {why}", process.who()))
 }
 
-fn over(life: Life) -> &'static str {
-    match life {
-        Life::Ended => "has ended",
-        _ => "was killed or ended without an exit",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +125,12 @@ mod tests {
     }
 
     fn with(life: Life) -> ProcessNow {
-        ProcessNow { life, ..sample() }
+        let end = match life {
+            Life::Ended => Some("ended".to_owned()),
+            Life::Gone => Some("was ended by signal 11 (SIGSEGV)".to_owned()),
+            _ => None,
+        };
+        ProcessNow { life, end, ..sample() }
     }
 
     #[track_caller]
@@ -147,8 +146,8 @@ mod tests {
         check(&[stuck(true), stuck(true)], 117, &format!("{line} (and 1 process more)"));
         // A debugger looks at it.
         check(&[ProcessNow { life: Life::Stopped, ..stuck(true) }], 117, line);
-        let gone = ProcessNow { life: Life::Gone, ..stuck(true) };
-        check(&[gone], 1, "unknown: rank 3, process 4242 (train) was killed or ended without an exit");
+        let gone = ProcessNow { end: with(Life::Gone).end, life: Life::Gone, ..stuck(true) };
+        check(&[gone], 1, "unknown: rank 3, process 4242 (train) was ended by signal 11 (SIGSEGV)");
         check(&[stuck(false)], 0, "well: 1 process; slow: rank 3, process 4242 (train) in cuCtxSynchronize for 12 s");
     }
 
@@ -159,7 +158,7 @@ mod tests {
             (Life::Frozen(70_000_000_000), "has not run for 70 s: it is frozen"),
             (Life::Unguarded, "runs without the guard, which has stepped aside"),
             (Life::Unrecorded, "keeps no recording in a file"),
-            (Life::Ended, "has ended"),
+            (Life::Ended, "ended"),
         ] {
             check(&[with(life)], 1, &format!("unknown: rank 3, process 4242 (train) {why}"));
         }
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn processes_that_have_ended_are_counted_beside_those_that_run() {
         check(&[sample()], 0, "well: 1 process");
-        let line = "well: 2 processes; 1 has ended; 1 was killed or ended without an exit";
+        let line = "well: 2 processes; 1 ended; 1 was ended by signal 11 (SIGSEGV)";
         check(&[sample(), with(Life::Ended), sample(), with(Life::Gone)], 0, line);
     }
 }

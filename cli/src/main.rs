@@ -54,12 +54,13 @@ mod top;
 mod version;
 
 use arguments::{Arguments, Command};
-use clap::error::{ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::Parser;
 use failure::{Failure, Outcome};
 use lazyguard_core::api::ENTRY_POINTS;
 use lazyguard_core::report::one_line;
 use output::{write_line, Output};
+use std::error::Error as _;
 use std::io;
 use std::process::ExitCode;
 
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Arguments that cannot be used, or a question for help or the version. Of `lazyguard run`, one line, and the code that says that the program
+/// Arguments that cannot be used, or a question for help or the version. One line; of `lazyguard run`, the code that says that the program
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayVersion {
@@ -110,7 +111,8 @@ fn unusable(error: clap::Error) -> ExitCode {
         let _ = version::print();
         return ExitCode::SUCCESS;
     }
-    if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
+    let command = std::env::args_os().nth(1).unwrap_or_default().to_string_lossy().into_owned();
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -120,8 +122,28 @@ fn unusable(error: clap::Error) -> ExitCode {
     let line = lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let similar = lines().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
     let tip = similar.map(|tip| format!("; {tip}")).unwrap_or_default();
-    output::say(format_args!("{}{tip} (see lazyguard run --help)", line.trim_start_matches("error: ")));
-    ExitCode::from(exit_code::OWN_FAILURE)
+    let line = plainly(&error, &command).unwrap_or_else(|| line.trim_start_matches("error: ").to_owned());
+    let of =
+        if error.kind() == ErrorKind::InvalidSubcommand { String::new() } else { format!("{} ", one_line(&command)) };
+    output::say(format_args!("{line}{tip} (see lazyguard {of}--help)"));
+    ExitCode::from(if command == "run" { exit_code::OWN_FAILURE } else { 2 })
+}
+
+/// What is wrong with a value, without the parser's words; `run` has words of its own.
+fn plainly(error: &clap::Error, command: &str) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    };
+    match error.kind() {
+        _ if command == "run" => None,
+        ErrorKind::ValueValidation => Some(format!("{}: {}", text(ContextKind::InvalidValue)?, error.source()?)),
+        // A number is no option.
+        ErrorKind::UnknownArgument => text(ContextKind::InvalidArg)
+            .filter(|given| given[1..].bytes().next().is_some_and(|b| b.is_ascii_digit()))
+            .map(|given| format!("{given}: neither a process nor a folder")),
+        _ => None,
+    }
 }
 
 /// The error with the arguments that it quotes as parts of a line: a script may have taken them from anywhere.

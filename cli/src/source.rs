@@ -88,7 +88,10 @@ impl Run {
         }
         match what.to_str().and_then(|text| text.parse().ok()) {
             Some(process) => Self::of_process(process),
-            None => Err(Failure::Input(format!("{}: there is no such folder", what.display()))),
+            None => Err(Failure::Input(format!(
+                "{}: there is no such folder, and it is no number of a process",
+                what.display()
+            ))),
         }
     }
 
@@ -118,11 +121,13 @@ impl Run {
                  said at its start that the recording is kept in memory"
             }
         };
+        let attach =
+            if is_gone { String::new() } else { format!("; one that is not guarded: lazyguard attach {process}") };
         let earlier = old_runs::folders_of(process).own.into_iter().next();
         let earlier = earlier.filter(|_| !is_gone).map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
-        Err(Failure::Input(format!("process {process}: {failure}{}", earlier.unwrap_or_default())))
+        Err(Failure::Input(format!("process {process}: {failure}{attach}{}", earlier.unwrap_or_default())))
     }
 
     /// Opens the recording.
@@ -280,12 +285,12 @@ impl Opened {
         }
     }
 
-    /// The same of a process that was cut off as the `lazyguard run` around it saw it, if there was one.
+    /// The same as the `lazyguard run` around it saw it, if there was one.
     pub fn end_in_words(&self) -> String {
         let facts = self.recording.facts();
-        let folder = self.path.parent().filter(|_| self.was_cut_off());
+        let folder = self.path.parent();
         let seen = folder.and_then(|folder| ends::of(folder, facts.process, Some(facts.process_start_ticks)));
-        seen.map_or_else(|| self.state_in_words(), |end| end.in_words())
+        ends::words(seen, self.state() == "ended", || self.state_in_words())
     }
 
     /// Whether the process ran on this machine, as far as is known.

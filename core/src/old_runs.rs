@@ -20,7 +20,7 @@ mod remove;
 
 use crate::folder::{entries_of, Entry};
 use crate::order;
-use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_JOB, OF_A_PROCESS, TRACE};
+use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_JOB, OF_A_PROCESS, REPORTED, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
 use std::ffi::OsStr;
@@ -36,7 +36,9 @@ pub use remove::{remove_folder, DEEPEST};
 pub const MOST_WITHOUT_HANG: usize = 8;
 /// For how long those stay.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many folders stay in one place, whatever is in them; the one that is being made is counted. Users look at the newest
+/// How many folders with evidence stay for a day. Those beyond the other limits lose their recordings alone: the rest takes some 100 KiB.
+pub const MOST_OF_A_DAY: usize = 128;
+/// How many folders stay whole in one place, whatever is in them; the one that is being made is counted. Users look at the newest
 /// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
 pub const MOST_FOLDERS: usize = 16;
 /// How much they may take together, in bytes. The newest stays, however large it is.
@@ -127,9 +129,13 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
-    for surplus in surplus(&left, sight.now) {
-        // The next process tries again.
-        let _ = surplus.remove(&mut entries);
+    for (number, surplus) in surplus(&left, sight.now).into_iter().enumerate() {
+        // Where this fails, the next process tries again.
+        if surplus.is_fresh_evidence(sight.now) && number < MOST_OF_A_DAY {
+            surplus.remove_recordings();
+        } else {
+            let _ = surplus.remove(&mut entries);
+        }
     }
 }
 
@@ -178,6 +184,19 @@ impl Left {
             is_there(&left.path, HANG)
         };
         Some(left)
+    }
+
+    /// Whether it has evidence that is younger than a day: a user may still be looking for it.
+    pub fn is_fresh_evidence(&self, now: SystemTime) -> bool {
+        self.is_evidence && now.duration_since(self.since).unwrap_or_default() <= DAY
+    }
+
+    /// Removes its recordings, and keeps its age.
+    fn remove_recordings(&self) {
+        let folders = entries_of(&self.path).filter(|entry| entry.metadata().is_ok_and(|about| about.is_dir()));
+        let folders: Vec<_> = folders.map(|entry| entry.path()).chain([self.path.clone()]).collect();
+        folders.iter().for_each(|folder| drop(fs::remove_file(folder.join(TRACE))));
+        let _ = File::open(&self.path).and_then(|folder| folder.set_modified(self.since));
     }
 
     /// Why the folder stays although its process is gone, if it does.
@@ -360,7 +379,7 @@ fn is_ours(entry: &Entry) -> bool {
 /// The same of a run's folder and the folders in it, which have many names.
 fn is_ours_in_run(entry: &Entry) -> bool {
     let name = name_of(entry);
-    let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB);
+    let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB) || name.starts_with(REPORTED);
     folder_at(entry).is_some() || is_ours(entry) || is_runs()
 }
 

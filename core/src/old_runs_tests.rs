@@ -116,7 +116,7 @@ fn there(folders: &[PathBuf]) -> Vec<bool> {
 #[test]
 fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
     let base = Base::new();
-    let hung: Vec<_> = (0..30).map(|n| base.process(NO_PROCESS, HERE, 100 + n)).collect();
+    let hung: Vec<_> = (0..30).map(|n| base.process(NO_PROCESS, HERE, 90_000 + n)).collect();
     hung.iter().for_each(|folder| put(folder, HANG, "{}"));
     let living = base.process(ALIVE, HERE, 1_000);
     base.tidy();
@@ -125,6 +125,23 @@ fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
     assert!(living.exists());
     base.tidy();
     assert_eq!(there(&hung), kept);
+}
+
+#[test]
+fn a_failure_stays_for_a_day_without_its_recording_where_many_follow() {
+    let base = Base::new();
+    let hung: Vec<_> =
+        (0..MOST_FOLDERS + MOST_OF_A_DAY + 2).map(|n| base.process(NO_PROCESS, HERE, 100 + n as u64)).collect();
+    for folder in &hung {
+        put(folder, HANG, "{}");
+        put(folder, TRACE, stamped(100));
+    }
+    base.tidy();
+    base.tidy();
+    let whole: Vec<_> = hung.iter().map(|folder| folder.join(TRACE)).collect();
+    assert_eq!(there(&whole).iter().filter(|there| **there).count(), MOST_FOLDERS - 1);
+    assert_eq!(there(&hung).iter().filter(|there| **there).count(), MOST_FOLDERS - 1 + MOST_OF_A_DAY);
+    assert!(hung[MOST_FOLDERS].join(HANG).exists() && !hung.last().unwrap().exists());
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub mod file {
     pub const KEPT: &str = "kept";
     /// Beside the folders of a job's processes: what they tell each other of a hang. More may follow in the name.
     pub const OF_A_JOB: &str = ".lazyguard-hang";
+    /// The same for a cause that one of them has reported on standard error.
+    pub const REPORTED: &str = ".lazyguard-reported";
     /// Where the device's threads stood at a hang, as the driver writes it.
     pub const GPU_CORE: &str = "gpu.core";
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.

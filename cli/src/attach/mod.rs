@@ -36,7 +36,7 @@ const MOST_OPENED: usize = 3;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     process: u32,
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
@@ -47,6 +47,10 @@ pub(crate) struct Arguments {
     /// Print the stacks of all threads, not only of those that are in the driver.
     #[arg(long)]
     all: bool,
+}
+
+fn pid(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|process| *process > 0).ok_or("no number of a process, which is what attach is given")
 }
 
 /// Looks at a process, and prints what was seen.

@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// A process, or a run folder.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
-    /// The entry_point.
+    /// What opens the timeline.
     #[arg(long, value_enum)]
     to: Format,
     /// The file; `-` is standard output [default: trace.perfetto-trace in the run folder]

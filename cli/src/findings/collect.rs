@@ -17,6 +17,7 @@ use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
 use lazyguard_core::run_folder::file::DUMP;
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -69,6 +70,19 @@ impl Stood {
         }
     }
 
+    /// The lines of its report. What is suspected is called that, and not a hang.
+    pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
+        self.as_called(self.report().lines(newest))
+    }
+
+    /// These lines of the report, called as this is.
+    pub fn as_called(&self, mut lines: Vec<String>) -> Vec<String> {
+        if let (Self::Suspected(_), Some(first)) = (self, lines.first_mut()) {
+            *first = first.replacen("HANG", "SUSPECTED", 1);
+        }
+        lines
+    }
+
     /// Its rank by severity; the most severe is the lowest.
     pub fn place(&self) -> u8 {
         match self {
@@ -79,6 +93,12 @@ impl Stood {
             Self::Over(_) => 3,
         }
     }
+}
+
+/// Whether a signal asks a process to end. A launcher sends these, or the program to its own workers.
+pub(super) fn asks_to_end(signal: i32) -> bool {
+    const ASK: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
+    Signal::from_named_raw(signal).is_some_and(|signal| ASK.contains(&signal))
 }
 
 /// The state of a process whose only file is the summary written at a hang.
@@ -279,16 +299,26 @@ impl Process {
         self.launches > dump.launches || newest_call.is_some_and(|at| at > dump.hang.snapshot.at)
     }
 
+    /// Whether it is gone without an orderly end, which neither a hang of its own nor the run explains. Other ranks may wait for it.
+    pub fn has_crashed(&self) -> bool {
+        let crashed = match self.course {
+            Course::Signalled(signal) => !asks_to_end(signal),
+            Course::Unknown => self.has_ended,
+            Course::Killed | Course::Well => false,
+        };
+        crashed && self.hang().is_none()
+    }
+
     /// The worst first.
-    fn order(&self) -> (u8, u8, bool, u64, &str) {
+    fn order(&self) -> (bool, u8, u8, bool, u64, &str) {
         let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
         let course = match self.course {
             Course::Signalled(_) => 0,
-            Course::Killed => 1,
-            Course::Unknown => 2,
+            Course::Unknown => 1,
+            Course::Killed => 2,
             Course::Well => 3,
         };
-        (stood, course, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
+        (!self.has_crashed(), stood, course, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
     }
 }
 
@@ -398,8 +428,7 @@ pub(super) fn process(run: &Run) -> Process {
     match &found.end {
         // The guard's summary is more exact; an orderly end with status 0 needs no correction.
         Some(end) if found.summary.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
-        Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
-        Some(end) => found.ended = end.in_words(),
+        Some(end) => found.ended = ends::words(Some(*end), orderly, || found.ended.clone()),
         None if found.ended.is_empty() && is_unreadable => {
             found.ended = "left a recording that cannot be read: how it ended is not known".to_owned();
         }

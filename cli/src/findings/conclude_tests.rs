@@ -2,10 +2,13 @@
 
 use super::samples::{finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch};
 use super::*;
+use crate::recordings::{ended_process, Job, SMALL};
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::Summary;
+use lazyguard_core::trace::ProcessFacts;
+use serde_json::json;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -77,6 +80,52 @@ fn a_program_that_fails_by_itself_keeps_its_folder() {
     let left = Left::new().process("0", &[]);
     let conclusion = left.conclude(End::Exited(3), &wanted("hang"));
     assert_eq!((conclusion.failed, conclusion.keep, conclusion.lines), (None, true, Vec::new()));
+}
+
+#[test]
+fn a_crash_is_one_line_and_an_end_that_was_asked_for_is_none() {
+    let left = Left::new().process("0", &[]);
+    let lines = |signal| left.conclude(End::Signalled(signal), &wanted("")).lines;
+    assert_eq!(lines(11), ["lazyguard: train ended by signal 11 (SIGSEGV)"]);
+    assert_eq!(lines(15), [""; 0]);
+}
+
+#[test]
+fn a_rank_that_crashed_is_named_before_those_that_hang() {
+    let end = json!([{ "process": 7, "start_ticks": null, "exit_code": null, "signal": 11, "ended_by_run": false, "at_unix_ns": 1 }]);
+    let left = Left::new().hanging("0").file("root/supervised.json", &json!({ "ended": end }).to_string());
+    let crashed = ProcessFacts { process: 7, rank: "1".to_owned(), ..ended_process() };
+    left.0.file("root/rank1-7/trace.lgt", Job::of(SMALL, &crashed).bytes(3 * SECOND));
+    let lines = left.conclude(End::Exited(1), &wanted("")).lines;
+    assert!(lines[0].ends_with("(process 7, rank 1) was ended by signal 11 (SIGSEGV)"), "{lines:#?}");
+    let (processes, _) = collect::of_run(&left.root());
+    assert_eq!(processes.iter().map(|process| process.rank.as_str()).collect::<Vec<_>>(), ["1", "0"]);
+}
+
+#[test]
+fn the_end_of_a_job_has_few_lines_however_many_ranks_it_has() {
+    let ranks = (1..64).map(|rank| rank.to_string());
+    let left = ranks.fold(Left::new().hanging("0"), |left, rank| {
+        left.process(&rank, &[]).file(&format!("root/rank{rank}-4242/run.json"), "cut")
+    });
+    let lines = left.conclude(End::EndedOnHang, &wanted("hang")).lines;
+    assert!(lines.len() <= 20 && lines[0].contains("HANG") && lines[1].contains("LG201"), "{lines:#?}");
+    assert!(lines[19].ends_with("more lines: lazyguard report on the folder has them"), "{lines:#?}");
+}
+
+#[test]
+fn files_name_the_folder_of_a_run_only_where_it_stays() {
+    let left = Left::new().process("0", &[met()]);
+    let [junit, sarif] = ["j.xml", "s.sarif"].map(|name| left.0.path(name));
+    let files = || Wanted { junit: Some(junit.clone()), sarif: Some(sarif.clone()), ..wanted("") };
+    let name_it = |end, wanted: &Wanted| {
+        left.conclude(end, wanted);
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        (read(&junit).contains(left.root().to_str().unwrap()), read(&sarif).contains("rank0-4242"))
+    };
+    assert_eq!(name_it(End::Exited(0), &files()), (false, false));
+    assert_eq!(name_it(End::Exited(3), &files()), (true, true));
+    assert_eq!(name_it(End::Exited(0), &Wanted { keeps_folder: true, ..files() }), (true, true));
 }
 
 #[test]

@@ -45,24 +45,37 @@ pub(super) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
     causes.into_iter().map(|(_, same)| same).collect()
 }
 
+/// The wait of a verdict in one sentence.
+pub(super) fn sentence(verdict: &Verdict) -> &str {
+    if verdict.sentence.is_empty() {
+        &verdict.title
+    } else {
+        &verdict.sentence
+    }
+}
+
 impl SameHang<'_> {
-    /// Which processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
+    /// Which processes they are.
     pub fn who(&self) -> String {
-        const MOST_NAMED: usize = 8;
-        let all = || std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process);
-        let count = 1 + self.others.len();
-        if self.others.is_empty() {
-            return self.first.process.title();
-        }
-        let ranks: Option<Vec<u64>> = all().map(|process| process.rank.parse().ok()).collect();
-        match ranks {
-            Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(count as u64, "process")),
-            None => {
-                let named: Vec<_> = all().take(MOST_NAMED).map(Process::title).collect();
-                let more = count.saturating_sub(MOST_NAMED);
-                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                format!("{}{more}", named.join(", "))
-            }
+        let all: Vec<_> = std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process).collect();
+        who(&all)
+    }
+}
+
+/// Which processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
+pub(super) fn who(processes: &[&Process]) -> String {
+    const MOST_NAMED: usize = 8;
+    if let [only] = processes {
+        return only.title();
+    }
+    let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
+    match ranks {
+        Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(processes.len() as u64, "process")),
+        None => {
+            let named: Vec<_> = processes.iter().take(MOST_NAMED).map(|process| process.title()).collect();
+            let more = processes.len().saturating_sub(MOST_NAMED);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            format!("{}{more}", named.join(", "))
         }
     }
 }
@@ -98,6 +111,12 @@ impl HangSeen<'_> {
         self.verdict().map_or(Code::LG299.title(), |verdict| &verdict.title)
     }
 
+    /// The lines of its report, with names.
+    pub fn lines(&self) -> Vec<String> {
+        let lines = self.named().lines(self.process.newest);
+        self.process.stood.as_ref().map_or_else(|| lines.clone(), |stood| stood.as_called(lines.clone()))
+    }
+
     /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.
     pub fn key(&self) -> String {
         self.report.cause()
@@ -110,7 +129,7 @@ impl HangSeen<'_> {
 
     /// The wait in one sentence.
     pub fn sentence(&self) -> &str {
-        self.verdict().map(|verdict| verdict.sentence.as_str()).filter(|said| !said.is_empty()).unwrap_or(self.title())
+        self.verdict().map_or(self.title(), sentence)
     }
 
     /// The wait, the facts and what to change, a line each.

@@ -4,7 +4,8 @@
 //! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
 //! new one.
 
-use super::collect::{Course, Process, Stood};
+use super::collect::{asks_to_end, Course, Process, Stood};
+use super::hangs::sentence;
 use super::judge::{Finding, Status};
 use super::ranks::compare;
 use super::{text, End, FailedOn, Seen};
@@ -14,7 +15,6 @@ use chrono::DateTime;
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
-use rustix::process::Signal;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     }
     let mut names = HashMap::new();
     for process in &seen.processes {
-        suite.add_test_case(of_process(process, &program, &mut names));
+        suite.add_test_case(of_process(process, seen.folder_stays, &program, &mut names));
     }
     suite.add_test_cases(of_ranks(seen, &program));
     for finding in &seen.judged.hazards {
@@ -65,7 +65,7 @@ fn properties(seen: &Seen<'_>) -> Vec<Property> {
         ("lazyguard.version", Some(env!("CARGO_PKG_VERSION").to_owned())),
         ("lazyguard.command", seen.run.map(|run| run.command.join(" "))),
         ("lazyguard.rank", rank),
-        ("lazyguard.folder", Some(seen.root.display().to_string())),
+        ("lazyguard.folder", seen.folder_stays.then(|| seen.root.display().to_string())),
         ("lazyguard.fail_on", Some(seen.fail_on.to_string())),
         ("lazyguard.processes", Some(seen.processes.len().to_string())),
         ("cuda.driver_version", driver.map(|version| version.to_string())),
@@ -91,14 +91,14 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
         End::TimedOut => {
             let suspected = super::hangs::suspected(&seen.processes);
-            let suspected: String = suspected.iter().map(|hang| hang.named().text().as_str().to_owned()).collect();
-            status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{suspected}"))
+            let suspected: Vec<_> = suspected.iter().flat_map(|hang| hang.lines()).collect();
+            status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{}", suspected.join("\n")))
         }
         End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
     }
 }
 
-fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
+fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
     let own = if process.program.is_empty() { "a program" } else { &process.program };
     let mut name = match process.rank.as_str() {
         "" => format!("process {own}"),
@@ -111,17 +111,17 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     }
     let result = match process.hang() {
         Some(report) => {
-            let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
+            let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), sentence(v)));
             let told = process.names().report.as_ref().unwrap_or(report);
             let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
             status(NonSuccessKind::Failure, ty, message, text.as_str())
         }
         _ => of_the_course(process),
     };
-    let mut out =
-        vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
+    let mut out = vec![format!("{} {}", process.title(), process.ended)];
+    out.extend(folder_stays.then(|| format!("folder: {}", process.folder.display())));
     if let Some(stood @ (Stood::Slow(_) | Stood::Over(_) | Stood::Suspected(_))) = &process.stood {
-        out.push(format!("{}: {}", stood.word(), stood.report().text().as_str()));
+        out.push(format!("{}: {}", stood.word(), stood.lines(None).join("\n")));
         out.extend(stood.report().ends_in_words());
     }
     out.extend(process.summary.iter().flat_map(|summary| summary.lines()));
@@ -131,16 +131,14 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     case
 }
 
-/// Signals that ask a process to end. A launcher sends them, or the program to its own workers.
-const ASKED_TO_END: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
-
 /// The case of a process without a hang. A failure if another signal killed it; skipped if `lazyguard run` or one of these signals ended
 /// it, or if its end is unknown.
 fn of_the_course(process: &Process) -> TestCaseStatus {
-    let asked = |signal| Signal::from_named_raw(signal).is_some_and(|signal| ASKED_TO_END.contains(&signal));
     match process.course {
         Course::Well => TestCaseStatus::success(),
-        Course::Signalled(signal) if !asked(signal) => status(NonSuccessKind::Failure, "signal", &process.ended, ""),
+        Course::Signalled(signal) if !asks_to_end(signal) => {
+            status(NonSuccessKind::Failure, "signal", &process.ended, "")
+        }
         Course::Signalled(_) | Course::Killed | Course::Unknown => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_description(process.ended.as_str());
@@ -188,9 +186,10 @@ fn of_hazard(finding: &Finding, program: &str) -> TestCase {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{seen, Told};
+    use super::super::samples::{hang_report, recording, seen, Told};
     use super::*;
     use quick_junit::Report;
+    use std::path::Path;
 
     /// The one suite of a run's file, read as a CI system reads it.
     fn suite(told: &Told) -> TestSuite {
@@ -259,12 +258,18 @@ mod tests {
     fn a_hang_is_a_failure_with_its_report_and_a_timeout_an_error_with_what_is_suspected() {
         let told = Told { hang: true, no_hazard: true, end: Some(End::EndedOnHang), ..Told::default() };
         let suite = expect(&told, &[("run", "well", ""), (PROCESS, "failure", "LG201")]);
-        let TestCaseStatus::NonSuccess { description, .. } = &suite.test_cases[1].status else { panic!() };
+        let TestCaseStatus::NonSuccess { description, message, .. } = &suite.test_cases[1].status else { panic!() };
+        let sentence =
+            "k2 cannot start: loading it on its first launch waits for k1 on stream 1, and k1 has not ended.";
+        assert_eq!(message.as_ref().map(|message| message.as_str()), Some(sentence));
         let description = description.as_ref().unwrap().to_string();
         assert!(
             description.contains("rank 3 pid 4242 (train)") && description.contains("blocked calls:"),
             "{description}"
         );
+
+        let suspected = Stood::Suspected(hang_report(&recording("3", true), Path::new("")));
+        assert!(suspected.lines(None)[0].starts_with("SUSPECTED "), "{:?}", suspected.lines(None));
 
         let told = Told { no_hazard: true, end: Some(End::TimedOut), ..Told::default() };
         expect(&told, &[("run", "error", "timeout"), (PROCESS, "well", "")]);

@@ -57,6 +57,8 @@ pub(crate) struct Wanted {
     pub annotations: Annotations,
     /// A line that sums the run up.
     pub result: bool,
+    /// Whether the folder stays whatever is found.
+    pub keeps_folder: bool,
 }
 
 impl Wanted {
@@ -117,11 +119,15 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         fail_on: &wanted.fail_on,
         has_baseline: wanted.baseline.is_some(),
         failed,
+        folder_stays: false,
         unreadable,
     };
     seen.failed =
         seen.failed.or_else(|| seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded));
     let failed = seen.failed;
+    let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
+    let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
+    seen.folder_stays = keep || wanted.keeps_folder;
     // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
     // `--fail-on` also fails where a part of the run is unreadable.
@@ -131,8 +137,6 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         ));
     }
 
-    let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
-    let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
     let mut lines = text::at_the_end(&seen);
     if wanted.result || wanted.annotations.system() == Some(annotate::System::Gitlab) {
         lines.push(text::result(&seen));

@@ -125,5 +125,16 @@ fn look_at<'a>(
     has_baseline: bool,
 ) -> Seen<'a> {
     let here = std::env::current_dir().unwrap_or_default();
-    Seen { run: None, root, here, processes, judged, fail_on, has_baseline, failed: None, unreadable }
+    Seen {
+        run: None,
+        root,
+        here,
+        processes,
+        judged,
+        fail_on,
+        has_baseline,
+        failed: None,
+        folder_stays: true,
+        unreadable,
+    }
 }

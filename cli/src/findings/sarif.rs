@@ -68,7 +68,8 @@ fn invocation(seen: &Seen<'_>) -> Value {
         seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
     invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));
     let processes = seen.processes.iter().map(|process| {
-        json!({ "folder": process.name, "process": process.process, "status": process.word(), "ended": process.ended })
+        let folder = seen.folder_stays.then_some(&process.name);
+        json!({ "folder": folder, "process": process.process, "status": process.word(), "ended": process.ended })
     });
     invocation.insert("properties".to_owned(), json!({ "processes": processes.collect::<Vec<_>>() }));
     let Some(run) = seen.run else { return Value::Object(invocation) };
@@ -102,7 +103,7 @@ fn rule_index(code: Code) -> Option<usize> {
 }
 
 fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
-    let message = format!("{} hangs: {}\n{}", hang.process.title(), hang.title(), hang.explanation());
+    let message = format!("{} hangs: {}", hang.process.title(), hang.explanation());
     let mut result = json!({
         "ruleId": hang.code().name(),
         "ruleIndex": rule_index(hang.code()),

@@ -3,6 +3,7 @@
 use super::collect::Process;
 use super::fail_on::FailOn;
 use super::judge::Judged;
+use crate::ends::signal_in_words;
 use crate::exit_code;
 use lazyguard_core::api::counted;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "exit status {code}"),
-            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::Signalled(signal) => write!(f, "ended by {}", signal_in_words(*signal)),
             Self::TimedOut => f.write_str("timed out"),
             Self::EndedOnHang => f.write_str("ended on a hang"),
         }
@@ -98,6 +99,8 @@ pub(super) struct Seen<'a> {
     pub fail_on: &'a FailOn,
     pub has_baseline: bool,
     pub failed: Option<FailedOn>,
+    /// Whether the folder of the run stays: it is named only then.
+    pub folder_stays: bool,
     /// What could not be read of the root itself.
     pub unreadable: Vec<String>,
 }

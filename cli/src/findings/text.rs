@@ -1,9 +1,9 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use super::collect::{Process, Stood};
-use super::hangs::{by_cause, hangs, suspected, SameHang};
+use super::collect::{asks_to_end, Process, Stood};
+use super::hangs::{by_cause, hangs, sentence, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
-use super::ranks::{compare, when_it_was_ended, Ranks};
+use super::ranks::{compare, when_they_were_ended, Ranks};
 use super::{End, FailedOn, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
@@ -14,6 +14,9 @@ const MOST_TOLD: usize = 8;
 /// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
+/// The most lines at the end of a run with several ranks, and of each hang in it.
+const MOST_OF_RANKS: usize = 20;
+const MOST_OF_ONE_HANG: usize = 4;
 /// Lines about a device's core dump at the end of a run; the report has them all.
 const MOST_OF_A_DEVICE: usize = 16;
 /// Processes that are named beside a hazard.
@@ -134,16 +137,50 @@ pub(super) fn result(seen: &Seen<'_>) -> String {
     format!("{}: {}", program(seen), parts.join(", "))
 }
 
-/// What `run` says at the end of a run that failed, and of what could not be read.
+/// What `run` says at the end of a run that failed, and of what could not be read. The lines of several ranks are limited, however many there are.
 pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
-    let mut lines: Vec<_> = seen.problems().map(|problem| format!("cannot be read: {problem}")).collect();
+    let mut lines = all_at_the_end(seen);
+    if has_ranks(seen) && lines.len() > MOST_OF_RANKS {
+        let left_out = lines.split_off(MOST_OF_RANKS - 1).len() as u64;
+        lines.push(format!("and {}: lazyguard report on the folder has them", counted(left_out, "more line")));
+    }
+    lines
+}
+
+fn has_ranks(seen: &Seen<'_>) -> bool {
+    let mut ranks = seen.processes.iter().map(|process| &process.rank).filter(|rank| !rank.is_empty());
+    ranks.next().is_some_and(|first| ranks.any(|other| other != first))
+}
+
+/// Processes that have crashed, and the signal that ended the program itself.
+fn crashes(seen: &Seen<'_>) -> Vec<String> {
+    let crashed: Vec<_> = seen.processes.iter().filter(|process| process.has_crashed()).collect();
+    let mut lines: Vec<_> = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).collect();
+    lines.truncate(MOST_HANGS);
+    lines.extend(more(crashed.len(), MOST_HANGS));
+    let ended = seen.run.map(|run| run.end).filter(|_| lines.is_empty());
+    lines.extend(
+        ended
+            .filter(|end| matches!(end, End::Signalled(signal) if !asks_to_end(*signal)))
+            .map(|end| format!("{} {end}", program(seen))),
+    );
+    lines
+}
+
+fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
+    let mut lines = Vec::new();
     if seen.failed == Some(FailedOn::Hang) || ended_badly {
-        lines.extend(compare(&seen.processes).iter().flat_map(Ranks::lines));
+        lines.extend(crashes(seen));
+        let ranks = compare(&seen.processes);
+        lines.extend(ranks.iter().flat_map(Ranks::lines));
         let causes = by_cause(hangs(&seen.processes));
-        causes.iter().take(MOST_HANGS).for_each(|same| lines.extend(in_short(same)));
+        let most = if has_ranks(seen) { MOST_OF_ONE_HANG } else { usize::MAX };
+        let short = causes.iter().take(MOST_HANGS).flat_map(|same| in_short(same, most));
+        lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
         lines.extend(more(causes.len(), MOST_HANGS));
     }
+    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
     if ended_badly {
         let causes = by_cause(suspected(&seen.processes));
         lines.extend(
@@ -154,7 +191,7 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(more(causes.len(), MOST_TOLD));
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
-        let ended: Vec<_> = seen.processes.iter().filter_map(when_it_was_ended).collect();
+        let ended = when_they_were_ended(&seen.processes);
         lines.extend(ended.iter().take(MOST_TOLD).cloned());
         lines.extend(more(ended.len(), MOST_TOLD));
     }
@@ -184,7 +221,8 @@ fn more(count: usize, told: usize) -> Option<String> {
 /// The report of a root that holds several processes: a line each, the worst first; then their hangs.
 pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = vec![result(seen), String::new()];
-    if let Some(ranks) = compare(&seen.processes) {
+    let ranks = compare(&seen.processes);
+    if let Some(ranks) = &ranks {
         lines.extend(ranks.lines());
         lines.push(String::new());
     }
@@ -198,12 +236,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     let suspected = by_cause(suspected(&seen.processes));
     for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
         lines.push(String::new());
-        let mut report = same.first.named().lines(same.first.process.newest);
-        let is_suspected = matches!(same.first.process.stood, Some(Stood::Suspected(_)));
-        if let Some(first) = report.first_mut().filter(|_| is_suspected) {
-            *first = first.replacen("HANG", "SUSPECTED", 1);
-        }
-        lines.extend(report);
+        lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
         lines.extend(same.first.process.gpu_lines());
         lines.extend(also_in(same));
     }
@@ -215,8 +248,16 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
+/// A line of a hang's report beside the comparison of the ranks, which needs no further command.
+fn beside(ranks: Option<&Ranks>, line: String) -> String {
+    match line.split_once(": `lazyguard report` on the folder of the whole run") {
+        Some((before, _)) if ranks.is_some() => format!("{before}: the ranks are compared above"),
+        _ => line,
+    }
+}
+
 /// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
-fn in_short(same: &SameHang<'_>) -> Vec<String> {
+fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);
     lines.extend(report.stacks_text().unmarked().map(str::to_owned));
@@ -225,6 +266,7 @@ fn in_short(same: &SameHang<'_>) -> Vec<String> {
     let gpu = same.first.process.gpu_lines();
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
     lines.extend(more(gpu.len(), MOST_OF_A_DEVICE));
+    lines.truncate(most);
     lines.extend(also_in(same));
     lines
 }
@@ -241,12 +283,12 @@ fn line_of(process: &Process) -> String {
     };
     let cause = match &process.stood {
         Some(Stood::Over(report)) => {
-            let cause = report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title));
+            let cause = report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)));
             let ended = report.ends_in_words().into_iter().next().map(|end| format!("; {end}"));
             cause.filter(|_| report.stands()).into_iter().chain(ended).reduce(|all, more| all + &more)
         }
         Some(Stood::Hang(report) | Stood::Suspected(report)) => {
-            report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title))
+            report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)))
         }
         _ => None,
     };

@@ -36,6 +36,7 @@ pub(crate) fn sample() -> ProcessNow {
         host: "node-7".to_owned(),
         rank: "3".to_owned(),
         life: Life::Runs,
+        end: None,
         calls: 0,
         launches: 0,
         launches_per_second: None,

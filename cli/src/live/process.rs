@@ -5,6 +5,7 @@
 use super::hang::{HangNow, Watch};
 use super::life::{Heartbeat, Life};
 use super::tally::Tally;
+use crate::ends;
 use crate::process::Status;
 use crate::source::{self, RecordingFile, Run, HAZARDS};
 use crate::Failure;
@@ -43,6 +44,8 @@ pub(crate) struct ProcessNow {
     /// The rank in the job, or nothing.
     pub rank: String,
     pub life: Life,
+    /// How it ended, in the words of its report; `None` of one that runs.
+    pub end: Option<String>,
     /// Driver calls made, and launches among them.
     pub calls: u64,
     pub launches: u64,
@@ -86,6 +89,16 @@ pub(crate) struct OutstandingNow {
     pub nanos: Nanos,
     /// What that is.
     pub what: String,
+}
+
+fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>) -> Option<String> {
+    let recorded = match life {
+        Life::Ended => "ended",
+        Life::Gone => "was killed or ended without an exit",
+        _ => return None,
+    };
+    let seen = folder.and_then(|folder| ends::of(folder, process, started));
+    Some(ends::words(seen, life == Life::Ended, || recorded.to_owned()))
 }
 
 /// A process that is followed.
@@ -212,6 +225,7 @@ impl Followed {
             host: facts.host.clone(),
             rank: facts.rank.clone(),
             life,
+            end: end_of(life, self.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
             calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
             launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
             launches_per_second: None,
@@ -239,6 +253,7 @@ impl Followed {
             host: String::new(),
             rank: String::new(),
             life: if is_there { Life::Unrecorded } else { Life::Gone },
+            end: end_of(if is_there { Life::Unrecorded } else { Life::Gone }, self.folder.as_deref(), process, None),
             calls: 0,
             launches: 0,
             launches_per_second: None,

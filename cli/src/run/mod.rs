@@ -49,6 +49,7 @@ use crate::nvml::Sampler;
 use crate::on_hang::{FAIL, KILL};
 use crate::{library, output, profile_cache, timing, Failure};
 use inherited::Descriptors;
+use lazyguard_core::api::counted;
 use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
@@ -105,6 +106,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
+    options.wanted.keeps_folder = options.keep || root.is_asked_for();
     if root.is_nested() {
         // The outer run prints them.
         options.wanted.annotations.unless_asked_for(Annotations::Off);
@@ -187,7 +189,26 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         rank,
         unguarded: std::mem::take(&mut ended.unguarded),
     };
+    if acts_on_hang(&options) || options.wanted.fail_on.is_anything() {
+        left_running(&root.living())
+            .into_iter()
+            .for_each(|line| output::say(format!("{line} {}", root.path().display())));
+    }
     conclude(&options, root, &run, &ended, &unseen)
+}
+
+/// What to say of guarded processes that go on behind the program, as a daemon does.
+fn left_running(living: &[u32]) -> Option<String> {
+    let first = living.first()?;
+    let others = match living.len() {
+        1 => String::new(),
+        more => format!(" and {} go", counted(more as u64 - 1, "more process")),
+    };
+    let goes = if living.len() == 1 { " goes" } else { "" };
+    Some(format!(
+        "process {first}{others}{goes} on behind the program: --on-hang and --fail-on end with that; its guard still reports a hang, and so does \
+         lazyguard health"
+    ))
 }
 
 /// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does

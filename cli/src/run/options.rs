@@ -128,6 +128,13 @@ pub(crate) const OWN: &[Own] = &[
     },
 ];
 
+/// The options that `-h` shows: those that most people need, in this order. They come first in `--help`.
+const FIRST: [&str; 5] = ["--on-hang", "--hang-after", "--out", "--timeout", "--fail-on"];
+
+/// Headings of the others in the help.
+const MORE: &str = "More options";
+const SETTINGS_HEADING: &str = "Settings (an option overrides its variable)";
+
 /// The parsed options of `lazyguard run`.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -199,6 +206,11 @@ impl TypedValueParser for Words {
     }
 }
 
+/// What `-h` says of an option: the part before the first colon or semicolon.
+fn in_short(help: &'static str) -> &'static str {
+    help.split([':', ';']).next().unwrap_or(help)
+}
+
 fn of_setting(setting: &'static Setting) -> Arg {
     let values = values_of(setting);
     let mut words = Words::of(setting.values);
@@ -212,12 +224,26 @@ fn of_setting(setting: &'static Setting) -> Arg {
         .num_args(least_values..=1)
         .long(long(setting.flag))
         .value_name("VALUE")
-        .help(details)
+        .help(in_short(setting.help))
+        .long_help(details)
         .value_hint(hint)
         .value_parser(words)
         .hide_possible_values(true)
         .overrides_with(setting.name)
-        .help_heading("Settings (an option overrides its variable)")
+}
+
+/// All options, those that most people need first.
+fn all_options() -> Vec<Arg> {
+    let own = OWN.iter().map(|own| (own.flag, of_own(own), MORE));
+    let settings = SETTINGS.iter().map(|setting| (setting.flag, of_setting(setting), SETTINGS_HEADING));
+    let mut all: Vec<_> = own.chain(settings).collect();
+    let place = |flag: &str| FIRST.iter().position(|first| *first == flag).unwrap_or(FIRST.len());
+    all.sort_by_key(|(flag, _, _)| place(flag));
+    let headed = |(flag, arg, heading): (&str, Arg, &'static str)| match place(flag) == FIRST.len() {
+        true => arg.help_heading(heading).hide_short_help(true),
+        false => arg,
+    };
+    all.into_iter().map(headed).collect()
 }
 
 fn of_own(own: &'static Own) -> Arg {
@@ -225,7 +251,10 @@ fn of_own(own: &'static Own) -> Arg {
     let Some(value) = own.value else {
         return arg.action(ArgAction::SetTrue).help(own.help).overrides_with(own.flag);
     };
-    let arg = arg.value_name(value).help(format!("{}\n[values: {}] [default: {}]", own.help, own.values, own.default));
+    let arg = arg
+        .value_name(value)
+        .help(in_short(own.help))
+        .long_help(format!("{}\n[values: {}] [default: {}]", own.help, own.values, own.default));
     let arg = if value == "FILE" {
         arg.value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(OsString))
     } else {
@@ -249,11 +278,10 @@ impl clap::Args for Options {
             .trailing_var_arg(true)
             .required(true);
         command
-            .args(OWN.iter().map(of_own))
-            .args(SETTINGS.iter().map(of_setting))
+            .args(all_options())
             .arg(program)
             .after_long_help(more_help())
-            .after_help("`--help` also has the exit codes, the files and examples.")
+            .after_help("`--help` has all options, the exit codes, the files and examples.")
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -342,6 +370,8 @@ impl FromArgMatches for Options {
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
+                // Known once the folder is made.
+                keeps_folder: false,
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })
@@ -399,6 +429,22 @@ mod tests {
         let command = Options::augment_args(Command::new("run"));
         let matches = command.try_get_matches_from([&["run"], arguments].concat()).map_err(|e| e.to_string())?;
         Options::from_arg_matches(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_help_begins_with_the_options_that_most_people_need_and_the_short_one_has_no_others() {
+        let mut command = Options::augment_args(Command::new("run"));
+        let short = command.render_help().to_string();
+        let flags = |text: &str| -> Vec<String> {
+            let options = text.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+            options.filter_map(|line| Some(format!("--{}", line.split([' ', '=']).next()?))).collect()
+        };
+        assert_eq!(flags(&short), FIRST);
+        assert!(short.lines().count() < 25, "{short}");
+        let long = flags(&command.render_long_help().to_string());
+        assert_eq!(long[..FIRST.len()], FIRST);
+        let mut all = OWN.iter().map(|own| own.flag).chain(SETTINGS.iter().map(|setting| setting.flag));
+        assert!(all.all(|flag| long.iter().any(|shown| shown == flag)), "{long:?}");
     }
 
     #[test]

@@ -309,6 +309,13 @@ impl Root {
         }
     }
 
+    /// Processes with a folder here that are still alive.
+    pub fn living(&self) -> Vec<u32> {
+        let names =
+            folders_in(&self.path).filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
+        names.filter_map(|name| process_of(&name)).filter(|process| exists(*process)).collect()
+    }
+
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         if self.absent {
@@ -318,7 +325,7 @@ impl Root {
         let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
-                // A folder whose path was printed is never removed automatically.
+                // `lazyguard_core::old_runs` keeps it for a day.
                 let _ = File::create(self.path.join(KEPT));
             }
             return true;

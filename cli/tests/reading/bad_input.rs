@@ -16,7 +16,7 @@ fn refused(arguments: &[&str], code: i32, expect: &str) {
     let (out, errors) = texts(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(code), ""), "{arguments:?}: {errors}");
     assert!(errors.contains(expect), "{arguments:?}: {errors}");
-    assert!(code == 2 || errors.lines().count() == 1 && errors.starts_with("lazyguard: "), "{arguments:?}: {errors}");
+    assert!(errors.lines().count() == 1 && errors.starts_with("lazyguard: "), "{arguments:?}: {errors}");
 }
 
 /// Each command that reads a recording, about this.
@@ -136,6 +136,7 @@ fn the_process_is_not_there_or_keeps_no_recording() {
     each("4294967294", "process 4294967294: there is no process with this id, and no folder of this name");
     let own = std::process::id().to_string();
     each(&own, "keeps no recording in a file");
+    each(&own, &format!("; one that is not guarded: lazyguard attach {own}"));
 }
 
 #[test]
@@ -168,8 +169,18 @@ fn unusable_arguments_are_told_from_what_is_not_there() {
         &["anonymise", "/", "copy", "--last", "0"],
         &["symbols", "--name"],
     ] {
-        refused(arguments, 2, "error: ");
+        refused(arguments, 2, "lazyguard: ");
     }
+}
+
+#[test]
+fn what_is_no_process_and_no_folder_is_said_plainly() {
+    for command in ["report", "health", "dump", "log", "top"] {
+        refused(&[command, "-1"], 2, &format!("-1: neither a process nor a folder (see lazyguard {command} --help)"));
+    }
+    refused(&["attach", "abc"], 2, "abc: no number of a process, which is what attach is given (see ");
+    refused(&["dump", "abc"], 2, "abc: neither a process nor a folder; dump asks");
+    refused(&["report", "abc"], 1, "abc: there is no such folder, and it is no number of a process");
 }
 
 #[test]

@@ -86,6 +86,18 @@ fn what_the_dead_have_left_goes_and_nothing_else() {
 }
 
 #[test]
+fn a_failure_younger_than_a_day_goes_only_with_all() {
+    let folder = Folder::new("clean_fresh");
+    let run = private(&folder, "run-", NO_PROCESS, namespace());
+    fs::write(run.join("supervised.json"), "{}").unwrap();
+    fs::write(run.join("kept"), "").unwrap();
+    let would = format!("would remove {}", run.display());
+    let (_, out, _) = clean(&folder, &["-n"]);
+    assert!(!out.contains(&would) && out.contains("kept: of failures, younger than a day (--all takes them)"), "{out}");
+    assert!(clean(&folder, &["-n", "--all"]).1.contains(&would));
+}
+
+#[test]
 fn what_cannot_be_removed_is_said() {
     let folder = Folder::new("clean_foreign");
     let left = private(&folder, "", NO_PROCESS, namespace());

@@ -20,6 +20,8 @@ const MOST_CALLS: usize = 16;
 /// Stacks, and lines of what Python says.
 const MOST_STACKS: usize = 8;
 const MOST_PYTHON_LINES: usize = 100;
+/// Lines of a report in short.
+const MOST_SHORT: usize = 4;
 /// Places of launches named in one line.
 const MOST_PLACES: usize = 4;
 
@@ -36,6 +38,11 @@ impl HangReport {
     /// The report without its stacks, for standard error. Each line begins with `lazyguard: `, so that it is found in a job's log.
     pub fn text(&self) -> Block {
         Block::marked(self.head(None).into_iter().chain(self.evidence()))
+    }
+
+    /// What one rank of a job writes for all: which process, the wait, the fix, and where the report is.
+    pub fn in_short(&self) -> Block {
+        Block::marked(self.head(None).into_iter().take(MOST_SHORT).chain(self.details()))
     }
 
     /// The stacks, for standard error: Python's, then the native ones.
@@ -221,8 +228,12 @@ impl HangReport {
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
         let preload = self.preload.lines();
         lines.extend(preload.into_iter().take(if loads { usize::MAX } else { 1 }));
-        lines.extend(self.folder.iter().map(|folder| format!("details: lazyguard report {folder}")));
+        lines.extend(self.details());
         lines
+    }
+
+    fn details(&self) -> Option<String> {
+        self.folder.as_ref().map(|folder| format!("details: lazyguard report {folder}"))
     }
 
     /// The facts of a chain that the lists of blocked calls and busy streams do not say.

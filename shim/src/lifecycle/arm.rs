@@ -129,6 +129,7 @@ fn build(initialised: Initialised) {
     // A user who keeps no files may have forbidden the calls that a look at a file takes.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
     let marker = Marker::of(folder.as_ref());
+    let reports = Reports::of(folder.as_ref());
     let started = clock::unix_nanos();
     let profile = settings.profile.as_deref().and_then(|folder| Notes::open(folder, &facts.host, started));
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
@@ -143,7 +144,7 @@ fn build(initialised: Initialised) {
         mappings: Mappings::default(),
         log: Log::new(settings.log),
         gpu_dump: GpuDump::default(),
-        reports: Reports::default(),
+        reports,
         requests,
         marker,
         hazards: Hazards::default(),

@@ -14,6 +14,7 @@
 //! | [`requests`] | requests for a report |
 //! | [`profile`] | what this run loads, for the next one |
 //! | [`marker`] | the job's marker, by which a hang of one process has the others report |
+//! | [`turns`] | which rank of a job writes a report on standard error |
 //! | `summary` | the summary of the run |
 //! | [`run_folder`] | the run folder |
 //! | `cleanup` | private folders of earlier processes that are left behind |
@@ -41,6 +42,7 @@ pub mod reports;
 pub mod requests;
 pub mod run_folder;
 mod summary;
+pub mod turns;
 pub mod upkeep;
 
 pub use self::guard::{guard, last_guard, Guard};

@@ -5,9 +5,12 @@
 //!
 //! Must not: block the exiting thread for more than 50 ms.
 
+use super::run_folder::RunFolder;
+use super::turns::Turns;
 use crate::runtime::door::{self, EXIT_PAUSES};
+use crate::runtime::standard_error;
 use lazyguard_core::diagnose::ThreadActivity;
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{Block, HangReport};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,9 +37,45 @@ pub struct Reports {
     /// The recorded activity of threads outside driver calls, and its time.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     hangs: AtomicU64,
+    /// Which rank writes, where the process is one of a job.
+    turns: Option<Turns>,
 }
 
 impl Reports {
+    /// Of a process with this folder.
+    pub fn of(folder: Option<&RunFolder>) -> Self {
+        Self { turns: Turns::of(folder), ..Self::default() }
+    }
+
+    /// Writes a new report without its stacks: of a rank of a job its first lines, unless another rank has the same.
+    pub fn write(&self, report: &HangReport) {
+        match &self.turns {
+            None => standard_error::write(&report.text()),
+            Some(turns) if turns.take(report) => standard_error::write(&report.in_short()),
+            Some(_) => {}
+        }
+    }
+
+    /// Writes its stacks. A job's are in the folders of its ranks.
+    pub fn write_stacks(&self, report: &HangReport) {
+        if self.turns.is_none() {
+            standard_error::write(&report.stacks_text());
+        }
+    }
+
+    /// Writes lines about the newest report, if this process has written that.
+    pub fn add(&self, lines: &Block) {
+        if self.turns.as_ref().is_none_or(Turns::writes) {
+            standard_error::write(lines);
+        }
+    }
+
+    /// What was reported is over.
+    pub fn over(&self, lines: &Block) {
+        self.add(lines);
+        self.turns.iter().for_each(Turns::give_back);
+    }
+
     /// Hangs reported.
     pub fn hangs(&self) -> u64 {
         self.hangs.load(Ordering::Relaxed)

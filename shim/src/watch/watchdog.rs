@@ -31,14 +31,14 @@ use super::probe;
 use super::python;
 use super::stacks;
 use crate::record::reports::{Reported, Waiting};
-use crate::record::run_folder::{GPU_CORE, HANG, RUN};
+use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
 use crate::runtime::own_thread;
 use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::{HangReport, Outcome};
+use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
@@ -290,9 +290,9 @@ impl Watch {
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
-            standard_error::line(&format!(
+            self.guard.reports.add(&Block::marked([format!(
                 "the guard carries out LAZYGUARD_ON_HANG once this hang has lasted {seconds:.1} s in all"
-            ));
+            )]));
         }
     }
 
@@ -300,7 +300,9 @@ impl Watch {
     fn take_part_in_a_failure(&mut self) {
         let guard = self.guard;
         if guard.gpu_dump.takes_part_in_a_failure(guard) {
-            standard_error::line("another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them");
+            guard.reports.add(&Block::marked([
+                "another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them",
+            ]));
             let report = self.incident.as_mut().map(|incident| {
                 incident.acted = true;
                 incident.report.acts = true;
@@ -379,7 +381,7 @@ impl Watch {
         if stands && now.saturating_sub(incident.told) >= incident.pause {
             incident.told = now;
             incident.pause = incident.pause.saturating_mul(2).min(LONGEST_PAUSE);
-            standard_error::write(&report.repeated());
+            self.guard.reports.add(&report.repeated());
         }
         incident.next = now + pause;
     }
@@ -442,7 +444,7 @@ impl Watch {
         {
             // From its first line on, an exit says that it is over.
             let mut open = lock(&guard.reports.open);
-            standard_error::write(&report.text());
+            guard.reports.write(&report);
             *open = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         }
         if report.status == Status::Hang {
@@ -450,7 +452,7 @@ impl Watch {
             keep(guard, &report);
             report.python = python::save(guard);
         }
-        standard_error::write(&report.stacks_text());
+        guard.reports.write_stacks(&report);
         keep(guard, &report);
         if let Some(reported) = lock(&guard.reports.open).as_mut() {
             reported.report = report.clone();
@@ -521,16 +523,13 @@ fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
     }
     guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
     if seen.fails_calls() {
-        standard_error::line("the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says");
+        guard.reports.add(&Block::marked(["the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says"]));
     }
-    match (seen.missing_in_words(), &guard.folder) {
-        (Some(line), _) => standard_error::line(&line),
-        (None, Some(folder)) => {
-            let path = folder.path().join(GPU_CORE);
-            standard_error::line(&format!("where the device's threads stand is in {}", path.display()));
-        }
-        (None, None) => {}
-    }
+    let core = |folder: &RunFolder| {
+        format!("where the device's threads stand is in {}", folder.path().join(GPU_CORE).display())
+    };
+    let line = seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core));
+    guard.reports.add(&Block::marked(line));
     if let Some(report) = report {
         report.gpu_dump = Some(seen);
     }
@@ -551,7 +550,7 @@ fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
 }
 
 fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
-    standard_error::write(&report.went_on(now));
+    guard.reports.over(&report.went_on(now));
     report.resolved = Some(now);
     keep(guard, &report);
     report

@@ -26,7 +26,7 @@ mod start;
 mod timeline;
 
 use super::collect::Stood;
-use super::hangs::{by_cause, hangs, suspected, HangSeen, SameHang};
+use super::hangs::{by_cause, hangs, sentence, suspected, HangSeen, SameHang};
 use super::ranks::{compare, Ranks};
 use super::{text, Seen};
 use lazyguard_core::api::counted;
@@ -37,7 +37,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// What the page may load and run: its own style and its own script, known by their SHA-256.
 const POLICY: &str =
-    "default-src 'none'; style-src 'sha256-AVsPXN6c+mwYpvWb9mAyEU+3e2qX+adfBkbeh4lHz0Q='; script-src 'sha256-v1eB4l4CNmzhSw2zD6eBTKPDU3Yz0Hw42o3z1/pIf8E='; base-uri 'none'; form-action 'none'";
+    "default-src 'none'; style-src 'sha256-r1MnsYNBPFuWTI3XL2Nopu8kvVLvi0AReyqkzSybYAw='; script-src 'sha256-v1eB4l4CNmzhSw2zD6eBTKPDU3Yz0Hw42o3z1/pIf8E='; base-uri 'none'; form-action 'none'";
 
 /// Hangs, processes and hazards that a page holds.
 const MOST_HANGS: usize = 8;
@@ -360,7 +360,7 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
     page.open("tbody", &[]);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| stood.report().verdicts.first());
-        let cause = cause.map(|verdict| format!("{}: {}", verdict.code, verdict.title)).unwrap_or_default();
+        let cause = cause.map(|verdict| format!("{}: {}", verdict.code, sentence(verdict))).unwrap_or_default();
         let launches = process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default();
         page.row(&[
             &short(&process.rank, 40),

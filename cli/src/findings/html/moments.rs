@@ -173,7 +173,7 @@ pub(super) struct Moments {
 #[derive(Clone, Copy)]
 struct Window {
     zero: u64,
-    is_hang: bool,
+    zero_is: &'static str,
     from: u64,
     until: u64,
     /// When the last of the blocked calls was entered.
@@ -192,13 +192,19 @@ impl Window {
         let blocked =
             reports().flat_map(|(process, report)| report.waited_in().map(|call| wall(process, call.entered)));
         let all_blocked = blocked.max();
+        let has_blocked = all_blocked.is_some();
         let last = known().map(|process| wall(process, process.nanos)).max()?;
         let began = reports().map(began).min();
         let zero = began.unwrap_or(last);
         let seen = reports().map(|(process, report)| wall(process, report.snapshot.at)).max();
         let until = seen.unwrap_or(last).max(zero).saturating_add(1);
         let (from, all_blocked) = (zero.saturating_sub(BEFORE), all_blocked.unwrap_or(zero).clamp(zero, until));
-        Some(Self { zero, is_hang: began.is_some(), from, until, all_blocked })
+        let zero_is = match (began, has_blocked) {
+            (None, _) => "the newest moment",
+            (Some(_), true) => "when the first of the blocked calls was entered",
+            (Some(_), false) => "the last call before all stood still",
+        };
+        Some(Self { zero, zero_is, from, until, all_blocked })
     }
 
     fn shows(&self, start: u64, end: Option<u64>) -> bool {
@@ -242,7 +248,7 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let left_out = left_out.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
     Some(Moments {
         zero: window.zero,
-        zero_is: if window.is_hang { "the first of the blocked calls" } else { "the newest moment" },
+        zero_is: window.zero_is,
         whole,
         view,
         left_out: left_out.collect(),

@@ -1,12 +1,15 @@
+use super::super::super::samples::hanging_in;
 use super::*;
+use crate::findings::collect::Stood;
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Lane as RecordLane;
 
 const SECOND: u64 = 1_000_000_000;
 const ZERO: u64 = 100 * SECOND;
 
 fn window() -> Window {
-    Window { zero: ZERO, is_hang: true, from: ZERO - BEFORE, until: ZERO + 30 * SECOND, all_blocked: ZERO }
+    Window { zero: ZERO, zero_is: "", from: ZERO - BEFORE, until: ZERO + 30 * SECOND, all_blocked: ZERO }
 }
 
 fn call(symbol: &str, what: What, start: u64, took: Option<u64>) -> Growing {
@@ -72,4 +75,17 @@ fn what_is_far_apart_stays_apart() {
     // The last ones before the hang are single; those a tenth of a second before are not further apart than their distance allows.
     assert!(thread.slices.iter().rev().take(10).all(|slice| slice.count == 1));
     assert_eq!(thread.slices.iter().map(|slice| slice.count).sum::<usize>(), 100);
+}
+
+#[test]
+fn time_zero_is_no_blocked_call_where_there_is_none() {
+    let process = Process { armed_unix_nanos: ZERO, ..Process::default() };
+    let mut hanging = hanging_in(process, Code::LG203, Vec::new());
+    let zero_is = |process: &Process| Window::of(std::slice::from_ref(process)).unwrap().zero_is;
+    assert_eq!(zero_is(&hanging), "when the first of the blocked calls was entered");
+    if let Some(Stood::Hang(report)) = &mut hanging.stood {
+        report.snapshot.blocked.clear();
+    }
+    assert_eq!(zero_is(&hanging), "the last call before all stood still");
+    assert_eq!(zero_is(&Process { stood: None, ..hanging }), "the newest moment");
 }

@@ -125,6 +125,14 @@ fn the_page_says_what_the_text_says() {
 }
 
 #[test]
+fn labels_lie_above_every_arrow() {
+    let page = page(&Told { hang: true, ..Told::default() });
+    let picture = page.split("class=\"picture\"").nth(1).and_then(|rest| rest.split("</svg>").next()).unwrap();
+    let (arrow, label) = (picture.rfind("class=\"arrow\""), picture.find("class=\"how\""));
+    assert!(label.is_some() && arrow < label && picture.matches("class=\"arrow\"").count() > 1, "{picture}");
+}
+
+#[test]
 fn names_make_no_tag_and_no_script() {
     let kernel = "</style></script><script>alert(1)</script><img src=x onerror='x'>\"&\u{202e}\n\0";
     let told =

@@ -82,13 +82,16 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
     );
     page.empty("path", &[("d", &"M0 0L10 5L0 10z"), ("class", &"tip")]).close().close();
     let mut said: Vec<(usize, &str)> = Vec::new();
+    let mut labels = Vec::new();
     for link in &links {
         let find = |party: &Party| nodes.iter().find(|node| node.party == *party);
         let (Some(from), Some(to)) = (find(&link.from), find(&link.to)) else { continue };
         let is_new = !said.contains(&(from.row, link.how)) && !link.how.is_empty();
-        arrow_between(page, from, to, &arrow, if is_new { link.how } else { "" });
+        labels.push((arrow_between(page, from, to, &arrow), if is_new { link.how } else { "" }));
         said.push((from.row, link.how));
     }
+    // Above all arrows, so that none crosses a label.
+    labels.iter().for_each(|(place, how)| label(page, *place, how));
     nodes.iter().for_each(|node| draw(page, node));
     for (row, count) in more {
         let y = GAP / 2 - 10 + row as i64 * (HIGH + GAP);
@@ -160,13 +163,9 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             ([name, format!("on stream {stream}, since {}", seconds(*at)), state.to_owned()], class)
         }
         Party::Stream { stream } => {
-            let outstanding = snapshot.stream(*stream).map_or(0, |busy| busy.outstanding);
-            let outstanding = if outstanding == 0 {
-                String::new()
-            } else {
-                format!("{} outstanding", counted(outstanding, "operation"))
-            };
-            ([format!("stream {stream}"), outstanding, String::new()], "operation")
+            let is_fed = verdict.fed.iter().any(|fed| fed.stream.number == *stream);
+            let submitted = snapshot.stream(*stream).map_or(0, |busy| busy.outstanding);
+            ([format!("stream {stream}"), of_stream(is_fed, submitted), String::new()], "operation")
         }
         Party::Write { address } => (
             [
@@ -180,6 +179,15 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             (["a stream or more".to_owned(), "that the guard does".to_owned(), "not follow".to_owned()], "absent")
         }
         Party::Ranks => (["other ranks".to_owned(), "that have not joined".to_owned(), String::new()], "absent"),
+    }
+}
+
+/// The words of the text for a stream whose operations are not known one by one: some of those that were submitted may have ended.
+fn of_stream(is_fed: bool, submitted: u64) -> String {
+    match (is_fed, submitted) {
+        (true, _) => "submitted to all the time".to_owned(),
+        (false, 0) => String::new(),
+        (false, submitted) => format!("{} submitted", counted(submitted, "operation")),
     }
 }
 
@@ -223,8 +231,8 @@ fn draw(page: &mut Markup, node: &Node) {
     page.close();
 }
 
-/// An arrow down to the next row, or around the boxes back to an earlier one.
-fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str, how: &str) {
+/// An arrow down to the next row, or around the boxes back to an earlier one. Returns where its label begins or ends, and which.
+fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str) -> (i64, i64, &'static str) {
     let tip = format!("url(#{tip})");
     let (line, x, y, anchor) = if to.row > from.row {
         let (start, end) = (from.top() + HIGH, to.top() - 2);
@@ -246,6 +254,10 @@ fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str, how: &str
         (line, left - 76, (start + end) / 2, "end")
     };
     page.empty("path", &[("d", &line), ("class", &"arrow"), ("marker-end", &tip)]);
+    (x, y, anchor)
+}
+
+fn label(page: &mut Markup, (x, y, anchor): (i64, i64, &'static str), how: &str) {
     for (at, words) in (0..).zip(wrapped(how, BESIDE)) {
         page.element("text", &[("x", &x), ("y", &(y + at * 16)), ("text-anchor", &anchor), ("class", &"how")], words);
     }
@@ -506,4 +518,15 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
         }
     };
     states.into_iter().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_stream;
+
+    #[test]
+    fn a_stream_says_no_more_than_the_text_does() {
+        assert_eq!(of_stream(true, 6409), "submitted to all the time");
+        assert_eq!((of_stream(false, 6409).as_str(), of_stream(false, 0).as_str()), ("6409 operations submitted", ""));
+    }
 }

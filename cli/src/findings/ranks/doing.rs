@@ -3,6 +3,7 @@
 //! Must not: say of a process what was not seen of it.
 
 use crate::findings::collect::{Course, Process, Stood};
+use crate::findings::hangs::who;
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
 use lazyguard_core::report::HangReport;
@@ -107,16 +108,27 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
     .to_owned()
 }
 
-/// What a process did that was ended without having been seen to hang, as far as it has answered.
-pub(crate) fn when_it_was_ended(process: &Process) -> Option<String> {
+/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same.
+pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<String> {
+    let mut did: Vec<(String, Vec<&Process>)> = Vec::new();
+    for process in processes {
+        let Some(what) = when_it_was_ended(process) else { continue };
+        match did.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, same)) => same.push(process),
+            None => did.push((what, vec![process])),
+        }
+    }
+    did.into_iter().map(|(what, same)| format!("{}: when ended, {what}", who(&same))).collect()
+}
+
+fn when_it_was_ended(process: &Process) -> Option<String> {
     let asked = &process.dump.as_ref()?.hang;
-    let who = process.title();
     if process.course != Course::Killed || process.hang().is_some() {
         return None;
     }
     Some(match call_in_progress(asked) {
-        Some(call) => format!("{who} was in {call} when it was ended"),
-        None => format!("{who} had no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
+        Some(call) => format!("in {call}"),
+        None => format!("in no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
     })
 }
 

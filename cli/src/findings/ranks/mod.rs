@@ -16,7 +16,7 @@ mod most_common;
 mod odd_ranks;
 mod waits;
 
-pub(super) use doing::when_it_was_ended;
+pub(super) use doing::when_they_were_ended;
 pub(super) use odd_ranks::Ranks;
 
 use super::collect::Process;

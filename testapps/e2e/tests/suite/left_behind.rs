@@ -52,7 +52,7 @@ impl InMemory {
                     fs::write(path.join("supervised.json"), "{}").unwrap_or_else(|error| panic!("{error}"));
                     fs::write(path.join("kept"), "").unwrap_or_else(|error| panic!("{error}"));
                 }
-                let age = Duration::from_secs(10_000 - 100 * number);
+                let age = Duration::from_secs(100_000 - 100 * number);
                 let folder = fs::File::open(&path).unwrap_or_else(|error| panic!("{error}"));
                 folder.set_modified(SystemTime::now() - age).unwrap_or_else(|error| panic!("{error}"));
                 path

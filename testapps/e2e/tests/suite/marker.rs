@@ -1,6 +1,6 @@
 //! A hang of one process has the others of its job leave what they do, also those that share nothing with it but a folder.
 
-use crate::nccl::{bare, have_reported, job, killed, program};
+use crate::nccl::{bare, job, killed, program};
 use lazyguard_e2e::{app, command, library, Run, Work};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,10 +9,16 @@ use std::time::Duration;
 
 /// Whether a process whose folder's name begins like this has left what it does, anywhere under the folder.
 pub(crate) fn answered(folder: &Path, name: &str) -> bool {
+    left(folder, name, "dump.json").is_some()
+}
+
+/// A file of that process, without its spaces.
+fn left(folder: &Path, name: &str, file: &str) -> Option<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| {
+    entries.map(|entry| entry.path()).find_map(|path| {
         let is_it = path.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name));
-        is_it && path.join("dump.json").exists() || path.is_dir() && answered(&path, name)
+        let own = fs::read_to_string(path.join(file)).ok().filter(|_| is_it);
+        own.map(|text| text.replace(' ', "")).or_else(|| path.is_dir().then(|| left(&path, name, file)).flatten())
     })
 }
 
@@ -59,7 +65,9 @@ fn ranks_with_a_run_each_answer_and_their_report_says_what_the_one_did_that_is_b
         shared.display()
     );
     let run = Run::new(&work, "sh").args(["-c", &script]);
-    let said = killed(run, &out, |said| have_reported(said) && answered(&out, "rank3-"));
+    // One of them writes its report for all.
+    let hangs = |rank: u32| left(&out, &format!("rank{rank}-"), "hang.json").is_some_and(|report| report.contains("\"status\":\"hang\""));
+    let said = killed(run, &out, |said| said.contains("HANG") && (0..3).all(hangs) && answered(&out, "rank3-"));
     let sentence = said.lines().nth(2).unwrap_or_default();
     assert!(
         sentence.starts_with("rank 3 has not called collective 12 of communicator 0 (")

@@ -337,7 +337,7 @@ pub(crate) fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -
 }
 
 /// Whether each rank that waits has reported its hang.
-pub(crate) fn have_reported(said: &str) -> bool {
+fn have_reported(said: &str) -> bool {
     let hangs = |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
     (0..3).all(hangs)
 }

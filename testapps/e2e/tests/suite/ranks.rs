@@ -124,10 +124,39 @@ fn ranks_that_a_timeout_ends_say_what_they_did() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let job = job(&work, "skip", &["--hang-after", "0", "--timeout", "2s"]);
     assert_eq!(job.outcome.code, Some(124), "{}", job.outcome);
-    for (rank, did) in
-        [(0, "was in cuCtxSynchronize"), (ODD, "had no hang: its main thread was waiting, in no driver call")]
-    {
-        let is_it = |line: &&str| line.contains(&format!(", rank {rank}) {did}"));
-        assert!(job.outcome.stderr.lines().any(|line| is_it(&line)), "{did}: {}", job.outcome);
+    let lines = [
+        "ranks 0-1 (2 processes): when ended, in cuCtxSynchronize",
+        ", rank 2): when ended, in no hang: its main thread was waiting",
+    ];
+    for did in lines {
+        assert!(job.outcome.stderr.lines().any(|line| line.contains(did)), "{did}: {}", job.outcome);
     }
+}
+
+/// However many ranks hang, a person who opens the log of the job finds the blame on its last screen.
+#[test]
+fn sixteen_ranks_are_a_few_lines_with_the_blame_among_them() {
+    const MANY: u64 = 16;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = root().join("target/ranks/nccl_job").to_string_lossy().into_owned();
+    let shared = work.path().join("shared").to_string_lossy().into_owned();
+    let script = format!(
+        "export WORLD_SIZE={MANY}; for rank in $(seq 0 {}); do RANK=$rank '{program}' '{shared}' steps skip & done; wait",
+        MANY - 1
+    );
+    let out = work.path().join("out").to_string_lossy().into_owned();
+    let options = ["--hang-after", "2s", "--on-hang", "kill", "--out", &out];
+    let outcome = under(&work, &options, &["sh", "-c", &script]).finish();
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    let lines: Vec<_> = outcome.stderr.lines().collect();
+    assert!(lines.len() <= 40, "{} lines: {outcome}", lines.len());
+    let blame = "lazyguard: rank 15 has not called collective ";
+    assert!(lines[lines.len().saturating_sub(21)..].iter().any(|line| line.starts_with(blame)), "{outcome}");
+    assert!(!outcome.stderr.contains("HANG") || outcome.stderr.contains("  fix: "), "{outcome}");
+    // The report that compares the ranks does not send its reader to a report that does.
+    let end = outcome.stderr.split(blame).nth(1).unwrap_or_default();
+    assert!(
+        end.contains(": the ranks are compared above") && !end.contains("on the folder of the whole run"),
+        "{outcome}"
+    );
 }

@@ -136,3 +136,22 @@ fn the_mark_says_how_those_ended_that_have_a_folder() {
     assert_eq!(ended[0]["process"], ran.json["processes"][0]["process"], "{mark:#}");
     assert!(ended[0]["at_unix_ns"].as_u64() > mark["started_unix_ns"].as_u64(), "{mark:#}");
 }
+
+/// The program ends, and what it has started goes on with work that hangs later.
+#[test]
+fn a_process_that_goes_on_behind_the_program_is_no_longer_watched_and_that_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let there = work.path().join("there").to_string_lossy().into_owned();
+    let daemon = ends(&format!("open(\"{there}\", \"w\"); time.sleep(20)"));
+    let script = format!("setsid {daemon} & while ! test -e '{there}'; do sleep 0.05; done");
+    let line = " goes on behind the program: --on-hang and --fail-on end with that; ";
+    let told = under(&work, &["--on-hang", "kill"], &["sh", "-c", &script]).finish();
+    assert!(told.code == Some(0) && told.stderr.contains(line) && told.stderr.lines().count() == 1, "{told}");
+    let process = told.stderr.split_whitespace().nth(2).unwrap_or_default().to_owned();
+    let killed = Command::new("kill").args(["-KILL", &process]).status();
+    assert!(killed.is_ok_and(|status| status.success()), "{process}");
+    // Who asks for nothing is told nothing.
+    let alone = ends("pass");
+    let quiet = under(&work, &["--on-hang", "kill"], &["sh", "-c", &alone]).finish();
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet}");
+}

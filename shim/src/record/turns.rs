@@ -1,0 +1,109 @@
+//! Which rank of a job writes a report on standard error.
+//!
+//! The ranks of a job hang together, and their lines end in one log. Under `lazyguard run`, the first rank that reports a cause writes a few
+//! lines. The other ranks keep their reports in their folders, and the run compares them at its end.
+//!
+//! Protocol: a rank makes an empty file for the cause before it writes. Whoever finds the file writes nothing. The rank removes the file when
+//! its wait is over, so that a later one is reported again.
+//!
+//! Must not: withhold a report where no file can be made, or hold its lock at a file operation: an exiting thread of the program takes it.
+
+use super::run_folder::{self, RunFolder};
+use crate::runtime::environment;
+use lazyguard_core::diagnose::Status;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::REPORTED;
+use lazyguard_core::settings::{literal_folder, RUN_ROOT};
+use lazyguard_core::sync::lock;
+use std::fs::{self, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The most causes that are reported of a job's hangs, and of its slow waits.
+const MOST_CAUSES: usize = 2;
+
+/// See the module.
+pub struct Turns {
+    place: PathBuf,
+    own: Mutex<Own>,
+}
+
+#[derive(Default)]
+struct Own {
+    files: Vec<PathBuf>,
+    /// Whether the newest report is on standard error.
+    writes: bool,
+}
+
+impl Turns {
+    /// `None` where the process is no rank, or has no folder in that of a run: it writes its own reports.
+    pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
+        run_folder::rank()?;
+        let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;
+        let folder = folder.filter(|folder| folder.path().starts_with(Path::new(&literal_folder(&run))))?;
+        Some(Self::at(folder.shared().unwrap_or_else(|| Path::new(&run)).to_owned()))
+    }
+
+    fn at(place: PathBuf) -> Self {
+        Self { place, own: Mutex::default() }
+    }
+
+    /// Takes the turn for this report. Returns whether this process writes it.
+    pub fn take(&self, report: &HangReport) -> bool {
+        let kind = format!("{REPORTED}-{}-", if report.status == Status::Hang { "hang" } else { "slow" });
+        let mut cause = DefaultHasher::new();
+        report.cause().hash(&mut cause);
+        let path = self.place.join(format!("{kind}{:016x}", cause.finish()));
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let names = fs::read_dir(&self.place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let causes = names.filter(|name| name.to_string_lossy().starts_with(&kind)).count();
+        let mut own = lock(&self.own);
+        own.files.extend(made.is_ok().then_some(path));
+        own.writes = made.map_or_else(|error| error.kind() != ErrorKind::AlreadyExists, |_| causes <= MOST_CAUSES);
+        own.writes
+    }
+
+    /// Whether this process has written its newest report.
+    pub fn writes(&self) -> bool {
+        lock(&self.own).writes
+    }
+
+    /// The wait is over. A file that cannot be removed keeps later reports of its cause in their folders.
+    pub fn give_back(&self) {
+        let files = std::mem::take(&mut lock(&self.own).files);
+        files.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::diagnose::Snapshot;
+    use lazyguard_core::report::PreloadSummary;
+
+    fn report(status: Status) -> HangReport {
+        HangReport { status, ..HangReport::new(1, "p", None, Snapshot::default(), PreloadSummary::default()) }
+    }
+
+    #[test]
+    fn of_the_ranks_with_one_cause_the_first_writes_until_its_wait_is_over() {
+        let place = std::env::temp_dir().join(format!("lazyguard-turns-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        let [first, second] = [(); 2].map(|()| Turns::at(place.clone()));
+        assert!(first.take(&report(Status::Slow)) && !second.take(&report(Status::Slow)));
+        assert!(second.take(&report(Status::Hang)) && !first.take(&report(Status::Hang)));
+        assert!(second.writes() && !first.writes());
+        second.give_back();
+        assert!(first.take(&report(Status::Hang)), "a later hang is reported again");
+        for other in 0..MOST_CAUSES {
+            fs::write(place.join(format!("{REPORTED}-hang-{other}")), "").unwrap();
+        }
+        first.give_back();
+        assert!(!first.take(&report(Status::Hang)), "a job has as many causes as it has ranks");
+        fs::remove_dir_all(&place).unwrap();
+        assert!(first.take(&report(Status::Hang)), "where no file can be made, each rank writes its own");
+    }
+}
