@@ -171,7 +171,8 @@ class TheGlibcFloor(Folder):
         library = self.folder / "a.so"
         wrapped = [f"-Wl,--wrap={name}" for name in glibc_floor.WRAPPED]
         subprocess.run([c_compiler(), "-shared", "-fPIC", "-nodefaultlibs", "-nostartfiles", "-o", str(library), str(source), f"-L{floor}", *wrapped,
-                        "-Wl,--as-needed", "-lgcc_s", "-lpthread", "-ldl", "-lc", "-Wl,-z,defs"], check=True)
+                        # Before libgcc, which has a __wrap_pthread_create for split stacks.
+                        "-Wl,--as-needed", "-lc", "-lgcc_s", "-lpthread", "-ldl", "-lc", "-Wl,-z,defs"], check=True)
         built = Elf(library)
         self.assertEqual(built.needed, ["libc.so.6"])
         above = [version for _, version in built.needed_versions if version_key(version) > glibc_floor.FLOOR]
