@@ -5,7 +5,7 @@
 use super::messages;
 use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path, Peers, Unseen};
-use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use crate::api::{counted, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
@@ -33,12 +33,33 @@ impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let mut finding = self.finding_by_what_is_seen(call)?;
         // What is named may have ended, and the call wait for what cannot be named.
-        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting);
+        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver);
         if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
             finding.conclusive &= self.paths.is_shown(&finding.path);
             finding.because.push(messages::unseen(&unseen));
         }
         Some(finding)
+    }
+
+    /// LG299 of a call that no rule explains: behind the work in flight that is least likely to end, in its context or else anywhere.
+    pub(super) fn unexplained(&self, call: &'a BlockedCall) -> Finding<'a> {
+        let streams = || self.snapshot.streams.iter().filter(|s| s.since() < call.entered);
+        let is_own = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
+        let paths = |all: &mut dyn Iterator<Item = &'a BusyStream>| {
+            let paths = all.filter_map(|s| self.paths.from(s.stream.number, call.entered)).collect();
+            self.paths.without_doubtful(paths).into_iter().min_by_key(Path::rank)
+        };
+        let path = paths(&mut streams().filter(is_own)).or_else(|| paths(&mut streams()));
+        let path = match call.no_entry {
+            true => Path::to(End::Unseen(Unseen::Stream)),
+            false => path.unwrap_or_else(|| Path::to(End::Driver)),
+        };
+        let mut finding = self.by_its_end(vec![call], path);
+        if call.compiles {
+            finding.because.push(messages::COMPILES.to_owned());
+        }
+        finding.conclusive = false;
+        finding
     }
 
     fn finding_by_what_is_seen(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
@@ -113,7 +134,7 @@ impl<'a> Decision<'a> {
         };
         let mut because = vec![messages::loads(call)];
         if call.compiles {
-            because.push("the driver has to compile its code first, which may take long by itself".to_owned());
+            because.push(messages::COMPILES.to_owned());
         }
         because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
@@ -301,6 +322,10 @@ impl<'a> Decision<'a> {
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
             End::Unseen(unseen) => (Code::LG299, messages::to_see(unseen).to_owned()),
+            End::Driver => (
+                Code::LG299,
+                "see the stack of that thread, and what the driver and the kernel's log (dmesg) say of the device".to_owned(),
+            ),
             End::Meeting => (
                 Code::LG208,
                 "find the rank that has not made this call and what it does instead: `lazyguard report` on the folder of the whole \
@@ -356,6 +381,10 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
+            End::Driver => {
+                let call = calls.first().map_or_else(|| "a call".to_owned(), |call| call.call.to_string());
+                format!("{call} has not returned, and nothing is known to be in flight that it could wait for")
+            }
             End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(path))
@@ -379,7 +408,7 @@ impl<'a> Decision<'a> {
         match &path.end {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
-            End::Filled(..) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
+            End::Filled(..) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => false,
             End::Runs(_) | End::Peers(..) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
@@ -404,7 +433,9 @@ impl<'a> Decision<'a> {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                 End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => {
+                    false
+                }
             })
         })
     }

@@ -261,6 +261,13 @@ impl TestTrace {
         assert!(diagnosis.slow.iter().any(|s| s.contains(sentence)), "{sentence}: {:#?}", diagnosis.slow);
     }
 
+    /// A call does not return, and nothing that is known explains it.
+    pub fn check_unexplained(&self) {
+        self.check(&[(Code::LG299, "")]);
+        let sentence = &self.diagnosis().verdicts[0].sentence;
+        assert!(sentence.contains("nothing is known to be in flight"), "{sentence}");
+    }
+
     pub fn check_well(&self) {
         assert_eq!(self.diagnosis(), Diagnosis::default());
     }

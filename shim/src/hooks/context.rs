@@ -16,9 +16,9 @@ use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
 /// The driver is initialised; from here on the process is guarded.
-pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
-    let result = real();
+    let result = observed(entry, real);
     if result == SUCCESS && driver::adopted() {
         arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
@@ -108,8 +108,8 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
 }
 
 /// The thread's current context changes. The guard asks for it only when needed.
-pub(super) fn current(_entry: Entry, real: impl FnOnce() -> i32) -> i32 {
-    real()
+pub(super) fn current(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    observed(entry, real)
 }
 
 /// A thread waits for everything in a context: the one it names, or its current one.

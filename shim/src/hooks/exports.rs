@@ -15,8 +15,8 @@ use super::{
 };
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::nccl as real_nccl;
-use crate::lookup::table::{self, Hook, HookTable};
 use crate::lookup::slots;
+use crate::lookup::table::{self, Hook, HookTable};
 use crate::runtime::environment;
 use lazyguard_core::api::{EntryPoint, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;

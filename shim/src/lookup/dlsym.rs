@@ -37,7 +37,8 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     if handle == libc::RTLD_DEFAULT && !another_is_next() {
         let own = objects::object_of(caller).and_then(|map| in_needs(map.dynamic(), name));
         // The answer of this library's search order is the caller's too, unless the caller's object finds another one first, or alone.
-        let function = if found.is_null() { own } else { Some(found).filter(|found| own.is_none_or(|own| own == *found)) };
+        let function =
+            if found.is_null() { own } else { Some(found).filter(|found| own.is_none_or(|own| own == *found)) };
         return function.and_then(|function| replaced(name, function)).unwrap_or(ASK_ITSELF);
     }
     if let Some(hook) = replaced(name, found) {

@@ -180,7 +180,8 @@ impl Dynamic {
             let count = self.value(size).unwrap_or(0) / size_of::<libc::Elf64_Rela>();
             let first = self.table(table).filter(|_| count > skipped);
             // SAFETY: so many relocations lie at that address, by the object's own word.
-            first.map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first as *const libc::Elf64_Rela, count) })
+            first
+                .map_or(&[][..], |first| unsafe { std::slice::from_raw_parts(first as *const libc::Elf64_Rela, count) })
                 .get(skipped..)
                 .unwrap_or(&[])
         };
@@ -191,7 +192,11 @@ impl Dynamic {
             let (kind, symbol) = (row.r_info as u32, (row.r_info >> 32) as u32);
             let is_one = ADDRESSES.contains(&kind) && row.r_addend == 0 && symbol != 0;
             let address = self.base.wrapping_add(row.r_offset as usize);
-            (is_one && address % align_of::<usize>() == 0).then_some(Slot { address, symbol, may_be_lazy: kind == ADDRESSES[2] })
+            (is_one && address % align_of::<usize>() == 0).then_some(Slot {
+                address,
+                symbol,
+                may_be_lazy: kind == ADDRESSES[2],
+            })
         })
     }
 }
@@ -323,10 +328,16 @@ impl LinkMap {
         }
         // SAFETY: the first page of a loaded library.
         let header = unsafe { &*(self.base as *const libc::Elf64_Ehdr) };
-        let is_one = header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
+        let is_one =
+            header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
         // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
-        let table = |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
-        if is_one { table(self.base + header.e_phoff as usize) } else { &[] }
+        let table =
+            |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
+        if is_one {
+            table(self.base + header.e_phoff as usize)
+        } else {
+            &[]
+        }
     }
 
     /// The addresses of a library, from its first segment's to its last one's end.

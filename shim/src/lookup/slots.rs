@@ -132,7 +132,9 @@ fn bind(object: &Loaded<'_>) {
         let at = function as u64;
         let found = match () {
             () if own.contains(&at) => slot.may_be_lazy.then(|| of_unbound(dynamic, &slot)).flatten(),
-            () if driver.contains(&at) || nccl.contains(&at) || next.contains(&at) => of_bound(dynamic, &slot, function),
+            () if driver.contains(&at) || nccl.contains(&at) || next.contains(&at) => {
+                of_bound(dynamic, &slot, function)
+            }
             () if function == dlsym => of_dlsym(dynamic, &slot),
             () => None,
         };
