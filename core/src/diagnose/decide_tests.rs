@@ -346,7 +346,32 @@ fn a_call_of_any_class_that_does_not_return_is_reported() {
     story
         .launch(0, 10, "resident")
         .blocked_in(1, &Record { context: other as u16, ..story.facts("cuMemcpyPeer", 30, None) });
-    story.check(&[(Code::LG299, "resident")]);
+    story.check(&[(Code::LG204, "resident")]);
+}
+
+/// The launch of a kernel that nothing else is in flight with is its own culprit where launches block.
+#[test]
+fn a_launch_that_blocks_until_its_kernel_has_ended_names_it() {
+    let launching = |story: &TestTrace, name: &str| {
+        let launch = Record { function: story.function(name), ..story.submit(0, 30, "cuLaunchKernel") };
+        let op = Operation { at: 30, entry_point: launch.entry_point.id(), function: launch.function };
+        story.tracker.stream_entry(story.streams[0]).unwrap().submitting(op, 0);
+        story.blocked_in(1, &launch);
+    };
+    for (name, code) in [("spin", Code::LG299), ("ncclDevKernel_AllReduce_Sum", Code::LG208)] {
+        let story = TestTrace::new();
+        launching(&story, name);
+        story.check_unexplained();
+        story.launch_blocking();
+        story.check(&[(code, name)]);
+        let verdict = &story.diagnosis().verdicts[0];
+        assert!(verdict.chain.iter().any(|line| line.contains("CUDA_LAUNCH_BLOCKING is set")), "{verdict:#?}");
+        assert!(verdict.fix.contains("unset CUDA_LAUNCH_BLOCKING"), "{verdict:#?}");
+    }
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 1).launch_blocking();
+    launching(&story, "innocent");
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
 use super::messages;
-use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
+use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path, Peers, Unseen};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
@@ -62,10 +62,33 @@ impl<'a> Decision<'a> {
         finding
     }
 
+    /// A launch that returns when its kernel has ended, as `CUDA_LAUNCH_BLOCKING` has it.
+    fn launch_blocking(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
+        let launches = matches!(class, Class::Launch | Class::GraphLaunch) && self.snapshot.launch_blocking;
+        let stream = call.stream.as_ref().filter(|_| launches)?;
+        if call.cold.is_some() && self.paths_of(call).next().is_some() {
+            return None;
+        }
+        let path = self.paths.from(stream.number, call.entered)?;
+        let is_own = path.culprit().is_some_and(|culprit| culprit.operation.at == call.entered);
+        let mut finding = self.by_its_end(vec![call], path);
+        finding.because.push(messages::LAUNCH_BLOCKING.to_owned());
+        if is_own {
+            finding.fix = format!(
+                "{}; unset CUDA_LAUNCH_BLOCKING where this thread has still to do what that waits for",
+                finding.fix
+            );
+        }
+        Some(finding)
+    }
+
     fn finding_by_what_is_seen(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let class = call.call.class()?;
         if class.is_of_nccl() {
             return Some(self.by_its_end(vec![call], Path::to(End::Meeting)));
+        }
+        if let Some(finding) = self.launch_blocking(call, class) {
+            return Some(finding);
         }
         let Some(path) = self.path(call) else {
             // Nothing that takes time is known to run: all there is to name is the oldest operation.
@@ -85,7 +108,10 @@ impl<'a> Decision<'a> {
         if full && submits && call.cold.is_none() {
             return Some(self.full_queue(call, path));
         }
-        let whole = class.waits_for_whole_context() || class == Class::Launch || call.sets_aside;
+        let whole = class.waits_for_whole_context()
+            || copies_between_devices(call)
+            || class == Class::Launch
+            || call.sets_aside;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
         // Work on the default stream is the call's own.
@@ -254,6 +280,10 @@ impl<'a> Decision<'a> {
                 "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start",
             ),
             Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
+            Class::Copy if copies_between_devices(call) => (
+                "a copy between two devices waits for all work of the contexts of both",
+                "make that copy before this work is submitted, or after it has ended",
+            ),
             Class::Copy | Class::Set => (
                 "the default stream waits for every stream that was created with default flags",
                 "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
@@ -269,6 +299,9 @@ impl<'a> Decision<'a> {
         let sentence = match (class, call.function.as_deref().map(demangle)) {
             (Class::Launch, Some(function)) => {
                 format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
+            }
+            (Class::Copy, _) if copies_between_devices(call) => {
+                format!("{} cannot return: it waits for the work of both devices, and so for {waits}", call.call)
             }
             (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
                 format!("{} cannot return: the default stream waits for {waits}", call.call)

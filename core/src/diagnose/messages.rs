@@ -201,6 +201,9 @@ pub(super) fn loads(call: &BlockedCall) -> String {
 /// That a call may take long without waiting.
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
 
+/// That a launch waits for its kernel.
+pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
+
 /// Why a call of this class waits for the whole context.
 pub(super) fn needs_idle(class: Class) -> &'static str {
     match class {

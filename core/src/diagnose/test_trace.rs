@@ -5,7 +5,7 @@ use crate::api::{Class, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
 use crate::trace::read::Recording;
-use crate::trace::{Kind, Lane, RawPayload, Record};
+use crate::trace::{Environment, Kind, Lane, RawPayload, Record};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const NOW: u64 = 10 * SECOND;
@@ -201,6 +201,18 @@ impl TestTrace {
     pub fn seen(&self, record: Record) -> &Self {
         let at = NOW - SECOND;
         let record = Record { entered: at, returned: at, ..record };
+        self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
+        self
+    }
+
+    /// `CUDA_LAUNCH_BLOCKING` is set, as the guard notes at a hang.
+    pub fn launch_blocking(&self) -> &Self {
+        self.environment(Environment { launch_blocking: true, connections: 0 })
+    }
+
+    pub fn environment(&self, environment: Environment) -> &Self {
+        let facts = self.facts("cuCtxCreate_v2", NOW, None);
+        let record = Record { kind: Kind::Seen, raw: RawPayload::environment(environment), ..facts };
         self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
         self
     }

@@ -12,6 +12,7 @@ use crate::preload::local_memory::{hide, STACK_SIZE};
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::record::{guard, last_guard};
 use crate::runtime::{clock, door};
+use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -20,6 +21,7 @@ pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32
     let entered = clock::system_nanos();
     let result = observed(entry, real);
     if result == SUCCESS && driver::adopted() {
+        driver_environment::read();
         arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
     result
