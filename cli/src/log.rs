@@ -15,7 +15,7 @@ use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
-use lazyguard_core::trace::{Kind, Lane, Payload, Record};
+use lazyguard_core::trace::{Environment, Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
@@ -501,6 +501,11 @@ fn seen(record: &Record) -> Option<String> {
         Payload::StreamAnswer => "the driver says that the stream is busy".to_owned(),
         Payload::EventComplete(event) => format!("the driver says that event {event:#x} is complete"),
         Payload::Holds { address, value, .. } => format!("memory at {address:#x} holds {value}"),
+        Payload::Environment(Environment { launch_blocking, connections }) => format!(
+            "CUDA_LAUNCH_BLOCKING is {}, CUDA_DEVICE_MAX_CONNECTIONS {}",
+            if launch_blocking { "set" } else { "not set" },
+            if connections == 0 { "not set".to_owned() } else { connections.to_string() }
+        ),
         Payload::Resident { blocks, .. } => format!("the device holds {blocks} blocks of this kernel at once"),
         _ if record.kind == Kind::Seen => "something".to_owned(),
         _ => return None,

@@ -230,6 +230,15 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   return outcome();
 }
 
+CUresult wait_for_contexts(CUcontext to, CUcontext from) {
+  for (CUcontext handle : {to, from}) {
+    const auto context = registry().find<Context>(handle);
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    wait_until_done(mark_context(*context));
+  }
+  return outcome();
+}
+
 // Done in no time, on whichever thread finds it ready.
 constexpr size_t kSmallFillBytes = 64 << 10;
 
@@ -312,12 +321,20 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
     return copy(convert(*pCopy), hStream, true, true);         \
   }
 
+// Behind all work of both contexts.
+#define PEER(name, own)                                                                                             \
+  CUresult name(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t ByteCount) {                 \
+    ENTER();                                                                                                        \
+    const CUresult r = wait_for_contexts(to, from);                                                                 \
+    return r == CUDA_SUCCESS ? copy(device_to_device(dst, src, ByteCount), nullptr, own, false) : r;                \
+  }
+
 SYNCHRONOUS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), unified(dst, src, ByteCount))
 SYNCHRONOUS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t ByteCount), host_to_device(dst, src, ByteCount))
 SYNCHRONOUS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t ByteCount), device_to_host(dst, src, ByteCount))
 SYNCHRONOUS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), device_to_device(dst, src, ByteCount))
-SYNCHRONOUS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t ByteCount),
-            device_to_device(dst, src, ByteCount))
+PEER(cuMemcpyPeer, false)
+PEER(cuMemcpyPeer_ptds, true)
 ASYNCHRONOUS(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), unified(dst, src, ByteCount))
 ASYNCHRONOUS(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t ByteCount, CUstream hStream),
              host_to_device(dst, src, ByteCount))

@@ -26,7 +26,7 @@ std::atomic<bool> forked_{false};
 struct Plan {
   bool fails = false;
   int result = 0;
-  bool never_returns = false;
+  int never_returns = -1;  // its number among those that do not, or -1
   unsigned delay_ms = 0;
   bool too_new = false;
   bool checks_capture = false;
@@ -57,7 +57,7 @@ const Plan *make_plan(const char *symbol) {
     plan->fails = true;
     plan->result = it->second;
   }
-  plan->never_returns = s.never_return.count(symbol) != 0;
+  if (auto it = s.never_return.find(symbol); it != s.never_return.end()) plan->never_returns = it->second;
   if (auto it = s.delay_ms.find(symbol); it != s.delay_ms.end()) plan->delay_ms = it->second;
   plan->too_new = introduced_in(symbol) > s.driver_version;
   plan->checks_capture = is_among_capture_checks(symbol);
@@ -71,6 +71,13 @@ void log_call(int fd, const char *symbol) {
   // One write a line: the file is opened for appending, so lines of several threads and processes do not mix.
   ssize_t written = write(fd, line, static_cast<size_t>(length));
   (void)written;
+}
+
+// Of one that does not return: whether it does not on this thread.
+bool never_returns_here(int number) {
+  if (!settings().never_return_by_thread) return true;
+  char name[16] = "";
+  return pthread_getname_np(pthread_self(), name, sizeof name) == 0 && "never " + std::to_string(number) == name;
 }
 
 void in_forked_child() {
@@ -100,7 +107,7 @@ bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
     timespec delay{plan->delay_ms / 1000, static_cast<long>(plan->delay_ms % 1000) * 1000000};
     nanosleep(&delay, nullptr);
   }
-  while (plan->never_returns) pause();
+  if (plan->never_returns >= 0 && never_returns_here(plan->never_returns)) for (;;) pause();
   if (plan->fails) {
     answer = static_cast<CUresult>(plan->result);
     return true;

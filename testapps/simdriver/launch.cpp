@@ -172,7 +172,7 @@ void make_ready_to_print(Context &context, const Function &function) {
   if (first || first_to_print) raise_barrier(context);
 }
 
-CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread,
+CUresult launch_kernel_at_once(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread,
                        void **parameters, void **extra, bool cooperative) {
   const bool free_running = settings().free_running;
   if (free_running && parameters && !extra && !shared_bytes && !cooperative) {
@@ -209,6 +209,17 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
   make_ready_to_print(stream->context, *launch.function);
   // Measured: a launch that waits in a full queue while all work is lost succeeds, and the next call gives the error.
   return submit(stream, launch_op(launch)) ? outcome() : CUDA_SUCCESS;
+}
+
+// With CUDA_LAUNCH_BLOCKING a launch returns when its kernel has ended; other threads' calls go on meanwhile.
+CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread, void **parameters,
+                       void **extra, bool cooperative) {
+  const CUresult result = launch_kernel_at_once(f, grid, shared_bytes, handle, per_thread, parameters, extra, cooperative);
+  StreamRef stream;
+  if (!launches_block() || result != CUDA_SUCCESS || find_stream(handle, per_thread, stream) != CUDA_SUCCESS) return result;
+  if (is_capturing(stream)) return result;
+  wait_until_done(mark_stream(stream));
+  return outcome();
 }
 
 CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters, void **extra, bool per_thread) {

@@ -18,6 +18,7 @@ void *open_object(const std::string &bytes);  // image.cpp
 namespace {
 
 bool eager = false;
+bool launch_blocking = false;
 
 // About what a kernel and a module cost on a device: see the costs in the ground truth.
 constexpr int64_t kFunctionBytes = 27 << 10;
@@ -52,6 +53,7 @@ void drop_library(const Library *library) {
 }
 
 bool eager_loading() { return eager; }
+bool launches_block() { return launch_blocking; }
 
 void read_loading_mode() {
   const char *mode = getenv("CUDA_MODULE_LOADING");
@@ -59,6 +61,8 @@ void read_loading_mode() {
   eager = settings().driver_version < 12020;
   if (mode && !strcmp(mode, "EAGER")) eager = true;
   if (mode && !strcmp(mode, "LAZY")) eager = false;
+  const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+  launch_blocking = blocking && !strcmp(blocking, "1");
 }
 
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module) {

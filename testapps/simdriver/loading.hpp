@@ -89,6 +89,8 @@ using LibraryRef = std::shared_ptr<Library>;
 CUresult open_library(Library &library);
 
 bool eager_loading();
+// Whether CUDA_LAUNCH_BLOCKING is set: read by cuInit, too.
+bool launches_block();
 void read_loading_mode();  // from the environment, by cuInit
 
 // The following want the context lock held alone.

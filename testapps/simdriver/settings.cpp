@@ -74,7 +74,11 @@ void read_one(Settings &s, const std::string &name, const char *value) {
         complain(name + ": " + symbol + "=" + result + " names no integer to answer; ignored");
     });
   } else if (name == "LGSIM_NEVER_RETURN") {
-    each_item(value, [&](const std::string &symbol, const std::string &) { s.never_return.insert(symbol); });
+    each_item(value, [&](const std::string &symbol, const std::string &) {
+      s.never_return.emplace(symbol, static_cast<int>(s.never_return.size()));
+    });
+  } else if (name == "LGSIM_NEVER_RETURN_BY_THREAD") {
+    s.never_return_by_thread = parse_flag(name.c_str(), value);
   } else if (name == "LGSIM_DELAY") {
     each_item(value, [&](const std::string &symbol, const std::string &delay) {
       int ms = 0;
@@ -122,7 +126,7 @@ void check_symbol_names() {
     if (!introduced_in(symbol.c_str())) complain(std::string(setting) + ": no exported function is named " + symbol);
   };
   for (const auto &[symbol, code] : settings().fail) check("LGSIM_FAIL", symbol);
-  for (const auto &symbol : settings().never_return) check("LGSIM_NEVER_RETURN", symbol);
+  for (const auto &[symbol, number] : settings().never_return) check("LGSIM_NEVER_RETURN", symbol);
   for (const auto &[symbol, ms] : settings().delay_ms) check("LGSIM_DELAY", symbol);
 }
 

@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace lgsim {
 
 struct Settings {
   int driver_version = 13000;
   std::unordered_map<std::string, int> fail;           // symbol -> the integer it answers
-  std::unordered_set<std::string> never_return;        // symbols
+  std::unordered_map<std::string, int> never_return;   // symbol -> its number in the list
   std::unordered_map<std::string, unsigned> delay_ms;  // symbol -> milliseconds
   int call_log_fd = -1;
   int lookup_log_fd = -1;
@@ -22,6 +21,7 @@ struct Settings {
   bool private_pointers = false;
   bool unknown_symbol = false;
   bool loses_dump_requests = false;
+  bool never_return_by_thread = false;
 
   // True when no call needs more than its own body: the entry guard then costs one load and one branch.
   bool plain() const {

@@ -18,7 +18,7 @@ use crate::map::{HashMap, HashSet};
 use crate::model::{Images, Proofs, Proven, Scope};
 use crate::order;
 use crate::trace::read::{Entry, Recording, Source};
-use crate::trace::{Image, Kind, Payload, Record};
+use crate::trace::{Environment, Image, Kind, Payload, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -86,6 +86,7 @@ impl SnapshotBuilder {
             held: HashMap::default(),
             resident: HashMap::default(),
             asked: false,
+            environment: Environment::default(),
             activity: 0,
             last: last_of_tables(recording),
         };
@@ -386,6 +387,7 @@ impl SnapshotBuilder {
             // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
+            Payload::Environment(environment) => self.environment = environment,
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
             Payload::StreamAnswer => {
                 self.asked = true;
@@ -450,6 +452,8 @@ impl SnapshotBuilder {
             blocked,
             last_activity: self.activity,
             asked: self.asked,
+            launch_blocking: self.environment.launch_blocking,
+            connections: self.environment.connections,
         }
     }
 

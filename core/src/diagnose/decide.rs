@@ -42,11 +42,6 @@ impl<'a> Decision<'a> {
         let mut past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
         // A thread in a call says more than one that polls.
         order::sort_by_key(&mut past, |call| call.queries.is_some());
-        let meets = past.iter().any(|call| call.call.class().is_some_and(Class::is_of_nccl));
-        let unseen = past.iter().any(|call| self.unseen(call).is_some());
-        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() && !meets && !unseen {
-            return Vec::new();
-        }
         let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
         if past.is_empty() {
             findings.extend(self.without_a_call());
@@ -54,6 +49,7 @@ impl<'a> Decision<'a> {
         let mut findings = self.merged(findings);
         self.let_others_help(&mut findings);
         self.join_the_held_up(&mut findings, &past);
+        self.add_the_unexplained(&mut findings, &past);
         order::sort_by_key(&mut findings, |finding| order(finding.code));
         findings
     }
@@ -128,6 +124,24 @@ impl<'a> Decision<'a> {
             }
         }
         findings.insert(0, holder);
+    }
+
+    /// Adds the calls that nothing so far explains: each call that has not returned is reported. A poll is no such call.
+    fn add_the_unexplained(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
+        for call in past.iter().filter(|call| call.queries.is_none()) {
+            if findings.iter().any(|finding| finding.calls.iter().any(|known| std::ptr::eq(*known, *call))) {
+                continue;
+            }
+            let finding = self.unexplained(call);
+            let same = |other: &&mut Finding<'a>| {
+                let is_of_same = other.code == finding.code || !finding.culprits.is_empty();
+                is_of_same && other.culprits.first() == finding.culprits.first() && is_unseen(other).is_none()
+            };
+            match findings.iter_mut().find(same) {
+                Some(other) => other.calls.extend(finding.calls),
+                None => findings.push(finding),
+            }
+        }
     }
 
     // --- from findings to verdicts ---
@@ -233,6 +247,7 @@ impl<'a> Decision<'a> {
             return format!("it is still moving, and something ended there at {}", messages::time(moved));
         }
         match (&finding.path.end, messages::runnable(self.snapshot)) {
+            (End::Driver, _) => "the driver may be at work in it, so it may only be slow".to_owned(),
             (End::Unseen(_), _) => "what that does is not known, so it may only be slow".to_owned(),
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
             (End::Peers(..) | End::Meeting, _) => "a rank may only be late".to_owned(),

@@ -3,9 +3,9 @@
 //! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
 use super::messages;
-use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
+use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path, Peers, Unseen};
-use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use crate::api::{counted, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
@@ -33,10 +33,51 @@ impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let mut finding = self.finding_by_what_is_seen(call)?;
         // What is named may have ended, and the call wait for what cannot be named.
-        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting);
+        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver);
         if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
             finding.conclusive &= self.paths.is_shown(&finding.path);
             finding.because.push(messages::unseen(&unseen));
+        }
+        Some(finding)
+    }
+
+    /// LG299 of a call that no rule explains: behind the work in flight that is least likely to end, in its context or else anywhere.
+    pub(super) fn unexplained(&self, call: &'a BlockedCall) -> Finding<'a> {
+        let streams = || self.snapshot.streams.iter().filter(|s| s.since() < call.entered);
+        let is_own = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
+        let paths = |all: &mut dyn Iterator<Item = &'a BusyStream>| {
+            let paths = all.filter_map(|s| self.paths.from(s.stream.number, call.entered)).collect();
+            self.paths.without_doubtful(paths).into_iter().min_by_key(Path::rank)
+        };
+        let path = paths(&mut streams().filter(is_own)).or_else(|| paths(&mut streams()));
+        let path = match call.no_entry {
+            true => Path::to(End::Unseen(Unseen::Stream)),
+            false => path.unwrap_or_else(|| Path::to(End::Driver)),
+        };
+        let mut finding = self.by_its_end(vec![call], path);
+        if call.compiles {
+            finding.because.push(messages::COMPILES.to_owned());
+        }
+        finding.conclusive = false;
+        finding
+    }
+
+    /// A launch that returns when its kernel has ended, as `CUDA_LAUNCH_BLOCKING` has it.
+    fn launch_blocking(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
+        let launches = matches!(class, Class::Launch | Class::GraphLaunch) && self.snapshot.launch_blocking;
+        let stream = call.stream.as_ref().filter(|_| launches)?;
+        if call.cold.is_some() && self.paths_of(call).next().is_some() {
+            return None;
+        }
+        let path = self.paths.from(stream.number, call.entered)?;
+        let is_own = path.culprit().is_some_and(|culprit| culprit.operation.at == call.entered);
+        let mut finding = self.by_its_end(vec![call], path);
+        finding.because.push(messages::LAUNCH_BLOCKING.to_owned());
+        if is_own {
+            finding.fix = format!(
+                "{}; unset CUDA_LAUNCH_BLOCKING where this thread has still to do what that waits for",
+                finding.fix
+            );
         }
         Some(finding)
     }
@@ -45,6 +86,9 @@ impl<'a> Decision<'a> {
         let class = call.call.class()?;
         if class.is_of_nccl() {
             return Some(self.by_its_end(vec![call], Path::to(End::Meeting)));
+        }
+        if let Some(finding) = self.launch_blocking(call, class) {
+            return Some(finding);
         }
         let Some(path) = self.path(call) else {
             // Nothing that takes time is known to run: all there is to name is the oldest operation.
@@ -64,7 +108,10 @@ impl<'a> Decision<'a> {
         if full && submits && call.cold.is_none() {
             return Some(self.full_queue(call, path));
         }
-        let whole = class.waits_for_whole_context() || class == Class::Launch || call.sets_aside;
+        let whole = class.waits_for_whole_context()
+            || copies_between_devices(call)
+            || class == Class::Launch
+            || call.sets_aside;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
         // Work on the default stream is the call's own.
@@ -113,7 +160,7 @@ impl<'a> Decision<'a> {
         };
         let mut because = vec![messages::loads(call)];
         if call.compiles {
-            because.push("the driver has to compile its code first, which may take long by itself".to_owned());
+            because.push(messages::COMPILES.to_owned());
         }
         because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
@@ -233,6 +280,10 @@ impl<'a> Decision<'a> {
                 "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start",
             ),
             Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
+            Class::Copy if copies_between_devices(call) => (
+                "a copy between two devices waits for all work of the contexts of both",
+                "make that copy before this work is submitted, or after it has ended",
+            ),
             Class::Copy | Class::Set => (
                 "the default stream waits for every stream that was created with default flags",
                 "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
@@ -248,6 +299,9 @@ impl<'a> Decision<'a> {
         let sentence = match (class, call.function.as_deref().map(demangle)) {
             (Class::Launch, Some(function)) => {
                 format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
+            }
+            (Class::Copy, _) if copies_between_devices(call) => {
+                format!("{} cannot return: it waits for the work of both devices, and so for {waits}", call.call)
             }
             (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
                 format!("{} cannot return: the default stream waits for {waits}", call.call)
@@ -301,6 +355,10 @@ impl<'a> Decision<'a> {
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
             End::Unseen(unseen) => (Code::LG299, messages::to_see(unseen).to_owned()),
+            End::Driver => (
+                Code::LG299,
+                "see the stack of that thread, and what the driver and the kernel's log (dmesg) say of the device".to_owned(),
+            ),
             End::Meeting => (
                 Code::LG208,
                 "find the rank that has not made this call and what it does instead: `lazyguard report` on the folder of the whole \
@@ -356,6 +414,10 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
+            End::Driver => {
+                let call = calls.first().map_or_else(|| "a call".to_owned(), |call| call.call.to_string());
+                format!("{call} has not returned, and nothing is known to be in flight that it could wait for")
+            }
             End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(path))
@@ -379,7 +441,7 @@ impl<'a> Decision<'a> {
         match &path.end {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
-            End::Filled(..) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
+            End::Filled(..) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => false,
             End::Runs(_) | End::Peers(..) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
@@ -404,7 +466,9 @@ impl<'a> Decision<'a> {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                 End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Unseen(_) => false,
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => {
+                    false
+                }
             })
         })
     }

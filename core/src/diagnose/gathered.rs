@@ -5,7 +5,7 @@ use super::snapshot::EventWaitSeen;
 use crate::api::{Class, ColdKind, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
 use crate::model::{takes_time, Images, Proofs};
-use crate::trace::{LaunchKey, Record};
+use crate::trace::{Environment, LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -164,6 +164,7 @@ pub struct SnapshotBuilder {
     pub(super) held: HashMap<u64, (Nanos, u64)>,
     pub(super) resident: HashMap<LaunchKey, u64>,
     pub(super) asked: bool,
+    pub(super) environment: Environment,
     pub(super) activity: Nanos,
     pub(super) last: Nanos,
 }

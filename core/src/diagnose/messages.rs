@@ -90,6 +90,7 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
             format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
         }
         End::Meeting => "other ranks".to_owned(),
+        End::Driver => "something inside the driver".to_owned(),
         End::Unseen(Unseen::Stream) => "a stream that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Streams) => "streams that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Destroyed(_)) => "destroyed streams that the guard no longer follows".to_owned(),
@@ -196,6 +197,12 @@ pub(super) fn loads(call: &BlockedCall) -> String {
     };
     format!("that call loads {what}, and the driver loads only while the context is idle")
 }
+
+/// That a call may take long without waiting.
+pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
+
+/// That a launch waits for its kernel.
+pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
 
 /// Why a call of this class waits for the whole context.
 pub(super) fn needs_idle(class: Class) -> &'static str {
@@ -458,6 +465,9 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
             lines
         }
         End::Unseen(of) => vec![unseen(of)],
+        End::Driver => {
+            vec!["nothing is known to be in flight that it could wait for, so it waits inside the driver".to_owned()]
+        }
         End::Cycle(Some(culprit)) => vec![format!(
             "that in turn waits for {} on {}: a cycle",
             operation(&culprit.operation),

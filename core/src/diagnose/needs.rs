@@ -7,7 +7,7 @@ use super::paths::{End, Path, Paths, Peers, Unseen};
 use super::snapshot::{
     BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
 };
-use crate::api::{Class, ColdKind, StreamKind};
+use crate::api::{Call, Class, ColdKind, StreamKind};
 use crate::model::queue_may_be_full;
 use crate::Nanos;
 
@@ -18,6 +18,15 @@ pub(super) fn is_legacy(stream: &StreamRef) -> bool {
 /// The call loads a module, for which the driver waits.
 pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
+}
+
+/// The call copies between two devices, and waits for the work of the contexts of both.
+pub(super) fn copies_between_devices(call: &BlockedCall) -> bool {
+    let base = match call.call {
+        Call::Known(entry_point) => entry_point.info().base(),
+        Call::Unknown(_) => "",
+    };
+    matches!(base, "cuMemcpyPeer" | "cuMemcpy3DPeer")
 }
 
 /// What a decision looks at.
@@ -50,6 +59,9 @@ impl<'a> Decision<'a> {
             _ if loads_module(call) || call.sets_aside => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]
+            }
+            _ if copies_between_devices(call) => {
+                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
             }
             (Some(Class::Copy | Class::Set), _) => {
                 streams().filter(blocking).map(|s| (s.stream.number, until)).collect()

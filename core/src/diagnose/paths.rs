@@ -45,6 +45,8 @@ pub(super) enum End<'a> {
     Peers(Peers),
     /// NCCL's own code, in which the blocked call meets the other ranks.
     Meeting,
+    /// The call itself: nothing is known to be in flight that it could wait for.
+    Driver,
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
@@ -111,7 +113,7 @@ impl<'a> Path<'a> {
             | End::Filled(_, culprit)
             | End::Fed(_, culprit) => Some(culprit),
             End::Cycle(culprit) => culprit.as_ref(),
-            End::Meeting | End::Unseen(_) => None,
+            End::Meeting | End::Driver | End::Unseen(_) => None,
         }
     }
 
@@ -134,7 +136,7 @@ impl<'a> Path<'a> {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
             End::Unwritten(wait, _) => wait.holds.is_some(),
             End::Host(host, _) => !host.or_another,
-            End::Cycle(_) | End::Fed(..) | End::Meeting => true,
+            End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver => true,
         }
     }
 
@@ -148,7 +150,7 @@ impl<'a> Path<'a> {
             End::Peers(..) | End::Meeting => 4,
             End::Runs(_) => 5,
             End::Fed(..) => 6,
-            End::Unseen(_) => 7,
+            End::Unseen(_) | End::Driver => 7,
         }
     }
 }

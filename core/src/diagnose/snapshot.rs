@@ -404,6 +404,16 @@ pub struct Snapshot {
     /// Whether the driver has been asked what only it knows.
     #[serde(default)]
     pub asked: bool,
+    /// Whether `CUDA_LAUNCH_BLOCKING` is set: a launch returns when its kernel has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub launch_blocking: bool,
+    /// `CUDA_DEVICE_MAX_CONNECTIONS`, where it is set, or 0: the hardware queues that streams share.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connections: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Snapshot {

@@ -5,7 +5,7 @@ use crate::api::{Class, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
 use crate::trace::read::Recording;
-use crate::trace::{Kind, Lane, RawPayload, Record};
+use crate::trace::{Environment, Kind, Lane, RawPayload, Record};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const NOW: u64 = 10 * SECOND;
@@ -205,6 +205,18 @@ impl TestTrace {
         self
     }
 
+    /// `CUDA_LAUNCH_BLOCKING` is set, as the guard notes at a hang.
+    pub fn launch_blocking(&self) -> &Self {
+        self.environment(Environment { launch_blocking: true, connections: 0 })
+    }
+
+    pub fn environment(&self, environment: Environment) -> &Self {
+        let facts = self.facts("cuCtxCreate_v2", NOW, None);
+        let record = Record { kind: Kind::Seen, raw: RawPayload::environment(environment), ..facts };
+        self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
+        self
+    }
+
     pub fn memory_holds(&self, address: u64, value: u64) -> &Self {
         let raw = RawPayload::holds(address, value);
         self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::WaitValue)) })
@@ -259,6 +271,13 @@ impl TestTrace {
         let diagnosis = self.diagnosis();
         assert_eq!((diagnosis.status, diagnosis.verdicts.len()), (Status::Slow, 0), "{diagnosis:#?}");
         assert!(diagnosis.slow.iter().any(|s| s.contains(sentence)), "{sentence}: {:#?}", diagnosis.slow);
+    }
+
+    /// A call does not return, and nothing that is known explains it.
+    pub fn check_unexplained(&self) {
+        self.check(&[(Code::LG299, "")]);
+        let sentence = &self.diagnosis().verdicts[0].sentence;
+        assert!(sentence.contains("nothing is known to be in flight"), "{sentence}");
     }
 
     pub fn check_well(&self) {

@@ -44,7 +44,7 @@ mod submission;
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
-pub use raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
+pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
 pub use record::{Kind, Record, WORDS};
 pub(crate) use recorder::{complete_at, place_at, put_launch, Cursor};

@@ -3,7 +3,7 @@
 //! Must not: leave a bit to be taken apart elsewhere, or fail on words that make no sense.
 
 use super::layout::flag;
-use super::raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
+use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
 use super::record::{Kind, Record};
 use crate::api::{Class, ThreadActivity, ValueWait, ValueWrite};
 
@@ -80,6 +80,8 @@ pub enum Payload {
         /// Whether that is 64 bits; else 32.
         wide: bool,
     },
+    /// Two variables of the driver's, as the process had them when it initialised the driver.
+    Environment(Environment),
     /// How many blocks of a kernel the device holds at once.
     Resident {
         /// The kernel's launch.
@@ -147,6 +149,10 @@ impl Record {
                 Class::WaitValue => {
                     Payload::Holds { address: detail, value: extent, wide: self.flags & flag::WIDE != 0 }
                 }
+                Class::ContextCreate => Payload::Environment(Environment {
+                    launch_blocking: detail & 1 != 0,
+                    connections: u32::try_from(extent).unwrap_or(0),
+                }),
                 Class::Launch => Payload::Resident { launch: self.launch_key(), blocks: extent },
                 _ => Payload::None,
             },
@@ -263,6 +269,7 @@ mod tests {
             operator: Some(0),
             root: None,
         };
+        let environment = Environment { launch_blocking: true, connections: 1 };
         let send = Communication { operator: None, root: Some(1023), ..collective };
         for (symbol, kind, raw, expect) in [
             ("cuLaunchKernel", Kind::Call, launch, Payload::Launch(warm)),
@@ -273,6 +280,7 @@ mod tests {
                 Payload::Launch(Launch { shared_bytes: None, owner: Some(0xb1), ..warm }),
             ),
             ("cuLaunchKernel", Kind::Seen, RawPayload::resident(key, 5), Payload::Resident { launch: key, blocks: 5 }),
+            ("cuCtxCreate_v2", Kind::Seen, RawPayload::environment(environment), Payload::Environment(environment)),
             ("cuLaunchKernel", Kind::Hazard, RawPayload::hazard(numbers), Payload::Hazard(numbers)),
             ("cuMemcpyHtoD_v2", Kind::Preload, RawPayload::preload(preload), Payload::Preload(preload)),
             ("cuFuncLoad", Kind::ColdFunction, RawPayload::about(0xb1), Payload::Owner(0xb1)),

@@ -15,6 +15,15 @@ pub struct RawPayload {
     pub(super) detail: u64,
 }
 
+/// Two variables of the driver's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `CUDA_LAUNCH_BLOCKING`: a launch returns when its kernel has ended.
+    pub launch_blocking: bool,
+    /// `CUDA_DEVICE_MAX_CONNECTIONS`: the hardware queues that streams share; 0 where it is not set.
+    pub connections: u32,
+}
+
 /// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchKey {
@@ -194,6 +203,12 @@ impl RawPayload {
     /// What memory was seen to hold.
     pub const fn holds(address: u64, value: u64) -> Self {
         Self { three: 0, extent: value, detail: address }
+    }
+
+    /// Two variables of the driver's.
+    pub fn environment(environment: Environment) -> Self {
+        let Environment { launch_blocking, connections } = environment;
+        Self { extent: connections.into(), detail: launch_blocking.into(), ..Self::default() }
     }
 
     /// How many blocks of a kernel the device holds at once. The record has the key's function beside it.

@@ -12,14 +12,16 @@ use crate::preload::local_memory::{hide, STACK_SIZE};
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::record::{guard, last_guard};
 use crate::runtime::{clock, door};
+use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
 /// The driver is initialised; from here on the process is guarded.
-pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
-    let result = real();
+    let result = observed(entry, real);
     if result == SUCCESS && driver::adopted() {
+        driver_environment::read();
         arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
     result
@@ -108,8 +110,8 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
 }
 
 /// The thread's current context changes. The guard asks for it only when needed.
-pub(super) fn current(_entry: Entry, real: impl FnOnce() -> i32) -> i32 {
-    real()
+pub(super) fn current(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    observed(entry, real)
 }
 
 /// A thread waits for everything in a context: the one it names, or its current one.

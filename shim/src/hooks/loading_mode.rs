@@ -3,6 +3,7 @@
 //! Must not: make the real call more than once.
 
 use super::call::Entry;
+use super::context::observed;
 use crate::lookup::driver::{self, Handle, NOT_FOUND, SUCCESS};
 use crate::preload::nudge;
 use crate::record::guard;
@@ -12,8 +13,8 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 
 /// A program asks for the loading mode, and gets the driver's answer.
-pub(super) fn for_program(_entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
-    real()
+pub(super) fn for_program(entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observed(entry, real)
 }
 
 /// A runtime asks for the loading mode, through a pointer it looked up. Naked, because the answer depends on the caller, which only

@@ -3,20 +3,21 @@
 //! Must not: change the driver's result or status.
 
 use super::call::Entry;
+use super::context::observed;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::proc_address::substitute;
 use crate::runtime::door;
 
 /// `cuGetProcAddress`, as of 11.3.
 pub(super) fn get_proc_address(
-    _entry: Entry,
+    entry: Entry,
     symbol: Handle,
     pointer: Handle,
     version: i32,
     flags: u64,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let result = real();
+    let result = observed(entry, real);
     if result == SUCCESS {
         door::inside(|| substitute(symbol, pointer, version, flags));
     }

@@ -2,7 +2,7 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::{stacks, system_call, thread_activity};
+use super::{driver_environment, stacks, system_call, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::thread;
@@ -75,9 +75,10 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     // Another thread of the guard is recording the activity now.
     let Ok(mut known) = guard.reports.activity.try_lock() else { return };
     let (since, known) = &mut *known;
-    if at.saturating_sub(*since) > KNOWN_FOR {
+    if *since == 0 || at.saturating_sub(*since) > KNOWN_FOR {
         *since = at;
         known.clear();
+        driver_environment::note(slot, at);
     }
     let note = |thread: u32, doing: Option<ThreadActivity>| {
         let record = Record {

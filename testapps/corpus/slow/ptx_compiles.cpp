@@ -1,5 +1,5 @@
 // PTX of many kernels is compiled for a good while, with nothing in flight.
-// expect: none
+// expect: slow or none
 // card: yes
 #include "../corpus.hpp"
 

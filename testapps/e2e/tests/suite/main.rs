@@ -11,6 +11,7 @@
 //! | `recording` | the log and the summary |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `every_call` | each function of the table, blocked for good |
 //! | `findings_report` | the findings of a run of several processes, in every form |
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
@@ -53,6 +54,7 @@ mod defer;
 mod doctor;
 mod drivers;
 mod dump;
+mod every_call;
 mod findings_report;
 mod foreign_names;
 mod gpu_core;

@@ -1,0 +1,48 @@
+//! Two variables of the driver's that decide what its calls wait for: `CUDA_LAUNCH_BLOCKING` and `CUDA_DEVICE_MAX_CONNECTIONS`.
+//!
+//! The driver reads its variables when it is initialised, on the thread that calls `cuInit`. The guard reads them on the same thread, as
+//! that call returns. A program may set them itself before that, so the list that the process began with does not do.
+//!
+//! Must not: read the environment at another time, when another thread may change it.
+
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::state::ThreadSlot;
+use lazyguard_core::trace::{Environment, Kind, Lane, RawPayload, Record};
+use lazyguard_core::Nanos;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+static LAUNCH_BLOCKING: AtomicBool = AtomicBool::new(false);
+static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
+
+/// Reads them, on the thread that has initialised the driver.
+pub fn read() {
+    LAUNCH_BLOCKING.store(number(c"CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
+    CONNECTIONS.store(number(c"CUDA_DEVICE_MAX_CONNECTIONS"), Ordering::Relaxed);
+}
+
+/// Leaves a record of them, where one is set: a diagnosis needs it.
+pub fn note(slot: &ThreadSlot, at: Nanos) {
+    let environment = Environment {
+        launch_blocking: LAUNCH_BLOCKING.load(Ordering::Relaxed),
+        connections: CONNECTIONS.load(Ordering::Relaxed),
+    };
+    if environment != Environment::default() {
+        let entry_point = EntryPoint::of_class(Class::ContextCreate);
+        let raw = RawPayload::environment(environment);
+        let record = Record { kind: Kind::Seen, entered: at, returned: at, raw, ..Record::of(entry_point) };
+        slot.push(&record, Lane::RareEvents);
+    }
+}
+
+/// The value of a variable; 0 where it is not set or no number.
+fn number(name: &CStr) -> u32 {
+    // SAFETY: a terminated name; the driver has read its variables on this thread a moment ago.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return 0;
+    }
+    // SAFETY: `getenv` gives a terminated string.
+    let value = unsafe { CStr::from_ptr(value) };
+    value.to_str().ok().and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
