@@ -121,7 +121,11 @@ fn ranks_that_hang_come_first_and_the_same_hang_is_told_once() {
     assert_eq!(words(&found["processes"], "/status"), ["hang", "hang", "well"]);
     assert_eq!(text(&found["processes"][0], "/hang/verdicts/0/code"), "LG201");
     let junit = check_schema(&work, "junit", "xml");
-    assert_eq!(junit.matches("<failure message=\"k2 cannot start: loading it on its first launch waits for k1").count(), 2, "{junit}");
+    assert_eq!(
+        junit.matches("<failure message=\"k2 cannot start: loading it on its first launch waits for k1").count(),
+        2,
+        "{junit}"
+    );
     let sarif: Json = serde_json::from_str(&check_schema(&work, "sarif", "sarif")).unwrap_or_default();
     let results = &sarif["runs"][0]["results"];
     assert_eq!(words(results, "/ruleId")[..2], ["LG201", "LG201"], "{sarif:#}");

@@ -66,7 +66,9 @@ fn ranks_with_a_run_each_answer_and_their_report_says_what_the_one_did_that_is_b
     );
     let run = Run::new(&work, "sh").args(["-c", &script]);
     // One of them writes its report for all.
-    let hangs = |rank: u32| left(&out, &format!("rank{rank}-"), "hang.json").is_some_and(|report| report.contains("\"status\":\"hang\""));
+    let hangs = |rank: u32| {
+        left(&out, &format!("rank{rank}-"), "hang.json").is_some_and(|report| report.contains("\"status\":\"hang\""))
+    };
     let said = killed(run, &out, |said| said.contains("HANG") && (0..3).all(hangs) && answered(&out, "rank3-"));
     let sentence = said.lines().nth(2).unwrap_or_default();
     assert!(
