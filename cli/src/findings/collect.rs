@@ -101,6 +101,13 @@ pub(super) fn asks_to_end(signal: i32) -> bool {
     Signal::from_named_raw(signal).is_some_and(|signal| ASK.contains(&signal))
 }
 
+/// Whether a signal is that of a fault, of a limit or of the kernel without memory: it ends a program that nobody has asked to end.
+pub(super) fn is_of_a_crash(signal: i32) -> bool {
+    use Signal as S;
+    let crash = [S::ILL, S::TRAP, S::ABORT, S::BUS, S::FPE, S::KILL, S::SEGV, S::XCPU, S::XFSZ, S::SYS];
+    Signal::from_named_raw(signal).is_some_and(|signal| crash.contains(&signal))
+}
+
 /// The state of a process whose only file is the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 

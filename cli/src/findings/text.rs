@@ -1,6 +1,6 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use super::collect::{asks_to_end, Process, Stood};
+use super::collect::{is_of_a_crash, Process, Stood};
 use super::hangs::{by_cause, hangs, sentence, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
 use super::ranks::{compare, when_they_were_ended, Ranks};
@@ -161,7 +161,7 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let ended = seen.run.map(|run| run.end).filter(|_| lines.is_empty());
     lines.extend(
         ended
-            .filter(|end| matches!(end, End::Signalled(signal) if !asks_to_end(*signal)))
+            .filter(|end| matches!(end, End::Signalled(signal) if is_of_a_crash(*signal)))
             .map(|end| format!("{} {end}", program(seen))),
     );
     lines

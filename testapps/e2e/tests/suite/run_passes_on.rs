@@ -48,10 +48,15 @@ fn exit_codes_are_the_programs() {
         assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (Some(code), "", ""), "{outcome}");
         assert_eq!(outcome.left_behind(), [""; 0]);
     }
-    // A realtime signal has no name.
-    for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("35", 35)] {
+    // A crash is said. A realtime signal has no name.
+    for (signal, number, said) in [
+        ("KILL", 9, "lazyguard: sh ended by signal 9 (SIGKILL)\n"),
+        ("SEGV", 11, "lazyguard: sh ended by signal 11 (SIGSEGV)\n"),
+        ("TERM", 15, ""),
+        ("35", 35, ""),
+    ] {
         let outcome = script(&work, &format!("kill -{signal} $$"));
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(128 + number), ""), "{signal}: {outcome}");
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(128 + number), said), "{signal}: {outcome}");
     }
 }
 
