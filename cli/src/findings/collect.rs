@@ -118,10 +118,10 @@ pub(super) enum Course {
     Signalled(i32),
     /// `lazyguard run` ended it.
     Killed,
-    /// It is gone, had no orderly end, and only its parent knows how it ended.
+    /// It is gone, had no orderly end, and only its parent knows how it ended; or it runs, and its streams are neither known to be idle nor to move.
     #[default]
     Unknown,
-    /// It ended by itself, or still runs.
+    /// It ended by itself, or it runs and nothing is known to stand.
     Well,
 }
 
@@ -460,6 +460,13 @@ pub(super) fn process(run: &Run) -> Process {
         Some(opened) if reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
         _ => None,
     };
+    // The process did not end by itself, and what it had submitted may stand.
+    let may_stand = matches!(found.course, Course::Killed | Course::Unknown | Course::Well)
+        && found.end.as_ref().is_none_or(|end| end.exit_code.is_none());
+    if let Some(outstanding) = recorded.as_ref().filter(|_| may_stand).and_then(Recorded::outstanding) {
+        found.ended = format!("{}; {outstanding}", found.ended);
+        found.course = if found.course == Course::Well { Course::Unknown } else { found.course };
+    }
     found.stood = match reported {
         Some(report) => Stood::of_report(report),
         None => recorded.as_ref().and_then(Recorded::stood_still).and_then(Stood::of_recording),

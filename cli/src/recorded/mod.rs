@@ -236,7 +236,20 @@ impl Recorded {
         }
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
-        Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough: after != 0 && longest >= after })
+        let long_enough = after != 0 && (longest >= after || self.stands_at_rest(&self.snapshot));
+        Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough })
+    }
+
+    /// Whether no call explains a standstill, and streams do: the driver was asked about those after the threshold.
+    pub(crate) fn stands_at_rest(&self, snapshot: &Snapshot) -> bool {
+        let calls = snapshot.blocked.iter().any(|call| call.past_threshold);
+        !calls && snapshot.streams.iter().any(|stream| snapshot.stands_at_rest(stream))
+    }
+
+    /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
+    pub(crate) fn outstanding(&self) -> Option<String> {
+        let after = self.settings.hang_after_nanos;
+        self.snapshot.longest_at_rest(after).filter(|_| after != 0)
     }
 
     /// The hang, as the live report would have described it.

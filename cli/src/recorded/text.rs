@@ -39,7 +39,7 @@ impl Recorded {
         let mut hang = self.hang(snapshot);
         self.opened.callers().name_in(&mut hang);
         if hang.status != Status::Well {
-            if after == 0 || longest < after {
+            if after == 0 || longest < after && !self.stands_at_rest(&hang.snapshot) {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
                 let asks = self.snapshot.blocked.first().is_some_and(|call| call.queries.is_some());
@@ -62,6 +62,9 @@ impl Recorded {
         }
         if self.opened.state() == "ended" {
             return Ok(());
+        }
+        for line in self.snapshot.unwatched() {
+            write_line!(out, "{line}{when}")?;
         }
         if self.snapshot.blocked.is_empty() {
             write_line!(out, "no driver call was in progress{when}; the last record of each thread:")?;

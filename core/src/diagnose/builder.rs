@@ -453,7 +453,7 @@ impl SnapshotBuilder {
             last_activity: self.activity,
             asked: self.asked,
             launch_blocking: self.environment.launch_blocking,
-            connections: self.environment.connections,
+            connections: Some(self.environment.connections).filter(|queues| *queues != 0),
         }
     }
 

@@ -50,6 +50,7 @@ impl<'a> Decision<'a> {
         self.let_others_help(&mut findings);
         self.join_the_held_up(&mut findings, &past);
         self.add_the_unexplained(&mut findings, &past);
+        findings.extend(self.of_streams(&findings));
         order::sort_by_key(&mut findings, |finding| order(finding.code));
         findings
     }
@@ -149,7 +150,7 @@ impl<'a> Decision<'a> {
     /// The time since the last visible progress.
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
-        let since = entered.unwrap_or(self.snapshot.last_activity);
+        let since = entered.or(finding.at_rest).unwrap_or(self.snapshot.last_activity);
         if matches!(finding.path.end, End::Fed(..)) {
             // The progress of the streams is the reason that the call does not return.
             return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));

@@ -27,6 +27,8 @@ pub(super) struct Finding<'a> {
     pub fix: String,
     /// Whether it counts as soon as it is past the threshold.
     pub conclusive: bool,
+    /// Of a stream that no thread waits for since when it is at rest.
+    pub at_rest: Option<Nanos>,
 }
 
 impl<'a> Decision<'a> {
@@ -165,7 +167,18 @@ impl<'a> Decision<'a> {
         because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
         let held_back = self.submitted_by(call);
-        Finding { code: Code::LG202, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive }
+        Finding {
+            code: Code::LG202,
+            calls: vec![call],
+            path,
+            culprits,
+            sentence,
+            held_back,
+            because,
+            fix,
+            conclusive,
+            at_rest: None,
+        }
     }
 
     /// The operation that a call in progress will submit.
@@ -205,11 +218,22 @@ impl<'a> Decision<'a> {
         let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path));
         let (held_back, because) = (self.submitted_by(call), vec![because]);
         let conclusive = false;
-        Some(Finding { code, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive })
+        Some(Finding {
+            code,
+            calls: vec![call],
+            path,
+            culprits,
+            sentence,
+            held_back,
+            because,
+            fix,
+            conclusive,
+            at_rest: None,
+        })
     }
 
     /// LG201.
-    fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+    pub(super) fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
         let before = path.culprit().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
@@ -229,7 +253,7 @@ impl<'a> Decision<'a> {
         let loaded = load.is_some_and(|load| !load.first_launch);
         let conclusive = self.cannot_be_helped(&path, loaded);
         let (code, culprits, because) = (Code::LG201, path.culprits(), Vec::new());
-        Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive }
+        Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive, at_rest: None }
     }
 
     /// LG205.
@@ -256,7 +280,18 @@ impl<'a> Decision<'a> {
         };
         let conclusive = self.cannot_be_helped(&path, false);
         let (code, culprits, held_back) = (Code::LG205, path.culprits(), self.submitted_by(call));
-        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
+        Finding {
+            code,
+            calls: vec![call],
+            culprits,
+            path,
+            sentence,
+            held_back,
+            because,
+            fix,
+            conclusive,
+            at_rest: None,
+        }
     }
 
     /// LG204.
@@ -310,11 +345,22 @@ impl<'a> Decision<'a> {
         };
         let (because, fix, held_back) = (vec![because.to_owned()], fix.to_owned(), self.submitted_by(call));
         let (code, culprits) = (Code::LG204, path.culprits());
-        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
+        Finding {
+            code,
+            calls: vec![call],
+            culprits,
+            path,
+            sentence,
+            held_back,
+            because,
+            fix,
+            conclusive,
+            at_rest: None,
+        }
     }
 
     /// LG203, LG206, LG207 or LG299, by where the path ends.
-    fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+    pub(super) fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
         let sentence = self.sentence_by_its_end(&calls, &path);
@@ -390,7 +436,18 @@ impl<'a> Decision<'a> {
                 (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
             }
         };
-        Finding { code, calls, path, culprits, sentence, held_back, because: Vec::new(), fix, conclusive }
+        Finding {
+            code,
+            calls,
+            path,
+            culprits,
+            sentence,
+            held_back,
+            because: Vec::new(),
+            fix,
+            conclusive,
+            at_rest: None,
+        }
     }
 
     fn sentence_by_its_end(&self, calls: &[&BlockedCall], path: &Path<'a>) -> String {

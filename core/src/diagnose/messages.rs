@@ -300,6 +300,30 @@ fn fed(fed: &FedStream) -> String {
     )
 }
 
+/// That no thread waits for a stream that the driver calls busy.
+pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
+    format!(
+        "no thread waits for {} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
+        stream(on),
+        lasted(rested)
+    )
+}
+
+/// That an operation is not known to have ended.
+pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
+    format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
+}
+
+/// That an operation runs for which no thread waits.
+pub(super) fn unwatched(runs: &Culprit, at: Nanos) -> String {
+    format!(
+        "{} has run on {} for {}; no thread waits for it",
+        operation(&runs.operation),
+        stream(&runs.stream),
+        lasted(at.saturating_sub(runs.operation.at))
+    )
+}
+
 /// That a function was loaded on its first use, or launched for the first time.
 pub(super) fn barrier(load: &ColdLoadSeen) -> String {
     let on = load.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();

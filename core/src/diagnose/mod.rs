@@ -14,6 +14,7 @@
 //! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `doubts` | which of several paths to believe |
+//! | `unwatched` | streams that stand still while no thread waits for them |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
 //! | `links` | who waits for whom, as data |
@@ -60,6 +61,7 @@ mod snapshot;
 mod test_trace;
 #[cfg(test)]
 mod unseen_tests;
+mod unwatched;
 mod verdict;
 mod view;
 

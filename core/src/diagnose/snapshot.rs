@@ -407,13 +407,9 @@ pub struct Snapshot {
     /// Whether `CUDA_LAUNCH_BLOCKING` is set: a launch returns when its kernel has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub launch_blocking: bool,
-    /// `CUDA_DEVICE_MAX_CONNECTIONS`, where it is set, or 0: the hardware queues that streams share.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub connections: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+    /// `CUDA_DEVICE_MAX_CONNECTIONS`, where it is set: the hardware queues that streams share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
 }
 
 impl Snapshot {

@@ -266,6 +266,23 @@ impl TestTrace {
         }
     }
 
+    /// The same of streams that no thread waits for, from which no thread leads to the end.
+    pub fn check_verdicts_of_streams(&self, expect: &[(Code, &str)]) {
+        self.check(expect);
+        assert!(self.diagnosis().verdicts.iter().all(|verdict| verdict.threads.is_empty()));
+    }
+
+    /// The driver is asked about a stream, and calls it busy.
+    pub fn driver_says_busy(&self, stream: usize) -> &Self {
+        self.driver_says_busy_at(stream, NOW - 2)
+    }
+
+    pub fn driver_says_busy_at(&self, stream: usize, at: u64) -> &Self {
+        let facts = Record { kind: Kind::Seen, result: NOT_READY, ..self.facts("cuStreamQuery", at, Some(stream)) };
+        self.tracker.thread(self.thread).unwrap().push(&Record { returned: at, ..facts }, Lane::RareEvents);
+        self
+    }
+
     /// It is slow, and one of the sentences says so.
     pub fn check_slow(&self, sentence: &str) {
         let diagnosis = self.diagnosis();

@@ -9,12 +9,14 @@
 //! | `stacks` | the stacks of threads that are blocked in a driver call or run a host function |
 //! | `python` | the stacks of a Python program's threads |
 //! | `on_hang` | the user's action on a hang |
+//! | `device` | which streams stand still while no thread waits for them |
 //! | `driver_environment` | two variables of the driver's, as it was initialised |
 //! | `command` | a command that runs beside the program |
 //!
 //! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
 
 mod command;
+mod device;
 pub mod driver_environment;
 pub mod live_report;
 mod on_hang;

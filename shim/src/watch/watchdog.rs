@@ -25,6 +25,7 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::command::Commands;
+use super::device::Device;
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
 use super::on_hang;
 use super::probe;
@@ -37,7 +38,7 @@ use crate::runtime::own_thread;
 use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
-use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
+use lazyguard_core::diagnose::{BusyStream, Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
@@ -117,6 +118,8 @@ struct Incident {
     report: HangReport,
     /// What was past the threshold then; nothing where no thread was in a call.
     waiting: Vec<Waiting>,
+    /// Where no thread was in a call: the streams that stand still, and when the newest submission to each returned.
+    streams: Vec<(u32, Nanos)>,
     /// How many calls had been made.
     calls: u64,
     /// When to look again, and the pause after that.
@@ -156,6 +159,7 @@ struct Watch {
     quiet_since: Nanos,
     quiet_known: bool,
     reports: u64,
+    device: Device,
     /// How long the last look took.
     cost: Cell<Nanos>,
     /// The commands that were started because of hangs.
@@ -178,6 +182,7 @@ impl Watch {
             quiet_since: 0,
             quiet_known: false,
             reports: 0,
+            device: Device::default(),
             cost: Cell::new(0),
             commands: Commands::default(),
         }
@@ -210,7 +215,7 @@ impl Watch {
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
             None if quiet => self.look_at_the_quiet(),
-            None => {}
+            None => self.look_at_the_device(now),
         }
     }
 
@@ -262,6 +267,7 @@ impl Watch {
     /// Whether what was reported is no longer so.
     fn is_over(&self, incident: &Incident, waiting: &[Waiting]) -> bool {
         match incident.waiting.is_empty() {
+            true if !incident.streams.is_empty() => !Device::stands(self.guard, &incident.streams),
             true => self.guard.tracker.counts().0 != incident.calls,
             false => !incident.waiting.iter().any(|one| waiting.contains(one)),
         }
@@ -362,10 +368,22 @@ impl Watch {
         self.tell(report, Vec::new());
     }
 
+    /// Streams stand still, whatever threads do. The driver is asked about those before anything is said.
+    fn look_at_the_device(&mut self, now: Nanos) {
+        let Some(streams) = self.device.due(self.guard, now, self.awake_since, self.rest()) else { return };
+        let Some(mut report) = self.what_is_known() else { return };
+        report.snapshot.streams.retain(|stream| streams.contains(&stream.stream.number));
+        let Some(report) = self.asked(&report).filter(|report| report.status != Status::Well) else { return };
+        self.tell(report, Vec::new());
+    }
+
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
         // A slow operation is queried each time: its progress may become visible.
         let report = match report.status {
+            _ if self.incident.as_ref().is_some_and(|incident| incident.waiting.is_empty()) => {
+                self.asked(&report).unwrap_or(report)
+            }
             Status::Slow => self.asked(&report).unwrap_or(report),
             _ => report,
         };
@@ -460,6 +478,7 @@ impl Watch {
         let now = guard.now();
         self.incident = Some(Incident {
             next: now + self.pause_of(&report),
+            streams: streams_of(guard, &report, &waiting),
             report,
             waiting,
             calls: guard.tracker.counts().0,
@@ -494,6 +513,13 @@ impl Watch {
         *lock(&self.guard.reports.open) = None;
         self.look_at = self.guard.now() + self.threshold;
     }
+}
+
+/// The streams that a report is about for which no thread waits.
+fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
+    let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
+    let streams = report.snapshot.streams.iter().filter(is_one);
+    Device::reported(guard, streams.map(|stream| stream.stream.number))
 }
 
 fn is_query(call: &PublishedCall) -> bool {

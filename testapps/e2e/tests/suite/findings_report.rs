@@ -181,3 +181,23 @@ fn a_process_that_is_killed_has_its_hazards_in_the_recording() {
     assert!(damaged.starts_with(&format!("cannot be read: {}", folder.join("hazards.json").display())), "{damaged}");
     assert!(damaged.contains("hazard LG102"), "{damaged}");
 }
+
+/// A process whose kernel runs is not well for that: while it runs, and when it was killed with the kernel outstanding.
+#[test]
+fn well_is_said_of_no_process_that_has_work_outstanding() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let server = corpus_program("server_kernel_runs_and_no_thread_waits");
+    let mut running = rank(&work, server, "0").hang_after("300ms").set("LG_SCALE_MS", "9000").start();
+    let first = |key: &str| text(&json(&["--hazards"], &out(&work))["processes"][0], key).to_owned();
+    running.until("its recording", lazyguard_e2e::PATIENCE, |running| {
+        (out(&work).exists() && running.age().as_millis() > 1500).then_some(())
+    });
+    assert_eq!(first("/status"), "unknown");
+    let single = said(&[], &fs::read_dir(out(&work)).unwrap().flatten().next().unwrap().path());
+    assert!(single.contains("kernel spin_until has run on stream 1 for"), "{single}");
+    assert!(single.contains("no thread waits for it"), "{single}");
+    drop(running);
+    assert_eq!(first("/status"), "unknown");
+    let ended = first("/ended");
+    assert!(ended.contains("kernel spin_until on stream 1 is outstanding since +0."), "{ended}");
+}

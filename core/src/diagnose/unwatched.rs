@@ -1,0 +1,125 @@
+//! Streams that stand still although no thread waits for them in a call: what the driver says of the device, and not what threads do.
+//!
+//! A stream is *at rest* since its newest submission, or since something of it was seen to end. Where it has been at rest for the threshold, and
+//! the driver has said since that it is busy, the wait-for path from it is followed as from a call. A path that ends in a pattern is a finding. A
+//! path that ends in a kernel that runs is the normal life of a server, and is said in a line ([`Snapshot::unwatched`]).
+//!
+//! Must not: take for busy a stream of which the driver has said nothing lately.
+
+use super::finding::Finding;
+use super::messages;
+use super::needs::Decision;
+use super::paths::{End, Path};
+use super::snapshot::{BusyStream, Snapshot};
+use crate::api::ThreadActivity;
+use crate::Nanos;
+
+/// An answer of the driver counts for as long, or for the patience where that is longer.
+const FRESH_NANOS: Nanos = 1_000_000_000;
+
+impl BusyStream {
+    /// Since when nothing was submitted to it, and nothing of it was seen to end.
+    pub(super) fn at_rest_since(&self) -> Nanos {
+        self.last_submitted.max(self.since()).max(self.moved)
+    }
+}
+
+impl Snapshot {
+    /// Whether the driver has called a stream busy that has been at rest since, a moment ago.
+    pub(super) fn is_busy_at_rest(&self, stream: &BusyStream) -> bool {
+        let fresh = self.at.saturating_sub(stream.answered_busy) <= self.patience_nanos.max(FRESH_NANOS);
+        stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh
+    }
+
+    /// The same of a stream that has been so for the threshold.
+    pub fn stands_at_rest(&self, stream: &BusyStream) -> bool {
+        self.threshold_nanos != 0 && self.is_busy_at_rest(stream) && self.rested(stream) >= self.threshold_nanos
+    }
+
+    /// For how long a stream has been at rest, in a process that was not stopped.
+    fn rested(&self, stream: &BusyStream) -> Nanos {
+        self.at.saturating_sub(stream.at_rest_since().max(self.awake_since))
+    }
+
+    /// The stream that has been at rest the longest with work outstanding, if that is so long: the work, and since when. Whether it has ended meanwhile
+    /// is not known, unless the driver was asked.
+    pub fn longest_at_rest(&self, least: Nanos) -> Option<String> {
+        let stands = self.streams.iter().filter(|stream| self.rested(stream) >= least);
+        let stands = stands.filter(|stream| stream.timed().next().is_some());
+        let oldest = stands.min_by_key(|stream| stream.at_rest_since())?;
+        Some(messages::outstanding(&oldest.stream, oldest.front()))
+    }
+
+    /// Kernels and other work of which the driver says that they run, while no thread waits for them: a line each.
+    pub fn unwatched(&self) -> Vec<String> {
+        let decision = Decision::new(self);
+        let waited_for = |stream: &BusyStream| {
+            let needed = |call| decision.needs(call).iter().any(|(number, _)| *number == stream.stream.number);
+            self.blocked.iter().any(needed)
+        };
+        let runs = self.streams.iter().filter(|s| self.stands_at_rest(s));
+        let runs = runs.filter(|s| !waited_for(s)).filter_map(|s| {
+            let path = decision.paths.from(s.stream.number, Nanos::MAX)?;
+            let End::Runs(culprit) = &path.end else { return None };
+            (culprit.stream.number == s.stream.number).then(|| messages::unwatched(culprit, self.at))
+        });
+        runs.collect()
+    }
+}
+
+impl<'a> Decision<'a> {
+    /// What the streams stand at that no thread waits for. What a call's finding names already is left out.
+    pub(super) fn of_streams(&self, known: &[Finding<'a>]) -> Vec<Finding<'a>> {
+        let at_rest = |s: &&BusyStream| self.snapshot.stands_at_rest(s);
+        let explained: Vec<u32> = known.iter().flat_map(|finding| self.streams_of(finding)).collect();
+        let mut found: Vec<Finding<'a>> = Vec::new();
+        for stream in self.snapshot.streams.iter().filter(at_rest) {
+            let is_new = !explained.contains(&stream.stream.number);
+            let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(|path| is_new && has_pattern(path));
+            let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
+            if found
+                .iter()
+                .any(|other| other.code == finding.code && other.culprits.first() == finding.culprits.first())
+            {
+                continue;
+            }
+            finding.at_rest = Some(stream.at_rest_since());
+            finding.because.insert(0, messages::at_rest(&stream.stream, self.snapshot.rested(stream)));
+            finding.conclusive = false;
+            found.push(finding);
+        }
+        found
+    }
+
+    /// The streams that a finding is about: those that its calls wait for, and those on its path.
+    fn streams_of(&self, finding: &Finding<'a>) -> Vec<u32> {
+        let path = &finding.path;
+        let needed = finding.calls.iter().flat_map(|call| self.needs(call)).map(|(stream, _)| stream);
+        let unless = path.unless.as_ref().map(|unless| unless.1.stream.number);
+        let blamed = finding.culprits.iter().chain(&finding.held_back).map(|culprit| culprit.stream.number);
+        needed.chain(unless).chain(blamed).chain(messages::streams_on(path)).collect()
+    }
+
+    fn of_path(&self, path: Path<'a>) -> Finding<'a> {
+        match path.barrier() {
+            Some(_) => self.barrier(Vec::new(), path),
+            None => self.by_its_end(Vec::new(), path),
+        }
+    }
+}
+
+/// Whether what stands at the end of a path does not go on by itself.
+fn has_pattern(path: &Path<'_>) -> bool {
+    match &path.end {
+        _ if path.barrier().is_some() => true,
+        End::Cycle(_) | End::Filled(..) | End::Peers(_) => true,
+        // An idle program may have armed a stream that waits for a later store of the host.
+        End::Unwritten(wait, _) => wait.holds.is_none(),
+        End::Host(host, _) => !host.or_another && !host.doing.is_some_and(ThreadActivity::goes_on),
+        End::Runs(_) | End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "unwatched_tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! Streams that no thread waits for.
+
+use super::super::test_trace::{TestTrace, NOW, SECOND};
+use crate::api::Code;
+
+/// A stream waits for a value that no operation writes; the driver says that it is busy, and another thread does other work all the time.
+fn beside_a_busy_thread(patience: u64) -> TestTrace {
+    let story = TestTrace::new().patient(patience);
+    story.wait(0, SECOND, 0xf1a6, 1);
+    for at in [3, 5, 7, 9] {
+        story.launch(1, at * SECOND, "healthy").synchronize(1, at * SECOND + 10);
+    }
+    story
+}
+
+#[test]
+fn a_pattern_that_no_thread_waits_for_is_slow_and_then_a_hang() {
+    let story = beside_a_busy_thread(6 * SECOND);
+    story.check_well();
+    story.driver_says_busy(0);
+    story.check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let slow = beside_a_busy_thread(20 * SECOND);
+    slow.driver_says_busy(0);
+    slow.check_slow("no thread waits for stream");
+}
+
+#[test]
+fn an_answer_that_is_old_or_was_given_before_the_newest_submission_says_nothing() {
+    let story = beside_a_busy_thread(6 * SECOND);
+    story.driver_says_busy_at(0, 3 * SECOND); // seven seconds ago, and the patience is six
+    story.check_well();
+    let story = TestTrace::new();
+    story.wait(0, SECOND, 0xf1a6, 1).driver_says_busy(0);
+    story.launch(0, NOW - SECOND / 2, "k").launch(1, NOW - 10, "healthy");
+    story.check_well();
+}
+
+#[test]
+fn a_collective_that_no_thread_waits_for_is_lg208() {
+    let story = TestTrace::new();
+    story.launch(0, SECOND, "ncclDevKernel_AllReduce_Sum").launch(1, 9 * SECOND, "step").synchronize(1, 9 * SECOND + 5);
+    story.driver_says_busy(0);
+    story.check_verdicts_of_streams(&[(Code::LG208, "ncclDevKernel_AllReduce_Sum")]);
+}
+
+#[test]
+fn a_kernel_that_runs_is_a_line_and_nothing_more() {
+    let story = TestTrace::new();
+    story.launch(0, SECOND, "serve").launch(1, 9 * SECOND, "step").synchronize(1, 9 * SECOND + 5);
+    story.check_well();
+    assert!(story.snapshot().unwatched().is_empty());
+    story.driver_says_busy(0);
+    story.check_well();
+    let lines = story.snapshot().unwatched();
+    assert!(lines.len() == 1 && lines[0].contains("kernel serve has run on stream 1 for"), "{lines:?}");
+    story.waits(1, NOW - SECOND, "cuStreamSynchronize", Some(0));
+    assert!(story.snapshot().unwatched().is_empty());
+}
+
+#[test]
+fn memory_of_the_host_may_be_written_when_the_program_likes() {
+    let story = beside_a_busy_thread(6 * SECOND);
+    story.memory_holds(0xf1a6, 0).driver_says_busy(0);
+    story.check_well();
+}
