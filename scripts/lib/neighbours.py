@@ -61,8 +61,7 @@ NEIGHBOURS = (
     Neighbour("libfaketime, three days ago", "debian:libfaketime", "usr/lib/*/faketime/libfaketimeMT.so.1", {"FAKETIME": "-3d"}),
     # Leaks of the programs and of the simulated driver are not the question.
     Neighbour("AddressSanitizer's runtime", "compiler", "libasan.so", {"ASAN_OPTIONS": "detect_leaks=0"}),
-    # In front of the guard it does not ask it which of its calls to leave out (shim/src/runtime/sanitizer.rs), and reports races in it.
-    Neighbour("ThreadSanitizer's runtime", "compiler", "libtsan.so", {}, {LAST: FAILS}),
+    Neighbour("ThreadSanitizer's runtime", "compiler", "libtsan.so"),
     Neighbour("UndefinedBehaviorSanitizer's runtime", "compiler", "libubsan.so"),
     Neighbour("torch_memory_saver", f"wheel:{TORCH_MEMORY_SAVER}", "torch_memory_saver_hook_mode_preload_cu13.abi3.so", {"TMS_INIT_ENABLE": "1"}),
     Neighbour("an interposer of `cuLaunchKernel`", "build", "libroute_interposer.so"),

@@ -5,7 +5,7 @@
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
-use crate::lookup::{driver, dynamic_linker};
+use crate::lookup::{driver, dynamic_linker, slots};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, local_memory::LocalAhead, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
@@ -256,6 +256,7 @@ fn program_name() -> String {
 /// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
     process::forked();
+    slots::forked();
     gpu_dump::forked();
     ARMING.store(false, Ordering::SeqCst);
     HAVE_THREADS.store(true, Ordering::Relaxed);

@@ -60,6 +60,11 @@ pub fn bind_at_start() {
     driver::is_there_from_the_start();
 }
 
+/// A forked child has none of its parent's threads, which may have been binding. Only a store: the caller is the handler of a fork.
+pub fn forked() {
+    TURN.store(false, Ordering::Relaxed);
+}
+
 /// Whether objects have been loaded that are not bound yet.
 pub fn are_new() -> bool {
     objects::counts() != (BOUND[0].load(Ordering::Relaxed), BOUND[1].load(Ordering::Relaxed))
