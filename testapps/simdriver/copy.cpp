@@ -321,11 +321,11 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
     return copy(convert(*pCopy), hStream, true, true);         \
   }
 
-// Behind all work of both contexts.
+// Between two contexts: behind all work of both.
 #define PEER(name, own)                                                                                             \
   CUresult name(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t ByteCount) {                 \
     ENTER();                                                                                                        \
-    const CUresult r = wait_for_contexts(to, from);                                                                 \
+    const CUresult r = to == from ? CUDA_SUCCESS : wait_for_contexts(to, from);                                      \
     return r == CUDA_SUCCESS ? copy(device_to_device(dst, src, ByteCount), nullptr, own, false) : r;                \
   }
 

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <list>
+#include <map>
 
 #include "capture.hpp"
 #include "entry.hpp"
@@ -175,6 +177,45 @@ template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accep
   return CUDA_SUCCESS;
 }
 
+// A block that is freed in the order of a stream. A pool that may not grow hands it on before it is free: the stream that gets it then waits
+// for what comes before the release, as where internal dependencies are allowed.
+struct Released {
+  uintptr_t base;
+  size_t bytes;
+  CUmemoryPool pool;
+  OpRef release;
+  bool handed_on = false;
+};
+struct Limited {
+  std::mutex mutex;
+  std::list<std::shared_ptr<Released>> released;
+  std::map<CUmemoryPool, size_t> taken;  // bytes of pools with a limit
+};
+Limited &limited() {
+  static Limited *const l = new Limited;
+  return *l;
+}
+
+// True where the pool has room, or a block that it may hand on: then with its address, and the release behind which it is free.
+bool take_from_pool(CUmemoryPool pool, size_t bytes, uintptr_t &base, OpRef &release) {
+  const size_t most = most_bytes_of(pool);
+  if (!most) return true;
+  std::lock_guard<std::mutex> hold(limited().mutex);
+  size_t &taken = limited().taken[pool];
+  if (taken + bytes <= most) {
+    taken += bytes;
+    return true;
+  }
+  for (const auto &released : limited().released) {
+    if (released->pool != pool || released->handed_on || released->bytes < bytes) continue;
+    released->handed_on = true;
+    base = released->base;
+    release = released->release;
+    return true;
+  }
+  return false;
+}
+
 CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUmemoryPool pool, CUstream handle, bool per_thread) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
@@ -183,6 +224,13 @@ CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUmemoryPool pool
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
   uintptr_t base = 0;
+  OpRef release;
+  if (!take_from_pool(pool, bytes, base, release)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (release) {
+    submit(stream, make_op(Op::Kind::marker), {release});
+    *result = base;
+    return CUDA_SUCCESS;
+  }
   r = allocate(stream->context, bytes, Memory::device, 0, base, pool);
   if (r != CUDA_SUCCESS) return r;
   submit(stream, make_op(Op::Kind::marker));
@@ -198,10 +246,24 @@ CUresult free_in_stream(CUdeviceptr address, CUstream handle, bool per_thread) {
   if (is_capturing(stream)) return whole_context_call(stream->context);
   Allocation a;
   if (!find_allocation(address, a) || a.base != address || a.kind != Memory::device) return CUDA_ERROR_INVALID_VALUE;
-  submit(stream, make_op(Op::Kind::work, [address] {
-           Allocation gone;
-           if (remove_allocation(address, gone)) give_back(gone);
-         }));
+  auto released = std::make_shared<Released>(Released{address, a.bytes, a.pool, nullptr});
+  released->release = make_op(Op::Kind::work, [released] {
+    std::lock_guard<std::mutex> hold(limited().mutex);
+    limited().released.remove(released);
+    released->release = nullptr;
+    if (released->handed_on) return;
+    Allocation gone;
+    if (!remove_allocation(released->base, gone)) return;
+    auto taken = limited().taken.find(released->pool);
+    if (taken != limited().taken.end()) taken->second -= std::min(taken->second, gone.bytes);
+    give_back(gone);
+  });
+  const OpRef release = released->release;
+  {
+    std::lock_guard<std::mutex> hold(limited().mutex);
+    limited().released.push_back(released);
+  }
+  submit(stream, release);
   return CUDA_SUCCESS;
 }
 

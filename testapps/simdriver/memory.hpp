@@ -29,6 +29,8 @@ void free_context_memory(Context &context);
 
 // In pool.cpp.
 CUresult check_pool(CUmemoryPool handle);
+// How much a pool may hold, in bytes; 0 without a limit.
+size_t most_bytes_of(CUmemoryPool handle);
 CUmemoryPool current_pool();
 
 constexpr uint64_t kDeviceBytes = 141ull << 30;

@@ -12,6 +12,7 @@ struct Pool : Object {
   static constexpr Type kType = Type::pool;
   Pool() : Object(kType) {}
   std::map<int, uint64_t> attributes;  // guarded by pools().mutex
+  size_t most_bytes = 0;               // 0: no limit
 };
 using PoolRef = std::shared_ptr<Pool>;
 
@@ -61,6 +62,11 @@ CUresult check_pool(CUmemoryPool handle) {
   return find_pool(handle, pool);
 }
 
+size_t most_bytes_of(CUmemoryPool handle) {
+  PoolRef pool;
+  return find_pool(handle, pool) == CUDA_SUCCESS ? pool->most_bytes : 0;
+}
+
 CUmemoryPool current_pool() {
   std::lock_guard<std::mutex> hold(pools().mutex);
   return handle_of<CUmemoryPool>(pools().current);
@@ -98,6 +104,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   ENTER();
   if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   PoolRef made = std::make_shared<Pool>();
+  made->most_bytes = poolProps->maxSize;
   registry().add(made);
   *pool = handle_of<CUmemoryPool>(made);
   return CUDA_SUCCESS;

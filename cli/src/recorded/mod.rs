@@ -243,7 +243,7 @@ impl Recorded {
     /// Whether no call explains a standstill, and streams do: the driver was asked about those after the threshold.
     pub(crate) fn stands_at_rest(&self, snapshot: &Snapshot) -> bool {
         let calls = snapshot.blocked.iter().any(|call| call.past_threshold);
-        !calls && snapshot.streams.iter().any(|stream| snapshot.stands_at_rest(stream))
+        !calls && snapshot.any_stands_at_rest()
     }
 
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.

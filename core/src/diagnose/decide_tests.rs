@@ -584,3 +584,40 @@ fn the_sentence_of_a_verdict_names_what_waits_and_what_it_waits_for() {
     let expect = "cuCtxSynchronize cannot return: it waits for spin on stream 1, and spin has not ended.";
     say(&story, Code::LG299, expect);
 }
+
+/// A stream that gets memory from a pool that another stream frees stands behind what comes before the release.
+#[test]
+fn memory_of_a_pool_that_is_freed_behind_a_kernel_makes_its_new_stream_wait_for_that() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "resident").about(0, 11, "cuMemFreeAsync", 0xa000, 0);
+    story.about(1, 12, "cuMemAllocAsync", 0xa000, 96).launch(1, 13, "release").waits(1, 30, SYNC, Some(1));
+    story.check(&[(Code::LG299, "resident")]);
+    assert!(story.diagnosis().verdicts[0].chain.join("\n").contains("memory of a pool"));
+    let elsewhere = TestTrace::new();
+    elsewhere.launch(0, 10, "innocent").about(0, 11, "cuMemFreeAsync", 0xa000, 0);
+    elsewhere.about(1, 12, "cuMemAllocAsync", 0xb000, 96).launch(1, 13, "spin").waits(1, 30, SYNC, Some(1));
+    elsewhere.check(&[(Code::LG299, "spin")]);
+    // An allocation alone takes no time.
+    let alone = TestTrace::new();
+    alone.about(1, 12, "cuMemAllocAsync", 0xb000, 96).launch(1, 13, "spin").waits(1, 30, SYNC, Some(1));
+    alone.check(&[(Code::LG299, "spin")]);
+}
+
+/// A grid that stands behind something itself fills no device.
+#[test]
+fn a_grid_that_has_not_started_is_not_what_fills_the_device() {
+    for behind in [false, true] {
+        let story = TestTrace::new();
+        if behind {
+            story.wait(0, 9, 0xf1a6, 1);
+        }
+        story.launch_of(0, 10, "grid", 132).launch(1, 20, "small").waits(1, 30, SYNC, Some(1));
+        let launch = LaunchKey { function: story.function("grid"), block: [64, 1, 1], shared_or_owner: 0 };
+        let (function, raw) = (launch.function, RawPayload::resident(launch, 132));
+        story.seen(Record { kind: Kind::Seen, function, raw, ..story.facts("cuLaunchKernel", 0, None) });
+        let expect = if behind { (Code::LG299, "small") } else { (Code::LG206, "grid") };
+        assert_eq!(story.diagnosis().verdicts[0].code, expect.0, "{:#?}", story.diagnosis());
+        let culprit = story.diagnosis().verdicts[0].culprits[0].operation.name();
+        assert_eq!(culprit, expect.1);
+    }
+}

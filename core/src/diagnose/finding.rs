@@ -7,6 +7,7 @@ use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_pas
 use super::paths::{End, Path, Peers, Unseen};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
+use super::view::is_of_a_pool;
 use crate::api::{counted, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::order;
@@ -557,6 +558,7 @@ impl<'a> Decision<'a> {
 /// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
 fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
+        Some(Extent::Memory { .. }) if operation.call.class().is_some_and(is_of_a_pool) => false,
         Some(Extent::Grid { .. }) => true,
         Some(Extent::Memory { address, .. }) => address == 0,
         None => match &operation.graph {

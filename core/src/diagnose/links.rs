@@ -148,6 +148,10 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
             Step::HostFunctions(stream) => {
                 Some((Party::Stream { stream: stream.number }, "host functions of a context run one at a time"))
             }
+            Step::Pool(one, at, _) => Some((
+                Party::Operation { stream: one.number, at: *at },
+                "gets memory of a pool that is freed behind this",
+            )),
             Step::Legacy(one, _) => {
                 Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
             }
@@ -186,7 +190,7 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
     match step {
         Step::Writer(_, by) => Some(*by),
         Step::Event(wait) => Some(wait.recorded_on),
-        Step::Legacy(_, other) => Some(other.number),
+        Step::Legacy(_, other) | Step::Pool(_, _, other) => Some(other.number),
         Step::Barrier(_) | Step::HostFunctions(_) => None,
     }
 }

@@ -409,6 +409,12 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
             "{} has a host function to call, and the driver calls those of a context one at a time",
             stream(on)
         )],
+        Step::Pool(one, at, other) => vec![format!(
+            "{} allocates at {} memory of a pool that was freed in the order of {} before, so it waits for what comes before that there",
+            stream(one),
+            time(*at),
+            stream(other)
+        )],
         Step::Legacy(one, other) => vec![format!(
             "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
             stream(one),
@@ -529,6 +535,12 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
                 at: wait.at,
                 thread: None,
                 stream: Some(wait.stream),
+            }),
+            Step::Pool(one, at, _) => Some(Evidence {
+                what: "memory of a pool is allocated".to_owned(),
+                at: *at,
+                thread: None,
+                stream: Some(one.number),
             }),
             Step::HostFunctions(_) | Step::Legacy(..) => None,
         })

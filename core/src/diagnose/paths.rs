@@ -34,6 +34,8 @@ pub(super) enum Step<'a> {
     HostFunctions(&'a StreamRef),
     /// The order that the legacy default stream makes: this stream waits for that one.
     Legacy(&'a StreamRef, &'a StreamRef),
+    /// A pool has given this stream, then, memory that was freed in the order of that one, before.
+    Pool(&'a StreamRef, Nanos, &'a StreamRef),
 }
 
 /// Where a path ends.
@@ -164,6 +166,8 @@ enum Gate<'a> {
     Behind(&'a HostFunctionSeen),
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
+    /// Memory of a pool that was freed in the order of this stream then.
+    Pool(&'a BusyStream, Nanos),
 }
 
 /// Most wait-for paths followed in one snapshot. A program with more gains nothing from the rest.
@@ -238,7 +242,8 @@ impl<'a> Paths<'a> {
         }
         on_the_way.pop();
         // What an event waits for may have ended. A collective of this stream is likelier not to.
-        let own = || self.runs(busy, until, on_the_way.is_empty());
+        let is_first = on_the_way.is_empty();
+        let own = || self.runs(busy, until, is_first);
         let found = found.map(|path| match path.end {
             End::Runs(_) if path.barrier().is_none() => {
                 own().filter(|own| matches!(own.end, End::Peers(_))).unwrap_or(path)
@@ -254,7 +259,7 @@ impl<'a> Paths<'a> {
             }
             _ => path,
         });
-        let found = found.or_else(|| self.filled(busy, until));
+        let found = found.or_else(|| self.filled(busy, until, on_the_way));
         found.or_else(own)
     }
 
@@ -315,8 +320,24 @@ impl<'a> Paths<'a> {
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
+        gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
         gates.retain(|(at, _)| *at <= until);
         gates
+    }
+
+    /// Allocations of a stream that got memory that was freed before, in the order of another stream, and may not be free yet.
+    fn reused(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, &'a BusyStream, Nanos)> + use<'a> {
+        let streams = self.snapshot.streams.iter();
+        let others =
+            streams.filter(|s| s.stream.context == busy.stream.context && s.stream.number != busy.stream.number);
+        let releases = others.flat_map(|s| of_class(s, Class::FreeAsync).map(move |(at, from, _)| (s, at, from)));
+        let releases: Vec<_> = releases.collect();
+        of_class(busy, Class::AllocateAsync).filter_map(move |(at, from, bytes)| {
+            let same = |(_, freed, address): &&(&BusyStream, Nanos, u64)| {
+                *freed < at && (from..from.saturating_add(bytes.max(1))).contains(address)
+            };
+            releases.iter().rfind(same).map(|(stream, freed, _)| (at, *stream, *freed))
+        })
     }
 
     /// The path through a gate, if the gate blocks the stream.
@@ -344,6 +365,10 @@ impl<'a> Paths<'a> {
                 let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way)).collect();
                 let paths = self.without_doubtful(paths);
                 Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
+            }
+            Gate::Pool(other, freed) => {
+                let path = self.find(other.stream.number, freed, on_the_way)?;
+                Some(path.behind(Step::Pool(&busy.stream, at, &other.stream)))
             }
             Gate::Legacy(other) => {
                 // Only work submitted before this stream's operation.
@@ -378,8 +403,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// A kernel that does not fit on the device beside another.
-    fn filled(&self, busy: &'a BusyStream, until: Nanos) -> Option<Path<'a>> {
+    /// A kernel that does not fit on the device beside another, which runs: nothing is known that it stands behind itself.
+    fn filled(&self, busy: &'a BusyStream, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let oldest = busy.front();
         let fills = |other: &&BusyStream| {
             let full = matches!(
@@ -392,8 +417,23 @@ impl<'a> Paths<'a> {
                 && other.front().at < oldest.at
         };
         let is_launch = oldest.at <= until && matches!(oldest.extent, Some(Extent::Grid { .. }));
-        let filler = self.snapshot.streams.iter().find(fills).filter(|_| is_launch)?;
+        let mut fillers = self.snapshot.streams.iter().filter(fills).filter(|_| is_launch);
+        let filler = fillers.find(|filler| self.runs_itself(filler, on_the_way))?;
         Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, filler.front()))))
+    }
+}
+
+impl<'a> Paths<'a> {
+    /// Whether the oldest operation of a stream is the end of the path from it.
+    fn runs_itself(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> bool {
+        let front = busy.front().at;
+        let path = self.find(busy.stream.number, front, on_the_way);
+        path.is_some_and(|path| match path.end {
+            End::Runs(culprit) | End::Peers(Peers { culprit, .. }) => {
+                culprit.stream.number == busy.stream.number && culprit.operation.at == front
+            }
+            _ => false,
+        })
     }
 }
 
@@ -428,6 +468,14 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
         && load.context == busy.stream.context
         && load.behind.iter().any(|b| b.stream.number != busy.stream.number);
     Some((first_after(busy, load.at).filter(|_| applies)?, load))
+}
+
+/// The operations of a class that are about memory: when each was submitted, where the memory is, and how much.
+fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64, u64)> + '_ {
+    busy.operations.iter().filter(move |op| op.call.class() == Some(class)).filter_map(|op| match op.extent {
+        Some(Extent::Memory { address, bytes }) if address != 0 => Some((op.at, address, bytes)),
+        _ => None,
+    })
 }
 
 fn is_host_function(operation: &OperationSeen) -> bool {

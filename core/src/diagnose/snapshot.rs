@@ -33,9 +33,9 @@ pub enum Extent {
         /// Blocks of this kernel that the device can hold at once, where the driver was asked.
         resident: Option<u64>,
     },
-    /// A copy to, or a fill of, memory.
+    /// A copy to, a fill of, or an allocation or release in stream order of memory.
     Memory {
-        /// The device address that it begins to write at, or 0 where that is not known.
+        /// The device address that it begins to write at, or of the memory; 0 where that is not known.
         address: u64,
         /// How many bytes.
         bytes: u64,

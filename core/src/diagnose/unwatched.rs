@@ -36,6 +36,11 @@ impl Snapshot {
         self.threshold_nanos != 0 && self.is_busy_at_rest(stream) && self.rested(stream) >= self.threshold_nanos
     }
 
+    /// Whether any stream has.
+    pub fn any_stands_at_rest(&self) -> bool {
+        self.streams.iter().any(|stream| self.stands_at_rest(stream))
+    }
+
     /// For how long a stream has been at rest, in a process that was not stopped.
     fn rested(&self, stream: &BusyStream) -> Nanos {
         self.at.saturating_sub(stream.at_rest_since().max(self.awake_since))

@@ -74,7 +74,9 @@ impl<S: Source> View<'_, S> {
                 threads: launch.threads(),
                 resident: self.builder.resident.get(&record.launch_key()).copied(),
             }),
-            Payload::Memory { address, bytes } if copies_or_fills(class) => Some(Extent::Memory { address, bytes }),
+            Payload::Memory { address, bytes } if copies_or_fills(class) || is_of_a_pool(class) => {
+                Some(Extent::Memory { address, bytes })
+            }
             _ => None,
         };
         OperationSeen {
@@ -316,6 +318,11 @@ pub(super) fn cold_kind(kind: Kind) -> Option<ColdKind> {
 
 const fn copies_or_fills(class: Class) -> bool {
     matches!(class, Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync)
+}
+
+/// Whether an operation takes memory of a pool in stream order, or gives it back.
+pub(super) const fn is_of_a_pool(class: Class) -> bool {
+    matches!(class, Class::AllocateAsync | Class::FreeAsync)
 }
 
 const fn waits_for_event(class: Class) -> bool {

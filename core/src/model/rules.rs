@@ -26,10 +26,13 @@ pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
     matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
 }
 
-/// Whether an operation may be what a stream stands at. A record of an event, a wait for one and a write take no time of their own: they
-/// are done as soon as what they come behind is done.
+/// Whether an operation may be what a stream stands at. A record of an event, a wait for one, a write, and an allocation or release in stream
+/// order take no time of their own: they are done as soon as what they come behind is done.
 pub const fn takes_time(class: Class) -> bool {
-    !matches!(class, Class::EventRecord | Class::StreamWaitEvent | Class::WriteValue)
+    !matches!(
+        class,
+        Class::EventRecord | Class::StreamWaitEvent | Class::WriteValue | Class::AllocateAsync | Class::FreeAsync
+    )
 }
 
 /// Whether a grid fills a device that holds so many of its blocks at once.

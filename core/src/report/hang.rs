@@ -263,7 +263,7 @@ impl HangReport {
                 format!("{how} WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
             }
             (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED {process}: {}, {after}", end_in_words(end)),
-            _ if self.ends.is_empty() && self.waited_in().next().is_none() => {
+            _ if self.ends.is_empty() && self.waited_in().next().is_none() && !self.snapshot.any_stands_at_rest() => {
                 format!("RESOLVED {process}: it called the driver again {after}")
             }
             _ if !self.ends.is_empty() && self.ends.iter().all(|end| end.how == HowEnded::Returned) => {

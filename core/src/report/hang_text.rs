@@ -106,8 +106,7 @@ impl HangReport {
     }
 
     pub(super) fn blocked_in(&self) -> String {
-        let at_rest = self.snapshot.streams.iter().any(|stream| self.snapshot.stands_at_rest(stream));
-        if at_rest && self.waited_in().next().is_none() {
+        if self.snapshot.any_stands_at_rest() && self.waited_in().next().is_none() {
             return "work stands still on the device, and no thread waits for it in a call".to_owned();
         }
         let Some(call) = self.first_call() else {

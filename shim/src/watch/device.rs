@@ -18,13 +18,20 @@ pub struct Device {
     /// The streams that were at rest at the last look, and when that was.
     looked_at: Vec<AtRest>,
     looked: Nanos,
+    /// Whether the work in flight is lost, so that streams stand for good.
+    lost: bool,
 }
 
 impl Device {
+    /// A call has returned an error by which the work in flight is lost.
+    pub fn is_lost(&mut self) {
+        self.lost = true;
+    }
+
     /// The streams that have been at rest for the threshold with work outstanding, where it is time to look at them.
     pub fn due(&mut self, guard: &Guard, now: Nanos, awake_since: Nanos, rest: Nanos) -> Option<Vec<u32>> {
         let threshold = guard.settings.hang_after_nanos;
-        if now < self.looked + (threshold / 2).max(rest) {
+        if self.lost || now < self.looked + (threshold / 2).max(rest) {
             return None;
         }
         let at_rest = at_rest(guard, now, threshold, awake_since);

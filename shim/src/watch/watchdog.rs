@@ -38,7 +38,7 @@ use crate::runtime::own_thread;
 use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
-use lazyguard_core::diagnose::{BusyStream, Confidence, Status, ASKS_NO_MORE_NANOS};
+use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
@@ -494,6 +494,9 @@ impl Watch {
         let Some(mut incident) = self.incident.take() else { return };
         // Slow. If the process exits meanwhile, the exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
+        if incident.report.ends.iter().any(CallEnd::lost_work) {
+            self.device.is_lost();
+        }
         // Else an exiting thread has reported it.
         if lock(&self.guard.reports.open).take().is_some() {
             let report = say_that_it_is_over(self.guard, incident.report, now);

@@ -1,8 +1,7 @@
 // An event loop asks in each turn whether one job is done, and does short work for others, which goes well. The job stands behind a wait
 // that nobody satisfies, and whoever ordered it waits for ever.
-// Whoever does other work between two questions is not taken for waiting.
+// Who does other work between two questions is not taken for waiting: the stream itself shows it.
 // expect: LG203 culprit=cuStreamWaitValue32_v2 innocent=busy_for
-// told: nothing
 // card: yes
 #include "../corpus.hpp"
 
