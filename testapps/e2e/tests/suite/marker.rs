@@ -13,7 +13,7 @@ pub(crate) fn answered(folder: &Path, name: &str) -> bool {
 }
 
 /// A file of that process, without its spaces.
-fn left(folder: &Path, name: &str, file: &str) -> Option<String> {
+pub(crate) fn left(folder: &Path, name: &str, file: &str) -> Option<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find_map(|path| {
         let is_it = path.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name));
