@@ -51,7 +51,7 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::Duration;
 
-/// The most reports in one process: further hangs would add nothing.
+/// The most reports in one process of what is slow, and of hangs: further ones would add nothing.
 const MOST_REPORTS: u64 = 20;
 
 /// A sleep that lasts this much longer than requested means that the whole process was stopped.
@@ -158,7 +158,9 @@ struct Watch {
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
+    /// Reports of hangs, and of what was slow.
     reports: u64,
+    slow_reports: u64,
     device: Device,
     /// How long the last look took.
     cost: Cell<Nanos>,
@@ -182,6 +184,7 @@ impl Watch {
             quiet_since: 0,
             quiet_known: false,
             reports: 0,
+            slow_reports: 0,
             device: Device::default(),
             cost: Cell::new(0),
             commands: Commands::default(),
@@ -435,6 +438,11 @@ impl Watch {
 
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
+        if report.status == Status::Slow && self.slow_reports >= MOST_REPORTS {
+            // A hang may come of it.
+            self.look_at = guard.now() + self.threshold.max(self.rest());
+            return;
+        }
         guard.mappings.at_a_hang(guard);
         // What is reported follows from the recording as well, if the process is killed before the log's thread has its turn.
         guard.tracker.recorder().seen_alive(guard.now());
@@ -449,8 +457,11 @@ impl Watch {
             self.forget();
             return;
         }
-        self.reports += 1;
+        if report.status == Status::Slow {
+            self.slow_reports += 1;
+        }
         if report.status == Status::Hang {
+            self.reports += 1;
             guard.reports.count_hang();
             if let Some(marker) = &guard.marker {
                 marker.raise(guard.id, &guard.rank, false);

@@ -659,3 +659,28 @@ fn nothing_is_written_to_another_file_that_took_the_place_of_standard_error() {
     );
     assert_eq!(text(&outcome.out().hang(), "/verdicts/0/code"), "LG203");
 }
+
+/// Is slow two dozen times, and then hangs.
+const SLOW_AND_THEN_HANGS: &str = "import ctypes\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+    def ck(result): assert result == 0, result\n\
+    ck(driver.cuInit(0))\n\
+    ck(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))\n\
+    ck(driver.cuCtxSetCurrent(context))\n\
+    ck(driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+    for _ in range(24): ck(driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)))\n\
+    ck(driver.cuStreamWaitValue32_v2(stream, word, 7, 1))\n\
+    ck(driver.cuStreamSynchronize(stream))\n";
+
+#[test]
+fn a_hang_after_many_slow_calls_is_reported() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = Run::new(&work, "python3").args(["-c", SLOW_AND_THEN_HANGS]).guarded().kept().hang_after("200ms");
+    let mut running = run.set("LGSIM_DELAY", "cuMemAlloc_v2=350").start();
+    running.until_a_hang_is_reported();
+    let stderr = running.stop().stderr;
+    assert!(stderr.contains("lazyguard: LG203 ("), "{stderr}");
+    let slow = stderr.matches("lazyguard: SLOW ").count();
+    assert!(slow <= 20, "{slow} reports: {stderr}");
+}
