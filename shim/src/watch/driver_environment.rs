@@ -5,11 +5,11 @@
 //!
 //! Must not: read the environment at another time, when another thread may change it.
 
+use crate::runtime::environment;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::state::ThreadSlot;
 use lazyguard_core::trace::{Environment, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 static LAUNCH_BLOCKING: AtomicBool = AtomicBool::new(false);
@@ -17,8 +17,8 @@ static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Reads them, on the thread that has initialised the driver.
 pub fn read() {
-    LAUNCH_BLOCKING.store(number(c"CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
-    CONNECTIONS.store(number(c"CUDA_DEVICE_MAX_CONNECTIONS"), Ordering::Relaxed);
+    LAUNCH_BLOCKING.store(number("CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
+    CONNECTIONS.store(number("CUDA_DEVICE_MAX_CONNECTIONS"), Ordering::Relaxed);
 }
 
 /// Leaves a record of them, where one is set: a diagnosis needs it.
@@ -36,13 +36,6 @@ pub fn note(slot: &ThreadSlot, at: Nanos) {
 }
 
 /// The value of a variable; 0 where it is not set or no number.
-fn number(name: &CStr) -> u32 {
-    // SAFETY: a terminated name; the driver has read its variables on this thread a moment ago.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    if value.is_null() {
-        return 0;
-    }
-    // SAFETY: `getenv` gives a terminated string.
-    let value = unsafe { CStr::from_ptr(value) };
-    value.to_str().ok().and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+fn number(name: &str) -> u32 {
+    environment::present_text(name).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }

@@ -232,8 +232,12 @@ fn the_command_works_whatever_is_refused() {
         assert_eq!(outcome.stderr.contains("socketpair is refused here"), refusal.contains("socketpair"), "{outcome}");
         assert!(!outcome.stderr.contains("ulimit -n"), "{outcome}");
     });
-    let reads =
-        [("report", 0, "LG201"), ("health", 1, "was killed"), ("top", 0, "lazy_pair"), ("metrics", 0, "lazyguard_")];
+    let reads = [
+        ("report", 0, "LG201"),
+        ("health", 1, "was ended by `lazyguard run`"),
+        ("top", 0, "lazy_pair"),
+        ("metrics", 0, "lazyguard_"),
+    ];
     let each = refusals.iter().flat_map(|refusal| reads.map(|(command, ..)| (refusal, command)));
     let each = each.map(|(refusal, command)| {
         let run = refusing(refusal).args([command]).args([only_run_in(&out(refusal))]);

@@ -99,7 +99,7 @@ fn health_and_metrics_follow_a_run_from_its_start_to_its_end() {
     let outcome = running.finish_within(PATIENCE);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "ready\n"), "{outcome}");
     let (code, line) = asked("health", &out);
-    assert!(code == Some(1) && line.ends_with("has ended\n"), "{line}");
+    assert!(code == Some(1) && line.ends_with(" ended\n"), "{line}");
     let (first, last) = (text, read());
     assert_eq!(value(&last, "lazyguard_process_state", "state=\"ended\""), Some(1.0), "{last}");
     assert_eq!((value(&last, "lazyguard_hang", ""), value(&last, "lazyguard_slow", "")), (Some(0.0), Some(0.0)));
