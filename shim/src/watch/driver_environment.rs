@@ -5,7 +5,7 @@
 //!
 //! Must not: read the environment at another time, when another thread may change it.
 
-use crate::runtime::environment;
+use crate::runtime::{door, environment};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::state::ThreadSlot;
 use lazyguard_core::trace::{Environment, Kind, Lane, RawPayload, Record};
@@ -17,8 +17,10 @@ static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Reads them, on the thread that has initialised the driver.
 pub fn read() {
-    LAUNCH_BLOCKING.store(number("CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
-    CONNECTIONS.store(number("CUDA_DEVICE_MAX_CONNECTIONS"), Ordering::Relaxed);
+    door::inside(|| {
+        LAUNCH_BLOCKING.store(number("CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
+        CONNECTIONS.store(number("CUDA_DEVICE_MAX_CONNECTIONS"), Ordering::Relaxed);
+    });
 }
 
 /// Leaves a record of them, where one is set: a diagnosis needs it.
