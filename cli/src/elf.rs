@@ -133,6 +133,15 @@ pub(crate) fn machine_name(machine: u16) -> String {
 impl Elf {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
+        Self::read_as_far(path, true)
+    }
+
+    /// Reads what decides how a program starts: neither its table for debuggers nor its data, which may take a second.
+    pub fn read_for_start(path: &Path) -> Result<Self, Unreadable> {
+        Self::read_as_far(path, false)
+    }
+
+    fn read_as_far(path: &Path, whole: bool) -> Result<Self, Unreadable> {
         let mut head = Vec::new();
         let file = files::open(path).map_err(Unreadable::File)?;
         (&file).take(256).read_to_end(&mut head).map_err(Unreadable::File)?;
@@ -142,10 +151,10 @@ impl Elf {
             _ => return Err(Unreadable::NotElf(head)),
         }
         let cache = ReadCache::new(file);
-        Self::parse(path, &cache).map_err(|error| Unreadable::Broken(error.to_string()))
+        Self::parse(path, &cache, whole).map_err(|error| Unreadable::Broken(error.to_string()))
     }
 
-    fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
+    fn parse(path: &Path, cache: &ReadCache<File>, whole: bool) -> object::Result<Self> {
         let file = ElfFile64::<Endianness, _>::parse(cache)?;
         let (endian, header) = (file.endian(), file.elf_header());
         let mut found = Self {
@@ -204,6 +213,7 @@ impl Elf {
             .collect();
         found.inside = file
             .symbols()
+            .take_while(|_| whole)
             .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
             .filter_map(|symbol| symbol.name().ok().filter(|name| is_followed(name)).map(str::to_owned))
             .collect();
@@ -215,7 +225,8 @@ impl Elf {
         // 24 bytes each: a magic number, a version, and two pointers.
         found.fat_binaries = file.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / 24);
         found.has_device_code = found.fat_binaries > 0 || file.section_by_name(".nv_fatbin").is_some();
-        if let Some(data) = file.section_by_name(".rodata").filter(|section| section.size() <= MOST_SEARCHED) {
+        let data = file.section_by_name(".rodata").filter(|section| whole && section.size() <= MOST_SEARCHED);
+        if let Some(data) = data {
             let data = data.data()?;
             found.names_the_driver = holds(data, b"libcuda.so");
             found.is_simulated_driver = holds(data, b"LGSIM_DRIVER_VERSION");
@@ -242,7 +253,7 @@ impl Elf {
     /// cannot be read is not looked at.
     pub fn other_loader(&self) -> Option<&Path> {
         match &self.interpreter {
-            Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
+            Some(loader) => Self::read_for_start(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
             None => (self.glibc.is_none() && self.exports("dlopen")).then_some(&self.path),
         }
     }

@@ -96,7 +96,7 @@ pub(crate) fn loaded(name: &OsStr) -> Option<(PathBuf, Result<Elf, Unreadable>)>
     let mut name = PathBuf::from(name);
     for _ in 0..MOST_INTERPRETERS {
         let path = machine.program(&name)?;
-        name = match Elf::read(&path) {
+        name = match Elf::read_for_start(&path) {
             Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
                 interpreter(head[2..].split(|&b| b == b'\n').next()?)?
             }

@@ -8,7 +8,7 @@
 
 use crate::process::Stat;
 use crate::system;
-use rustix::fs::{fstat, stat, FileType, Mode, OFlags};
+use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout};
@@ -172,7 +172,11 @@ fn of_process(process: Pid) -> PathBuf {
 /// that cannot be known, as of a process that is ending, it is where it was.
 fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
     let Ok(own) = fstat(stderr().as_fd()) else { return Some(seen.to_owned()) };
-    let is_it = |path: &Path| stat(path).map(|other| (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino));
+    let is_it = |path: &Path| {
+        // A link to what is open for writing can be written to. A place that a command like this one keeps is not.
+        let is_open = lstat(path)?.st_mode & 0o200 != 0;
+        stat(path).map(|other| is_open && (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino))
+    };
     match is_it(seen) {
         Ok(false) | Err(Errno::NOENT) => {}
         _ => return Some(seen.to_owned()),

@@ -48,6 +48,10 @@ fn what_a_program_closes_has_its_end() {
     let (bare, guarded) = both(&work, ASKED);
     assert_eq!(bare.stdout, [lines(1, "True"), lines(2, "3"), lines(77, "3")].concat(), "{bare}");
     assert_eq!((guarded.code, &guarded.stdout), (bare.code, &bare.stdout), "{guarded}");
+    // One run in another.
+    let run = [&*command().to_string_lossy(), "run", "--"].map(str::to_owned);
+    let nested = Run::new(&work, "python3").args(["-c", ASKED]).args(run.iter().chain(&run)).finish();
+    assert_eq!((nested.code, &nested.stdout), (bare.code, &bare.stdout), "{nested}");
 }
 
 /// A lock that the program gives back by closing its descriptor, and the write end of a pipe whose reader has gone.
