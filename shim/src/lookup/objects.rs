@@ -5,6 +5,7 @@
 //!
 //! Must not: allocate in what [`super::dlsym`] uses.
 
+use super::forks;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -492,8 +493,10 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
 ///
 /// A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
 pub fn each(mut visit: Visit<'_>) {
-    // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
-    unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    forks::visit(|| {
+        // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
+        unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    });
 }
 
 /// How many objects have been loaded and unloaded so far.
