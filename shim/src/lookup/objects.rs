@@ -86,7 +86,19 @@ impl Dynamic {
     /// base is one that it has left.
     fn table(&self, tag: i64) -> Option<usize> {
         let value = self.value(tag)?;
-        Some(if value < self.base { value + self.base } else { value })
+        let relocated = value.wrapping_add(self.base);
+        if !self.lies_below_base() {
+            return Some(if value < self.base { relocated } else { value });
+        }
+        // Of the two, the one that is in the object, and so nearer to its dynamic section.
+        let distance = |address: usize| address.abs_diff(self.first.addr());
+        Some(if distance(relocated) < distance(value) { relocated } else { value })
+    }
+
+    /// Whether the object lies below its base, because it was linked for higher addresses. So does the object that Linux 3.10 puts into
+    /// each process: it is linked for the end of the address space.
+    fn lies_below_base(&self) -> bool {
+        self.first.addr() < self.base
     }
 
     fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
@@ -125,14 +137,14 @@ impl Dynamic {
 
     /// The address at which the object itself defines a name; `None` where it does not.
     pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
-        let address = |number| Some((self.base + self.symbol(number)?.st_value as usize) as *mut c_void);
+        let address = |number| Some(self.base.wrapping_add(self.symbol(number)?.st_value as usize) as *mut c_void);
         self.definition(name).and_then(address)
     }
 
     /// The function that the object itself defines under a name, as the dynamic linker would bind it.
     pub fn function(&self, name: &CStr) -> Option<*mut c_void> {
         let symbol = self.symbol(self.definition(name)?)?;
-        let address = (self.base + symbol.st_value as usize) as *mut c_void;
+        let address = self.base.wrapping_add(symbol.st_value as usize) as *mut c_void;
         match symbol.st_info & 0xf {
             STT_FUNC => return Some(address),
             STT_GNU_IFUNC => (),
@@ -323,9 +335,9 @@ impl LinkMap {
     }
 
     /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
-    /// base need not be where it begins.
+    /// base need not be where it begins, and for what lies below its base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
-        if self.path().is_empty() || self.base == 0 {
+        if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];
         }
         // SAFETY: the first page of a loaded library.
@@ -554,5 +566,35 @@ pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
     match dynamic.soname() {
         Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
         None => file_name(path).starts_with(b"libcuda.so"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Object {
+        entries: [DynamicEntry; 3],
+        strings: [u8; 12],
+    }
+
+    #[test]
+    fn tables_are_found_wherever_the_base_is_and_whoever_has_relocated_them() {
+        const NAME: usize = 4;
+        let entries = [DT_STRTAB, DT_SONAME, DT_NULL].map(|tag| DynamicEntry { tag, value: NAME });
+        let mut object = Object { entries, strings: *b"abc\0libx.so\0" };
+        let strings = object.strings.as_ptr().addr();
+        let low = (&raw const object).addr() & !0xfff;
+        // Linux 3.10 has linked its own object for this address.
+        let high = low.wrapping_sub(0xffff_ffff_ff70_0000);
+        for (base, is_below) in [(low, false), (0, false), (high, true)] {
+            for value in [strings, strings.wrapping_sub(base)] {
+                object.entries[0].value = value;
+                let dynamic = Dynamic { base, first: object.entries.as_ptr() };
+                assert_eq!(dynamic.soname(), Some(c"libx.so"), "{base:x} {value:x}");
+                assert_eq!(dynamic.lies_below_base(), is_below);
+            }
+        }
     }
 }
