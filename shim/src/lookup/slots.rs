@@ -164,7 +164,12 @@ fn bind(object: &Loaded<'_>) {
         };
         if let Some(hook) = found.filter(|hook| !hook.is_null()) {
             if object.is_writable(slot.address as u64) && pages.open_for(slot.address) {
-                place.store(hook, Ordering::Release);
+                if slot.may_be_lazy {
+                    place.store(hook, Ordering::Release);
+                } else {
+                    // It may be a variable of the program's, to which another thread has just written.
+                    let _ = place.compare_exchange(function, hook, Ordering::Release, Ordering::Relaxed);
+                }
             } else {
                 pass_through::note(PassThrough::ReadOnlySlot);
             }
