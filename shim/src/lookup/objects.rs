@@ -271,7 +271,6 @@ pub struct LinkMap {
     pub name: *const c_char,
     first: *const DynamicEntry,
     next: *mut LinkMap,
-    previous: *mut LinkMap,
 }
 
 /// What a debugger reads: the list of the objects.
@@ -363,41 +362,24 @@ impl LinkMap {
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.base as u64)
     }
-
-    /// Whether it needs the object of this name.
-    pub fn needs(&self, soname: &CStr) -> bool {
-        self.dynamic().needed().any(|needed| needed == soname)
-    }
-
-    /// All loaded objects of this object's namespace, as they are linked now.
-    pub fn namespace(&self) -> impl Iterator<Item = &'static LinkMap> {
-        let mut first: *const LinkMap = self;
-        // SAFETY: the list is walked to its beginning through the loader's own pointers.
-        unsafe {
-            while !(*first).previous.is_null() {
-                first = (*first).previous;
-            }
-        }
-        std::iter::successors(
-            // SAFETY: the loader's records; those of objects in use are not freed.
-            unsafe { first.as_ref() },
-            // SAFETY: as above.
-            |map| unsafe { map.next.as_ref() },
-        )
-    }
 }
 
 /// A loaded object, while the loader's lock is held.
 pub struct Loaded<'a>(&'a libc::dl_phdr_info);
 
 impl Loaded<'_> {
-    /// The name of its file; empty for the program itself.
-    pub fn file_name(&self) -> &[u8] {
+    /// The path it was loaded from; empty for the program itself.
+    pub fn path(&self) -> &CStr {
         if self.0.dlpi_name.is_null() {
-            return b"";
+            return c"";
         }
         // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
-        file_name(unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes())
+        unsafe { CStr::from_ptr(self.0.dlpi_name) }
+    }
+
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
     }
 
     /// Its dynamic section.
