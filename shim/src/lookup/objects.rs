@@ -26,6 +26,7 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_SONAME: i64 = 14;
+const DT_DEBUG: i64 = 21;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
@@ -278,7 +279,12 @@ pub struct LinkMap {
 struct Debug {
     version: c_int,
     first: *const LinkMap,
+    hook: usize,
+    state: c_int,
 }
+
+/// Of [`Debug`]: no object is being loaded or unloaded.
+const RT_CONSISTENT: c_int = 0;
 
 extern "C" {
     static _r_debug: Debug;
@@ -311,6 +317,15 @@ pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
 /// constructors have run, and a look-up takes that lock.
 pub fn wait_for_loads() {
     object_of(wait_for_loads as *const () as *const c_void);
+}
+
+/// Whether the dynamic linker says that objects are being loaded or unloaded: by the calling thread itself, if it has waited for the others. The GNU C
+/// library before 2.41 says no more of it once the objects are mapped, and relocates them after that.
+pub fn are_changing() -> bool {
+    // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
+    let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
+    // SAFETY: null, or the dynamic linker's own structure, which stays. Volatile: it changes meanwhile.
+    !debug.is_null() && unsafe { (&raw const (*debug).state).read_volatile() } != RT_CONSISTENT
 }
 
 impl LinkMap {

@@ -16,7 +16,8 @@
 //! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
 //! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
 //! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
-//! has done so by then; the guard opens and closes them again.
+//! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
+//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`objects::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
@@ -101,6 +102,10 @@ pub fn bind_beside() {
 fn bind_once() -> bool {
     let counts = objects::counts();
     objects::wait_for_loads();
+    if objects::are_changing() {
+        // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
+        return false;
+    }
     if TURN.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
