@@ -106,6 +106,8 @@ fn bind_once() -> bool {
         // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
         return false;
     }
+    // Found here: a look-up takes the lock that a load has when it takes that of the list.
+    dynamic_linker::another_is_next();
     if TURN.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
