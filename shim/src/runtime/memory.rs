@@ -10,7 +10,8 @@
 //!
 //! Rust ends a process whose allocation fails, but the program may well live on. So when the kernel refuses, the memory comes
 //! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
-//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without.
+//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without. A report
+//! of a hang is begun where there [`is_left`] enough for it.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
@@ -195,6 +196,13 @@ pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
     copy.try_reserve_exact(bytes.len().checked_add(more)?).ok()?;
     copy.extend_from_slice(bytes);
     Some(copy)
+}
+
+/// Whether so much more can be had now. Asked before work that needs more than the reserve, and that can be left undone.
+pub fn is_left(bytes: usize) -> bool {
+    let pages = map(bytes);
+    // SAFETY: mapped above, and nobody has seen it.
+    !pages.is_null() && unsafe { libc::munmap(pages.cast(), bytes) } == 0
 }
 
 /// Memory for a small value; null where there is none.
@@ -402,6 +410,11 @@ mod tests {
             assert_eq!(copy_of(b"code", more), None);
         }
         assert!(!exhausted());
+    }
+
+    #[test]
+    fn what_is_left_is_known_without_the_reserve() {
+        assert!(is_left(1 << 20) && !is_left(isize::MAX as usize) && !exhausted());
     }
 
     #[test]

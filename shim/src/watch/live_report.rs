@@ -5,7 +5,7 @@
 use super::{driver_environment, stacks, system_call, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
-use crate::runtime::thread;
+use crate::runtime::{memory, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
@@ -16,9 +16,16 @@ use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
+/// More than a report takes, of which the reader of the recording has most.
+const BYTES_OF_A_REPORT: usize = 16 << 20;
+
 /// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
-/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
+/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording, and where there is too little
+/// memory: the program may live on without a report, and Rust ends a process whose allocation fails.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
+    if !memory::is_left(BYTES_OF_A_REPORT) {
+        return None;
+    }
     note_activity(guard, thread::slot(guard)?);
     let recording = Recording::open(guard.tracker.recorder()).ok()?;
     let now = guard.now();
