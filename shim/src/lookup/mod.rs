@@ -15,6 +15,7 @@
 //! | [`objects`] | which loaded object an address belongs to |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
 //! | [`forks`] | forks wait for visits of the loaded objects |
+//! | [`loads`] | how many objects have been loaded, without a lock |
 //!
 //! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
 //! * `dlopen` is not overridden: that would break RUNPATH.
@@ -27,6 +28,7 @@ pub mod driver;
 pub mod driver_queries;
 pub mod dynamic_linker;
 pub mod forks;
+pub mod loads;
 pub mod nccl;
 pub mod objects;
 pub mod own_names;

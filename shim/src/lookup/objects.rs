@@ -142,6 +142,13 @@ impl Dynamic {
         self.definition(name).and_then(address)
     }
 
+    /// Where a variable is that the object itself defines.
+    pub fn variable(&self, name: &CStr) -> Option<Range<usize>> {
+        let symbol = self.symbol(self.definition(name)?)?;
+        let begin = self.base.wrapping_add(symbol.st_value as usize);
+        Some(begin..begin.saturating_add(symbol.st_size as usize))
+    }
+
     /// The function that the object itself defines under a name, as the dynamic linker would bind it.
     pub fn function(&self, name: &CStr) -> Option<*mut c_void> {
         let symbol = self.symbol(self.definition(name)?)?;

@@ -24,7 +24,7 @@
 use super::dynamic_linker;
 use super::objects::{self, Dynamic, Loaded, Slot};
 use super::table::{dlsym_hook, hook};
-use super::{driver, nccl};
+use super::{driver, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -57,7 +57,10 @@ const DEEPEST: usize = 3;
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
     // No other thread is there that could be in the middle of a load.
-    door::inside(|| _ = (0..MOST_PASSES).any(|_| pass(objects::counts())));
+    door::inside(|| {
+        loads::find(objects::counts().0);
+        _ = (0..MOST_PASSES).any(|_| pass(objects::counts()));
+    });
     driver::is_there_from_the_start();
 }
 
@@ -68,7 +71,12 @@ pub fn forked() {
 
 /// Whether objects have been loaded that are not bound yet.
 pub fn are_new() -> bool {
-    objects::counts() != (BOUND[0].load(Ordering::Relaxed), BOUND[1].load(Ordering::Relaxed))
+    let bound = BOUND[0].load(Ordering::Relaxed);
+    match loads::count() {
+        // Of what was unloaded the next pass takes notice. Until then nothing has taken its place.
+        Some(loads) => loads != bound,
+        None => objects::counts() != (bound, BOUND[1].load(Ordering::Relaxed)),
+    }
 }
 
 /// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
@@ -128,6 +136,7 @@ fn pass(counts: (u64, u64)) -> bool {
     let (mut number, mut is_over) = (0, true);
     objects::each(&mut |object| {
         number += 1;
+        loads::check(object.counts().0);
         if object.counts() != counts {
             is_over = false;
         } else if number > skipped {
