@@ -301,7 +301,8 @@ fn order(code: Code) -> u8 {
         Code::LG205 => 5,
         Code::LG204 => 6,
         Code::LG208 => 7,
-        _ => 8,
+        Code::LG211 => 8,
+        _ => 9,
     }
 }
 

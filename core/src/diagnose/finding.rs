@@ -5,6 +5,7 @@
 use super::messages;
 use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path, Peers, Unseen};
+use super::shared_queue::SharedQueue;
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
@@ -123,7 +124,9 @@ impl<'a> Decision<'a> {
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
-        Some(self.by_its_end(vec![call], path))
+        // A call that waits for all work: the queue blocks the work that might end it.
+        let in_a_queue = self.behind_the_same(&path, |path| path.shared_queue().is_some_and(|s| s.is_certain()));
+        Some(self.by_its_end(vec![call], in_a_queue.unwrap_or(path)))
     }
 
     /// LG202.
@@ -360,8 +363,42 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// LG203, LG206, LG207 or LG299, by where the path ends.
+    /// LG211.
+    fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
+        let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.waits.front().clone() };
+        let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
+        let fix = format!(
+            "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
+        );
+        let fix = match shared.is_certain() {
+            true => fix,
+            false => format!("{fix}; if {first} does not end then either, find out why"),
+        };
+        Finding {
+            code: Code::LG211,
+            calls,
+            culprits: path.culprits(),
+            sentence: messages::behind_in_a_queue(&shared, &path),
+            held_back: Some(held_back),
+            because: Vec::new(),
+            fix,
+            conclusive: shared.is_certain() && self.cannot_be_helped(&path, false),
+            at_rest: None,
+            path,
+        }
+    }
+
+    /// LG203, LG206, LG207, LG208, LG211 or LG299, by where the path ends.
     pub(super) fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        // A collective waits for other ranks, whatever it holds up here.
+        let explains = |shared: &SharedQueue<'a>| match path.end {
+            End::Peers(_) => false,
+            End::Runs(_) | End::Cycle(_) => true,
+            _ => shared.is_certain(),
+        };
+        if let Some(shared) = path.shared_queue().filter(explains) {
+            return self.shared_queue(calls, path, shared);
+        }
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
         let sentence = self.sentence_by_its_end(&calls, &path);

@@ -9,6 +9,7 @@
 //! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 
 use super::answers::Answers;
+use super::shared_queue::SharedQueue;
 use super::snapshot::{
     BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
     UnfollowedWork, WaitSeen,
@@ -36,6 +37,10 @@ pub(super) enum Step<'a> {
     Legacy(&'a StreamRef, &'a StreamRef),
     /// A pool has given this stream, then, memory that was freed in the order of that one, before.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
+    /// A launch of another stream comes before this stream's in a hardware queue, and waits.
+    Queue(SharedQueue<'a>),
+    /// A grid whose blocks have to be resident all at once finds places of the device taken.
+    Room(&'a BusyStream),
 }
 
 /// Where a path ends.
@@ -100,7 +105,7 @@ impl<'a> Path<'a> {
         Self { steps: Vec::new(), end, or_later: false, unless: None }
     }
 
-    fn behind(mut self, step: Step<'a>) -> Self {
+    pub(super) fn behind(mut self, step: Step<'a>) -> Self {
         self.steps.insert(0, step);
         self
     }
@@ -212,7 +217,7 @@ impl<'a> Paths<'a> {
     }
 
     /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
-    fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    pub(super) fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
             return None;
@@ -260,6 +265,7 @@ impl<'a> Paths<'a> {
             _ => path,
         });
         let found = found.or_else(|| self.filled(busy, until, on_the_way));
+        let found = found.or_else(|| self.queued(busy, until, on_the_way));
         found.or_else(own)
     }
 
