@@ -108,8 +108,7 @@ impl<'a> Decision<'a> {
             return Some(self.barrier(vec![call], path));
         }
         let full = call.stream.as_ref().is_some_and(|s| self.queue_is_full(s));
-        let submits = matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit);
-        if full && submits && call.cold.is_none() {
+        if full && submits(class) && call.cold.is_none() {
             return Some(self.full_queue(call, path));
         }
         let whole = class.waits_for_whole_context()
@@ -260,11 +259,17 @@ impl<'a> Decision<'a> {
         Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive, at_rest: None }
     }
 
-    /// LG205.
+    /// LG205, or LG208 where a collective is at the head of the queue: that the queue fills follows.
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
         let because = vec![format!("{} on {on} not known to have ended", are(count))];
+        if matches!(path.end, End::Peers(_)) {
+            let because =
+                because.into_iter().map(|outstanding| format!("{outstanding}, and its queue is full")).collect();
+            let held_back = self.submitted_by(call);
+            return Finding { because, held_back, ..self.by_its_end(vec![call], path) };
+        }
         let fix =
             "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
                    waits for the host or for another stream"
@@ -603,6 +608,11 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
             None => matches!(operation.call.class(), Some(Class::GraphLaunch | Class::ExternalWait)),
         },
     }
+}
+
+/// Whether a call of this class returns as soon as the queue of its stream has room.
+pub(super) const fn submits(class: Class) -> bool {
+    matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit)
 }
 
 /// `1 operation is`, `2 operations are`.

@@ -17,7 +17,7 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::model::{fills_device, in_turn, takes_time};
+use crate::model::{in_turn, takes_time};
 use crate::order;
 use crate::Nanos;
 use std::cell::Cell;
@@ -265,6 +265,7 @@ impl<'a> Paths<'a> {
             _ => path,
         });
         let found = found.or_else(|| self.filled(busy, until, on_the_way));
+        let found = found.or_else(|| self.without_room_at_once(busy, until, on_the_way));
         let found = found.or_else(|| self.queued(busy, until, on_the_way));
         found.or_else(own)
     }
@@ -408,42 +409,9 @@ impl<'a> Paths<'a> {
             None => Some(Path::to(End::Unwritten(wait, itself()))),
         }
     }
-
-    /// A kernel that does not fit on the device beside another, which runs: nothing is known that it stands behind itself.
-    fn filled(&self, busy: &'a BusyStream, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
-        let oldest = busy.front();
-        let fills = |other: &&BusyStream| {
-            let full = matches!(
-                other.front().extent,
-                Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident)
-            );
-            full && !other.destroyed
-                && other.stream.context == busy.stream.context
-                && other.stream.number != busy.stream.number
-                && other.front().at < oldest.at
-        };
-        let is_launch = oldest.at <= until && matches!(oldest.extent, Some(Extent::Grid { .. }));
-        let mut fillers = self.snapshot.streams.iter().filter(fills).filter(|_| is_launch);
-        let filler = fillers.find(|filler| self.runs_itself(filler, on_the_way))?;
-        Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, filler.front()))))
-    }
 }
 
-impl<'a> Paths<'a> {
-    /// Whether the oldest operation of a stream is the end of the path from it.
-    fn runs_itself(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> bool {
-        let front = busy.front().at;
-        let path = self.find(busy.stream.number, front, on_the_way);
-        path.is_some_and(|path| match path.end {
-            End::Runs(culprit) | End::Peers(Peers { culprit, .. }) => {
-                culprit.stream.number == busy.stream.number && culprit.operation.at == front
-            }
-            _ => false,
-        })
-    }
-}
-
-fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
+pub(super) fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
     Culprit { stream: busy.stream.clone(), operation: operation.clone() }
 }
 

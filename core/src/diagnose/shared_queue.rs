@@ -9,7 +9,8 @@
 //!
 //! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
 
-use super::paths::{Path, Paths, Step};
+use super::messages;
+use super::paths::{End, Path, Paths, Step};
 use super::snapshot::{BusyStream, Extent, OperationSeen, Snapshot};
 use crate::api::Class;
 use crate::order;
@@ -38,6 +39,17 @@ impl SharedQueue<'_> {
 }
 
 impl Snapshot {
+    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
+    pub fn collective_behind_a_queue(&self) -> Option<String> {
+        let paths = Paths::new(self);
+        let collectives = self.streams.iter().filter(|stream| stream.front().waits_for_peers());
+        collectives.into_iter().find_map(|stream| {
+            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
+            let shared = path.shared_queue().filter(|shared| shared.waits.stream == stream.stream)?;
+            Some(messages::behind_in_a_queue(&shared, &path))
+        })
+    }
+
     fn queues(&self) -> u32 {
         self.connections.unwrap_or(QUEUES_AT_FIRST)
     }
