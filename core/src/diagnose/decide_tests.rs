@@ -384,6 +384,13 @@ fn a_launch_that_blocks_until_its_kernel_has_ended_names_it() {
         assert!(verdict.chain.iter().any(|line| line.contains("CUDA_LAUNCH_BLOCKING is set")), "{verdict:#?}");
         assert!(verdict.fix.contains("unset CUDA_LAUNCH_BLOCKING"), "{verdict:#?}");
     }
+    // The launches before have returned, so their kernels have ended.
+    for (name, code) in [("spin", Code::LG299), ("ncclDevKernel_AllReduce_Sum", Code::LG208)] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "ncclDevKernel_AllGather").launch(0, 12, "step").launch_blocking();
+        launching(&story, name);
+        story.check(&[(code, name)]);
+    }
     let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).launch_blocking();
     launching(&story, "innocent");

@@ -70,10 +70,16 @@ impl<'a> Decision<'a> {
     fn launch_blocking(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
         let launches = matches!(class, Class::Launch | Class::GraphLaunch) && self.snapshot.launch_blocking;
         let stream = call.stream.as_ref().filter(|_| launches)?;
-        if call.cold.is_some() && self.paths_of(call).next().is_some() {
+        let is_elsewhere = |path: &Path<'a>| path.culprit().is_none_or(|c| c.stream.number != stream.number);
+        if call.cold.is_some() && self.paths_of(call).any(|path| is_elsewhere(&path)) {
             return None;
         }
         let path = self.paths.from(stream.number, call.entered)?;
+        let path = match &path.end {
+            // Each earlier launch has returned, so its kernel has ended.
+            End::Runs(_) | End::Peers(_) if !is_elsewhere(&path) && path.steps.is_empty() => self.launched_by(call)?,
+            _ => path,
+        };
         let is_own = path.culprit().is_some_and(|culprit| culprit.operation.at == call.entered);
         let mut finding = self.by_its_end(vec![call], path);
         finding.because.push(messages::LAUNCH_BLOCKING.to_owned());
@@ -182,6 +188,18 @@ impl<'a> Decision<'a> {
             conclusive,
             at_rest: None,
         }
+    }
+
+    /// The path to the operation that a call in progress has submitted.
+    fn launched_by(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let busy = self.snapshot.stream(call.stream.as_ref()?.number)?;
+        let listed = busy.operations.iter().find(|op| op.at == call.entered);
+        let listed = listed.map(|op| Culprit { stream: busy.stream.clone(), operation: op.clone() });
+        let culprit = listed.or_else(|| self.submitted_by(call))?;
+        Some(Path::to(match culprit.operation.waits_for_peers() {
+            true => End::Peers(Peers { culprit, is_known: true, before: None }),
+            false => End::Runs(culprit),
+        }))
     }
 
     /// The operation that a call in progress will submit.
