@@ -388,7 +388,7 @@ impl<'a> Decision<'a> {
 
     /// LG211.
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
-        let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.waits.front().clone() };
+        let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
         let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
         let fix = format!(
             "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"

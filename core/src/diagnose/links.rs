@@ -153,7 +153,7 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
                 "gets memory of a pool that is freed behind this",
             )),
             Step::Queue(shared) => Some((
-                Party::Operation { stream: shared.waits.stream.number, at: shared.waits.front().at },
+                Party::Operation { stream: shared.waits.stream.number, at: shared.held_back.at },
                 match shared.is_certain() {
                     true => "shares the hardware queue with what waits for this",
                     false => "may share a hardware queue with what waits for this",

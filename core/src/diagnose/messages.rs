@@ -432,14 +432,14 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
 
 /// The same in one sentence.
 pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> String {
-    let SharedQueue { waits, ahead, head, .. } = *shared;
+    let SharedQueue { waits, held_back, ahead, head, .. } = *shared;
     let (cannot, is, their) = match shared.is_certain() {
         true => ("cannot start", "is", "the"),
         false => ("may not have started", "may be", "a"),
     };
     format!(
         "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
-        name_of(waits.front()),
+        name_of(held_back),
         stream(&waits.stream),
         name_of(head),
         stream(&ahead.stream),
@@ -449,8 +449,8 @@ pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> St
 
 /// Which launch keeps another stream's from starting, and by which rule.
 fn shared_queue(shared: &SharedQueue<'_>) -> String {
-    let SharedQueue { waits, ahead, head, queues } = *shared;
-    let (first, ahead) = (operation(waits.front()), stream(&ahead.stream));
+    let SharedQueue { waits, held_back, ahead, head, queues } = *shared;
+    let (first, ahead) = (operation(held_back), stream(&ahead.stream));
     let (on, head) = (stream(&waits.stream), operation(head));
     match shared.is_certain() {
         true => format!(

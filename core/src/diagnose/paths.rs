@@ -192,6 +192,8 @@ pub(super) struct Paths<'a> {
     waits: HashSet<(u32, Nanos)>,
     pub answers: Answers,
     ways: Cell<u32>,
+    /// Whether the path that is being followed has come through a hardware queue.
+    pub(super) in_queue: Cell<bool>,
 }
 
 impl<'a> Paths<'a> {
@@ -208,7 +210,15 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        Self { snapshot, busy, not_ready, waits, answers: Answers::of(snapshot), ways: Cell::new(0) }
+        Self {
+            snapshot,
+            busy,
+            not_ready,
+            waits,
+            answers: Answers::of(snapshot),
+            ways: Cell::new(0),
+            in_queue: Cell::new(false),
+        }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -249,12 +259,11 @@ impl<'a> Paths<'a> {
         // What an event waits for may have ended. A collective of this stream is likelier not to.
         let is_first = on_the_way.is_empty();
         let own = || self.runs(busy, until, is_first);
-        let found = found.map(|path| match path.end {
-            End::Runs(_) if path.barrier().is_none() => {
-                own().filter(|own| matches!(own.end, End::Peers(_))).unwrap_or(path)
-            }
-            _ => path,
-        });
+        let is_likelier = |path: &Path<'a>| {
+            let may_have_ended = matches!(path.end, End::Runs(_)) && path.barrier().is_none();
+            !may_have_ended || !own().is_some_and(|own| matches!(own.end, End::Peers(_)))
+        };
+        let found = found.filter(is_likelier);
         // What leads over other streams back to an earlier operation of this one says no more than that operation.
         let found = found.map(|path| match &path.end {
             End::Runs(culprit) | End::Peers(Peers { culprit, .. })

@@ -22,8 +22,9 @@ const QUEUES_AT_FIRST: u32 = 8;
 /// A launch that comes behind another stream's launch in a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedQueue<'a> {
-    /// The stream whose first launch waits.
+    /// The stream of the launch that waits, and that launch.
     pub waits: &'a BusyStream,
+    pub held_back: &'a OperationSeen,
     /// The stream of the launch at the head of the queue, and that launch.
     pub ahead: &'a BusyStream,
     pub head: &'a OperationSeen,
@@ -42,10 +43,9 @@ impl Snapshot {
     /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
     pub fn collective_behind_a_queue(&self) -> Option<String> {
         let paths = Paths::new(self);
-        let collectives = self.streams.iter().filter(|stream| stream.front().waits_for_peers());
-        collectives.into_iter().find_map(|stream| {
+        self.streams.iter().find_map(|stream| {
             let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
-            let shared = path.shared_queue().filter(|shared| shared.waits.stream == stream.stream)?;
+            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
             Some(messages::behind_in_a_queue(&shared, &path))
         })
     }
@@ -71,44 +71,59 @@ impl<'a> Path<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// The path from a stream's first launch through a launch of another stream that is before it in a hardware queue and waits itself.
+    /// The path from a launch of a stream through a launch of another stream that is before it in a hardware queue and waits itself. The launch that
+    /// is first in its queue waits for no queue, so a path has one such step.
     pub(super) fn queued(
         &self,
         busy: &'a BusyStream,
         until: Nanos,
         on_the_way: &mut Vec<(u32, Nanos)>,
     ) -> Option<Path<'a>> {
-        let (first, queues) = (busy.front(), self.snapshot.queues());
+        let queues = self.snapshot.queues();
         let may_share = queues == 1 || self.snapshot.has_more_streams_than_queues();
-        if !may_share || !is_launch(first) || first.at > until || !self.answers.is_busy(busy.stream.number) {
+        if !may_share || !self.answers.is_busy(busy.stream.number) || self.in_queue.replace(true) {
             return None;
         }
+        let own = || launches(busy).filter(|op| op.at <= until);
         let is_other = |s: &&BusyStream| {
             s.stream.context == busy.stream.context
                 && s.stream.number != busy.stream.number
                 && self.answers.is_busy(s.stream.number)
         };
         let others = self.snapshot.streams.iter().filter(is_other);
-        let mut before: Vec<_> = others.flat_map(|s| launches(s).map(move |head| (s, head))).collect();
-        before.retain(|(_, head)| head.at < first.at);
-        order::sort_by_key(&mut before, |(_, head)| head.at);
-        on_the_way.push((busy.stream.number, first.at));
-        let path = before.into_iter().find_map(|(ahead, head)| {
-            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), on_the_way)?;
-            Some(path.behind(Step::Queue(SharedQueue { waits: busy, ahead, head, queues })))
+        // The last launch of a stream waits for everything that the others before it wait for.
+        let last = own().last().map_or(0, |op| op.at);
+        let heads = others.filter_map(|s| Some((s, launches(s).filter(|head| head.at < last).last()?)));
+        let mut heads: Vec<_> = heads.collect();
+        order::sort_by_key(&mut heads, |(_, head)| head.at);
+        let paths = heads.into_iter().filter_map(|(ahead, head)| {
+            let held_back = own().find(|op| op.at > head.at)?;
+            on_the_way.push((busy.stream.number, held_back.at));
+            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), on_the_way);
+            on_the_way.pop();
+            let shared = SharedQueue { waits: busy, held_back, ahead, head, queues };
+            path.filter(|path| self.is_believable(path, &shared)).map(|path| path.behind(Step::Queue(shared)))
         });
-        on_the_way.pop();
+        let path = paths.min_by_key(Path::rank);
+        self.in_queue.set(false);
         path
+    }
+
+    /// Whether a kernel at the end of the path is known not to have ended; or the launch behind it is the first of its stream, and no collective, which
+    /// is likelier not to end.
+    fn is_believable(&self, path: &Path<'a>, shared: &SharedQueue<'a>) -> bool {
+        let first = shared.waits.front();
+        let may_wait = || first.at == shared.held_back.at && !first.waits_for_peers();
+        match &path.end {
+            End::Runs(culprit) if path.barrier().is_none() => may_wait() || self.has_not_ended(culprit),
+            _ => true,
+        }
     }
 }
 
-fn is_launch(operation: &OperationSeen) -> bool {
-    operation.call.class() == Some(Class::Launch) && matches!(operation.extent, Some(Extent::Grid { .. }))
-}
-
-/// The first launch of a stream that may wait for something before it there: the second one does where the first has not ended.
 fn launches(busy: &BusyStream) -> impl Iterator<Item = &OperationSeen> {
-    busy.operations.iter().filter(|op| is_launch(op)).take(2)
+    let is_launch = |op: &&OperationSeen| matches!(op.extent, Some(Extent::Grid { .. }));
+    busy.operations.iter().filter(|op| op.call.class() == Some(Class::Launch)).filter(is_launch)
 }
 
 #[cfg(test)]

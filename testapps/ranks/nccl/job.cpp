@@ -26,6 +26,8 @@ namespace {
 constexpr unsigned kMostRanks = 1024;
 // More than a stream's queue takes.
 constexpr unsigned kMany = 1200;
+// After so many microseconds a kernel that has room has started.
+constexpr useconds_t kKernelStarts = 200 * 1000;
 
 // What the processes of the job share: the unique id, what a rank with the fault `load` keeps the others back by, and how far the grids of each have come.
 struct Shared {
@@ -190,8 +192,10 @@ class Rank {
       perform(operation);
       for (unsigned i = 0; i < kMany; ++i) CK(launch_one(compute_, streams_[operation.where], 1000ull));
     } else if (kind == "grid" || kind == "grids") {
+      CK(cuCtxSynchronize());
       if (kind == "grid" && is_faulty) launch_grid();
       perform(operation);
+      usleep(kKernelStarts);
       if (kind == "grids" || !is_faulty) launch_grid();
     } else if (kind == "one_queue") {
       send_and_receive(rank_ % 2 == 0 ? kWorld : kPairs, rank_ % 2 == 0 ? kPairs : kWorld);
