@@ -100,3 +100,33 @@ fn a_call_that_waits_for_all_work_is_said_which_launch_the_queue_blocks() {
     story.launch(0, 10, "spin").launch(0, 12, "step").launch(1, 14, "set").waits(1, 30, "cuCtxSynchronize", None);
     story.driver_says_busy(0).driver_says_busy(1).check(&[(Code::LG211, "spin")]);
 }
+
+/// Kernels that are not known to have ended may have: a collective of the stream itself is likelier not to.
+#[test]
+fn a_collective_is_not_behind_kernels_that_may_have_ended() {
+    let story = with_queues(1);
+    story.launch(0, 10, "old").launch(0, 12, "older").launch(1, 14, "ncclDevKernel_AllReduce_Sum");
+    story.driver_says_busy(0).driver_says_busy(1).waits(1, 30, "cuStreamSynchronize", Some(1));
+    story.check(&[(Code::LG208, "ncclDevKernel_AllReduce_Sum")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    assert!(!verdict.chain.iter().any(|line| line.contains("hardware queue")), "{verdict:#?}");
+    assert_eq!(story.snapshot().collective_behind_a_queue(), None);
+}
+
+/// Earlier kernels of both streams have ended, and the guard does not know.
+#[test]
+fn the_launch_that_the_queue_holds_back_is_the_first_one_behind_its_head() {
+    let story = with_queues(1);
+    story.launch(1, 8, "done").launch(0, 9, "done").launch(2, 10, "ncclDevKernel_SendRecv");
+    story.about(2, 12, "cuEventRecord", 0xe, 0).about(0, 14, "cuStreamWaitEvent", 0xe, 0).launch(0, 16, "add");
+    story.launch(1, 18, "ncclDevKernel_SendRecv").waits(1, 30, "cuStreamSynchronize", Some(1));
+    (0..3).for_each(|stream| drop(story.driver_says_busy(stream)));
+    story.check(&[(Code::LG208, "ncclDevKernel_SendRecv")]);
+    let told = story.snapshot().collective_behind_a_queue().unwrap();
+    let [first, behind, sends] = [story.streams[1], story.streams[0], story.streams[2]];
+    let expect = format!(
+        "ncclDevKernel_SendRecv on stream {first} cannot start: add on stream {behind} is before it in the hardware queue of both, and waits for \
+         the only launch of ncclDevKernel_SendRecv on stream {sends}, which waits for other ranks"
+    );
+    assert_eq!(told, expect);
+}
