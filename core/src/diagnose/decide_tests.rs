@@ -244,6 +244,22 @@ fn a_full_queue_is_told_by_what_is_outstanding() {
     story.check(&[(Code::LG205, "spin")]);
 }
 
+/// The queue fills because other ranks have not joined. A thread that the blocked launch keeps from its call is in the same verdict.
+#[test]
+fn a_queue_that_is_full_behind_a_collective_is_its_consequence() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "ncclDevKernel_AllReduce_Sum");
+    for n in 0..1000 {
+        story.launch(0, 20 + 2 * n, "k");
+    }
+    story.blocked(1, 5000, "cuLaunchKernel", Some(0), Kind::Call, "k").waits(2, 5010, "cuMemAlloc_v2", None);
+    story.check(&[(Code::LG208, "ncclDevKernel_AllReduce_Sum")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    assert_eq!(verdict.threads, [1, 2]);
+    assert!(verdict.sentence.starts_with("cuLaunchKernel cannot return: it waits for "), "{}", verdict.sentence);
+    assert!(verdict.chain.join("\n").contains("not known to have ended, and its queue is full"), "{verdict:#?}");
+}
+
 #[test]
 fn a_kernel_that_finds_no_room_is_told_where_the_driver_was_asked() {
     let story = TestTrace::new().patient(0);
@@ -367,6 +383,13 @@ fn a_launch_that_blocks_until_its_kernel_has_ended_names_it() {
         let verdict = &story.diagnosis().verdicts[0];
         assert!(verdict.chain.iter().any(|line| line.contains("CUDA_LAUNCH_BLOCKING is set")), "{verdict:#?}");
         assert!(verdict.fix.contains("unset CUDA_LAUNCH_BLOCKING"), "{verdict:#?}");
+    }
+    // The launches before have returned, so their kernels have ended.
+    for (name, code) in [("spin", Code::LG299), ("ncclDevKernel_AllReduce_Sum", Code::LG208)] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "ncclDevKernel_AllGather").launch(0, 12, "step").launch_blocking();
+        launching(&story, name);
+        story.check(&[(code, name)]);
     }
     let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).launch_blocking();

@@ -2,6 +2,7 @@
 
 use super::graph::GraphSeen;
 use super::paths::{End, Path, Peers, Step, Unseen};
+use super::shared_queue::SharedQueue;
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
     StreamRef, WaitSeen,
@@ -415,11 +416,51 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
             time(*at),
             stream(other)
         )],
+        Step::Queue(shared) => vec![shared_queue(shared)],
+        Step::Room(grid) => vec![format!(
+            "{} on {} starts only when the device has room for all its blocks at once",
+            operation(grid.front()),
+            stream(&grid.stream)
+        )],
         Step::Legacy(one, other) => vec![format!(
             "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
             stream(one),
             stream(other)
         )],
+    }
+}
+
+/// The same in one sentence.
+pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> String {
+    let SharedQueue { waits, held_back, ahead, head, .. } = *shared;
+    let (cannot, is, their) = match shared.is_certain() {
+        true => ("cannot start", "is", "the"),
+        false => ("may not have started", "may be", "a"),
+    };
+    format!(
+        "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
+        name_of(held_back),
+        stream(&waits.stream),
+        name_of(head),
+        stream(&ahead.stream),
+        waits_for(path)
+    )
+}
+
+/// Which launch keeps another stream's from starting, and by which rule.
+fn shared_queue(shared: &SharedQueue<'_>) -> String {
+    let SharedQueue { waits, held_back, ahead, head, queues } = *shared;
+    let (first, ahead) = (operation(held_back), stream(&ahead.stream));
+    let (on, head) = (stream(&waits.stream), operation(head));
+    match shared.is_certain() {
+        true => format!(
+            "all streams share one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS is 1), and {head} on {ahead} waits at its head: {first} on {on} was \
+             submitted after that"
+        ),
+        false => format!(
+            "more streams are in use than the {queues} hardware queues (CUDA_DEVICE_MAX_CONNECTIONS); if {on} shares one with {ahead}, {first} \
+             starts after {head}, which was submitted before and waits there"
+        ),
     }
 }
 
@@ -542,7 +583,13 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
                 thread: None,
                 stream: Some(one.number),
             }),
-            Step::HostFunctions(_) | Step::Legacy(..) => None,
+            Step::Queue(SharedQueue { ahead, head, .. }) => Some(Evidence {
+                what: "a launch is submitted that stays at the head of a hardware queue".to_owned(),
+                at: head.at,
+                thread: None,
+                stream: Some(ahead.stream.number),
+            }),
+            Step::HostFunctions(_) | Step::Legacy(..) | Step::Room(_) => None,
         })
         .collect();
     if let End::Host(host, _) = &path.end {

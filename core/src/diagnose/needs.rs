@@ -145,19 +145,19 @@ impl<'a> Decision<'a> {
         // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
         // might end it.
         if path.barrier().is_none() && !loads_module(call) {
-            return Some(self.behind_the_same(&path).unwrap_or(path));
+            return Some(self.behind_the_same(&path, |path| path.barrier().is_some()).unwrap_or(path));
         }
         Some(path)
     }
 
-    /// A path to the same end through a barrier, from a stream whose work the barrier blocks.
-    pub(super) fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
+    /// A path to the same end through such a step, from a stream whose work that step blocks.
+    pub(super) fn behind_the_same(&self, path: &Path<'a>, through: impl Fn(&Path<'a>) -> bool) -> Option<Path<'a>> {
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
         let streams = self.snapshot.streams.iter().filter(held_back);
         streams
             .filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX))
-            .find(|p| p.barrier().is_some() && p.culprit() == Some(culprit))
+            .find(|p| through(p) && p.culprit() == Some(culprit))
     }
 }
 

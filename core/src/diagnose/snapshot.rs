@@ -63,6 +63,9 @@ pub struct OperationSeen {
     /// How much it is about, where its record is there.
     #[serde(default)]
     pub extent: Option<Extent>,
+    /// Whether it is a launch whose blocks have to be resident all at once, as of a cooperative grid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
     /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
     #[serde(default)]
     pub launches: Option<Launches>,
@@ -80,7 +83,7 @@ pub struct OperationSeen {
 impl OperationSeen {
     /// What a call submits, of which nothing more is known.
     pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, caller: u64) -> Self {
-        Self { at, call, function, extent: None, launches: None, graph: None, caller, launch: None }
+        Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, caller, launch: None }
     }
 
     /// Whether it waits for kernels of other GPUs.

@@ -84,6 +84,7 @@ impl<S: Source> View<'_, S> {
             call: record.entry_point.into(),
             function: function_name(self.recording.strings(), record.function, record.meant_at()),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
+            at_once: record.at_once(),
             extent,
             launches: None,
             graph: self.graph(record),

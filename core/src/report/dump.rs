@@ -149,6 +149,7 @@ mod tests {
             call: Call::from("cuLaunchKernel".to_owned()),
             function: Some("_Z4spinv".to_owned()),
             extent: None,
+            at_once: false,
             launches: None,
             graph: None,
             caller: 0,

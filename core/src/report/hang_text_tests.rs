@@ -27,6 +27,7 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         call: Call::from("cuLaunchKernel".to_owned()),
         function: Some(function.to_owned()),
         extent: None,
+        at_once: false,
         launches: None,
         graph: None,
         caller,

@@ -213,7 +213,10 @@ pub mod flag {
     pub const CAPTURED: u8 = 2;
     pub const LEFT: u8 = 4;
     pub const CUT: u8 = 8;
+    /// Of a memory operation: it is about 64 bits.
     pub const WIDE: u8 = 16;
+    /// Of a launch, by the same bit: its blocks have to be resident all at once.
+    pub const AT_ONCE: u8 = 16;
     pub const WAIT: u8 = 32;
     /// Of a record in its segment alone, not of a [`super::super::Record`] that was read: the table of streams has this submission once the
     /// segment counts it in [`super::segment::FOLDED`].

@@ -166,6 +166,11 @@ impl Record {
         self.flags & flag::SUBMITTED != 0
     }
 
+    /// Whether the call is a launch whose blocks have to be resident all at once.
+    pub fn at_once(&self) -> bool {
+        self.entry_point.class() == Class::Launch && self.flags & flag::AT_ONCE != 0
+    }
+
     /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, as far as could be asked.
     pub fn sets_aside(&self) -> bool {
         self.flags & flag::SETS_ASIDE != 0

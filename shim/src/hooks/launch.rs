@@ -229,7 +229,10 @@ pub(super) fn cooperative(
 fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
     observe_with_room(
         entry,
-        |call| launches(call, function, stream, size),
+        |call| {
+            launches(call, function, stream, size);
+            call.about.flags |= flag::AT_ONCE;
+        },
         real,
         |call, result| {
             call.launched(result);

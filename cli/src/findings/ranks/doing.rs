@@ -3,9 +3,9 @@
 //! Must not: say of a process what was not seen of it.
 
 use crate::findings::collect::{Course, Process, Stood};
-use crate::findings::hangs::who;
+use crate::findings::hangs::{ranks_in_words, who};
 use lazyguard_core::api::Call;
-use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
+use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,26 @@ pub(super) fn standing(process: &Process) -> Option<&HangReport> {
         Some(Stood::Suspected(report)) => Some(report),
         _ => process.hang(),
     }
+}
+
+/// What was seen in flight of a process: at its hang, or when it was asked for a report.
+pub(super) fn in_flight(process: &Process) -> Option<&Snapshot> {
+    let asked = || process.dump.as_ref().map(|dump| &dump.hang);
+    standing(process).or_else(asked).map(|report| &report.snapshot)
+}
+
+/// Why ranks wait in a collective that all have called, or where to look for the reason.
+pub(super) fn why_all_wait(ranks: &BTreeMap<u64, &Process>) -> String {
+    let in_queue = |(rank, process): (&u64, &&Process)| {
+        let sentence = in_flight(process)?.collective_behind_a_queue()?;
+        Some(format!("on rank {rank} {sentence} ({})", Code::LG211))
+    };
+    let was_looked_at = |process: &Process| in_flight(process).is_some_and(|snapshot| snapshot.asked);
+    let unknown: Vec<_> = ranks.iter().filter(|(_, process)| !was_looked_at(process)).map(|(rank, _)| *rank).collect();
+    ranks.iter().find_map(in_queue).unwrap_or_else(|| match unknown.len() {
+        0 => "look at the network and the devices".to_owned(),
+        _ => format!("what keeps the device of {} busy is not known, see `lazyguard dump`", ranks_in_words(unknown)),
+    })
 }
 
 /// What a process hangs in, if that is a collective.
