@@ -5,7 +5,7 @@
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
-use crate::lookup::{driver, dynamic_linker, slots};
+use crate::lookup::{driver, dynamic_linker, forks};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, local_memory::LocalAhead, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
@@ -49,7 +49,7 @@ pub struct Initialised {
 }
 
 /// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
-/// registers for `membarrier`, and does nothing else. The program has no second thread then that could cancel this one.
+/// registers for `membarrier` and for forks, and does nothing else. The program has no second thread then that could cancel this one.
 ///
 /// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
 /// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
@@ -60,6 +60,7 @@ pub fn loaded() {
     standard_error::at_start();
     environment::remember();
     if environment::switched_on() {
+        forks::register();
         gate::register();
     }
 }
@@ -256,7 +257,6 @@ fn program_name() -> String {
 /// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
     process::forked();
-    slots::forked();
     gpu_dump::forked();
     ARMING.store(false, Ordering::SeqCst);
     HAVE_THREADS.store(true, Ordering::Relaxed);

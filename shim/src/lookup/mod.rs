@@ -14,6 +14,7 @@
 //! | [`unhooked`] | names that were asked for and are not hooked |
 //! | [`objects`] | which loaded object an address belongs to |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
+//! | [`forks`] | forks wait for visits of the loaded objects |
 //!
 //! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
 //! * `dlopen` is not overridden: that would break RUNPATH.
@@ -25,6 +26,7 @@ pub mod dlsym;
 pub mod driver;
 pub mod driver_queries;
 pub mod dynamic_linker;
+pub mod forks;
 pub mod nccl;
 pub mod objects;
 pub mod own_names;

@@ -5,6 +5,7 @@
 //!
 //! Must not: allocate in what [`super::dlsym`] uses.
 
+use super::forks;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -25,6 +26,7 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_SONAME: i64 = 14;
+const DT_DEBUG: i64 = 21;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
@@ -85,7 +87,19 @@ impl Dynamic {
     /// base is one that it has left.
     fn table(&self, tag: i64) -> Option<usize> {
         let value = self.value(tag)?;
-        Some(if value < self.base { value + self.base } else { value })
+        let relocated = value.wrapping_add(self.base);
+        if !self.lies_below_base() {
+            return Some(if value < self.base { relocated } else { value });
+        }
+        // Of the two, the one that is in the object, and so nearer to its dynamic section.
+        let distance = |address: usize| address.abs_diff(self.first.addr());
+        Some(if distance(relocated) < distance(value) { relocated } else { value })
+    }
+
+    /// Whether the object lies below its base, because it was linked for higher addresses. So does the object that Linux 3.10 puts into
+    /// each process: it is linked for the end of the address space.
+    fn lies_below_base(&self) -> bool {
+        self.first.addr() < self.base
     }
 
     fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
@@ -124,14 +138,14 @@ impl Dynamic {
 
     /// The address at which the object itself defines a name; `None` where it does not.
     pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
-        let address = |number| Some((self.base + self.symbol(number)?.st_value as usize) as *mut c_void);
+        let address = |number| Some(self.base.wrapping_add(self.symbol(number)?.st_value as usize) as *mut c_void);
         self.definition(name).and_then(address)
     }
 
     /// The function that the object itself defines under a name, as the dynamic linker would bind it.
     pub fn function(&self, name: &CStr) -> Option<*mut c_void> {
         let symbol = self.symbol(self.definition(name)?)?;
-        let address = (self.base + symbol.st_value as usize) as *mut c_void;
+        let address = self.base.wrapping_add(symbol.st_value as usize) as *mut c_void;
         match symbol.st_info & 0xf {
             STT_FUNC => return Some(address),
             STT_GNU_IFUNC => (),
@@ -258,7 +272,6 @@ pub struct LinkMap {
     pub name: *const c_char,
     first: *const DynamicEntry,
     next: *mut LinkMap,
-    previous: *mut LinkMap,
 }
 
 /// What a debugger reads: the list of the objects.
@@ -266,7 +279,12 @@ pub struct LinkMap {
 struct Debug {
     version: c_int,
     first: *const LinkMap,
+    hook: usize,
+    state: c_int,
 }
+
+/// Of [`Debug`]: no object is being loaded or unloaded.
+const RT_CONSISTENT: c_int = 0;
 
 extern "C" {
     static _r_debug: Debug;
@@ -301,6 +319,15 @@ pub fn wait_for_loads() {
     object_of(wait_for_loads as *const () as *const c_void);
 }
 
+/// Whether the dynamic linker says that objects are being loaded or unloaded: by the calling thread itself, if it has waited for the others. The GNU C
+/// library before 2.41 says no more of it once the objects are mapped, and relocates them after that.
+pub fn are_changing() -> bool {
+    // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
+    let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
+    // SAFETY: null, or the dynamic linker's own structure, which stays. Volatile: it changes meanwhile.
+    !debug.is_null() && unsafe { (&raw const (*debug).state).read_volatile() } != RT_CONSISTENT
+}
+
 impl LinkMap {
     /// The path the object was loaded from.
     pub fn path(&self) -> &CStr {
@@ -322,9 +349,9 @@ impl LinkMap {
     }
 
     /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
-    /// base need not be where it begins.
+    /// base need not be where it begins, and for what lies below its base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
-        if self.path().is_empty() || self.base == 0 {
+        if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];
         }
         // SAFETY: the first page of a loaded library.
@@ -350,41 +377,24 @@ impl LinkMap {
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.base as u64)
     }
-
-    /// Whether it needs the object of this name.
-    pub fn needs(&self, soname: &CStr) -> bool {
-        self.dynamic().needed().any(|needed| needed == soname)
-    }
-
-    /// All loaded objects of this object's namespace, as they are linked now.
-    pub fn namespace(&self) -> impl Iterator<Item = &'static LinkMap> {
-        let mut first: *const LinkMap = self;
-        // SAFETY: the list is walked to its beginning through the loader's own pointers.
-        unsafe {
-            while !(*first).previous.is_null() {
-                first = (*first).previous;
-            }
-        }
-        std::iter::successors(
-            // SAFETY: the loader's records; those of objects in use are not freed.
-            unsafe { first.as_ref() },
-            // SAFETY: as above.
-            |map| unsafe { map.next.as_ref() },
-        )
-    }
 }
 
 /// A loaded object, while the loader's lock is held.
 pub struct Loaded<'a>(&'a libc::dl_phdr_info);
 
 impl Loaded<'_> {
-    /// The name of its file; empty for the program itself.
-    pub fn file_name(&self) -> &[u8] {
+    /// The path it was loaded from; empty for the program itself.
+    pub fn path(&self) -> &CStr {
         if self.0.dlpi_name.is_null() {
-            return b"";
+            return c"";
         }
         // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
-        file_name(unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes())
+        unsafe { CStr::from_ptr(self.0.dlpi_name) }
+    }
+
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
     }
 
     /// Its dynamic section.
@@ -492,8 +502,10 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
 ///
 /// A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
 pub fn each(mut visit: Visit<'_>) {
-    // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
-    unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    forks::visit(|| {
+        // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
+        unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    });
 }
 
 /// How many objects have been loaded and unloaded so far.
@@ -551,5 +563,35 @@ pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
     match dynamic.soname() {
         Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
         None => file_name(path).starts_with(b"libcuda.so"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Object {
+        entries: [DynamicEntry; 3],
+        strings: [u8; 12],
+    }
+
+    #[test]
+    fn tables_are_found_wherever_the_base_is_and_whoever_has_relocated_them() {
+        const NAME: usize = 4;
+        let entries = [DT_STRTAB, DT_SONAME, DT_NULL].map(|tag| DynamicEntry { tag, value: NAME });
+        let mut object = Object { entries, strings: *b"abc\0libx.so\0" };
+        let strings = object.strings.as_ptr().addr();
+        let low = (&raw const object).addr() & !0xfff;
+        // Linux 3.10 has linked its own object for this address.
+        let high = low.wrapping_sub(0xffff_ffff_ff70_0000);
+        for (base, is_below) in [(low, false), (0, false), (high, true)] {
+            for value in [strings, strings.wrapping_sub(base)] {
+                object.entries[0].value = value;
+                let dynamic = Dynamic { base, first: object.entries.as_ptr() };
+                assert_eq!(dynamic.soname(), Some(c"libx.so"), "{base:x} {value:x}");
+                assert_eq!(dynamic.lies_below_base(), is_below);
+            }
+        }
     }
 }

@@ -16,7 +16,8 @@
 //! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
 //! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
 //! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
-//! has done so by then; the guard opens and closes them again.
+//! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
+//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`objects::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
@@ -101,6 +102,12 @@ pub fn bind_beside() {
 fn bind_once() -> bool {
     let counts = objects::counts();
     objects::wait_for_loads();
+    if objects::are_changing() {
+        // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
+        return false;
+    }
+    // Found here: a look-up takes the lock that a load has when it takes that of the list.
+    dynamic_linker::another_is_next();
     if TURN.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
@@ -164,7 +171,12 @@ fn bind(object: &Loaded<'_>) {
         };
         if let Some(hook) = found.filter(|hook| !hook.is_null()) {
             if object.is_writable(slot.address as u64) && pages.open_for(slot.address) {
-                place.store(hook, Ordering::Release);
+                if slot.may_be_lazy {
+                    place.store(hook, Ordering::Release);
+                } else {
+                    // It may be a variable of the program's, to which another thread has just written.
+                    let _ = place.compare_exchange(function, hook, Ordering::Release, Ordering::Relaxed);
+                }
             } else {
                 pass_through::note(PassThrough::ReadOnlySlot);
             }

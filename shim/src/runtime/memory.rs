@@ -112,6 +112,9 @@ fn source(layout: Layout) -> Source {
     let found = if align <= LEAST {
         let (class, bytes) = class(size);
         SIZES.get(class).map(|list| Source::List(list, bytes, LEAST))
+    } else if align > PAGE {
+        // Chunks begin with a page, and so at no multiple of more.
+        None
     } else {
         let bytes = size.max(align).next_power_of_two();
         POWERS.get(bytes.trailing_zeros() as usize).map(|list| Source::List(list, bytes, bytes.min(PAGE)))
@@ -414,6 +417,14 @@ mod tests {
             before = (class, bytes);
         }
         assert_eq!(before, (SIZES.len() - 1, LARGEST));
+    }
+
+    #[test]
+    fn more_than_a_page_is_no_alignment_of_a_list() {
+        for (size, align) in [(1, 2 * PAGE), (LARGEST, 2 * PAGE), (1, LARGEST)] {
+            let layout = Layout::from_size_align(size, align).expect("a layout");
+            assert!(allocate(layout).is_null(), "{layout:?}");
+        }
     }
 
     #[test]
