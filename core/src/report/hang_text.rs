@@ -9,7 +9,7 @@ use super::probe::ProbeSeen;
 use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
-use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
+use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Origin, Status, StreamRef, Verdict, WaitSeen};
 use crate::order;
 use crate::Nanos;
 
@@ -156,7 +156,7 @@ impl HangReport {
         }
         let mut before = "";
         let places = operations.into_iter().filter_map(|one| {
-            let place = self.place(one.operation.caller)?;
+            let place = self.place_of(&one.operation.origin)?;
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
             let verb = if is_launch { "launched" } else { "called" };
             let again = std::mem::replace(&mut before, verb) == verb;
@@ -168,7 +168,7 @@ impl HangReport {
         for fed in verdict.fed.iter().take(MOST_PLACES) {
             places.extend(fed.by.first().and_then(|by| {
                 let times = counted(by.operations, "operation");
-                Some(format!("{times} of thread {} from {}", by.thread, self.place(by.caller)?))
+                Some(format!("{times} of thread {} from {}", by.thread, self.place_of(&by.origin)?))
             }));
         }
         (!places.is_empty()).then(|| format!("  {}", places.join(", ")))
@@ -178,21 +178,42 @@ impl HangReport {
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
-        frame.map(FrameSeen::short).or_else(|| self.place(call.caller))
+        frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
 
-    /// Where a call returns to, or where a function is, if that is in the program: a place in the CUDA runtime says nothing.
+    /// The program's innermost frame of those by which a call was made.
+    fn place_of(&self, origin: &Origin) -> Option<String> {
+        let kernels = self.kernels();
+        let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
+        let own = known.iter().find(|place| place.is_own(&kernels))?;
+        // Where nothing has a name, the runtime that is linked into the program and the kernel's function look as the program does.
+        let nameless = known.iter().filter(|place| place.function.is_none() && place.module == own.module).count();
+        let outermost = known.last().filter(|last| last.module == own.module && nameless > origin.via.len().min(2));
+        Some(outermost.unwrap_or(own).short())
+    }
+
+    /// The kernels that the report names: each has a function of its name on the host, which launches it.
+    pub fn kernels(&self) -> Vec<String> {
+        let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
+        operations.filter_map(|one| one.operation.function.as_deref()).map(demangle).collect()
+    }
+
+    /// Where a function is, if that is in the program.
     fn place(&self, address: u64) -> Option<String> {
-        let known = self.places.iter().find(|place| place.address == address && address != 0)?;
-        known.is_of_the_program().then(|| known.short())
+        self.known(address).filter(|known| known.is_of_the_program()).map(FrameSeen::short)
+    }
+
+    fn known(&self, address: u64) -> Option<&FrameSeen> {
+        self.places.iter().find(|place| place.address == address && address != 0)
     }
 
     /// Every address that the text would like to name: those that calls return to, and the beginnings of functions.
     pub fn addresses(&self) -> (Vec<u64>, Vec<u64>) {
         let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
-        let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| feeder.caller);
-        let calls = self.snapshot.blocked.iter().map(|call| call.caller);
-        let mut calls: Vec<_> = operations.map(|one| one.operation.caller).chain(fed).chain(calls).collect();
+        let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| &feeder.origin);
+        let calls = self.snapshot.blocked.iter().map(|call| &call.origin);
+        let origins = operations.map(|one| &one.operation.origin).chain(fed).chain(calls);
+        let mut calls: Vec<_> = origins.flat_map(Origin::addresses).collect();
         let mut functions: Vec<_> = self.snapshot.host_functions.iter().map(|host| host.address).collect();
         for addresses in [&mut calls, &mut functions] {
             addresses.sort_unstable();
@@ -292,7 +313,7 @@ impl HangReport {
         let since = format!("for {} since {}", lasted(longest), messages::time(call.entered));
         // The first line or the stack says it as well, where there is one.
         let has_stack = self.stacks.iter().any(|stack| stack.thread == call.thread);
-        let from = self.place(call.caller).filter(|_| !has_stack).map(|from| format!(", called from {from}"));
+        let from = self.place_of(&call.origin).filter(|_| !has_stack).map(|from| format!(", called from {from}"));
         let from = from.unwrap_or_default();
         Some(match (call.queries, group.len()) {
             (None, _) => format!("{who} in {}{of}{on} {since}{from}", call.call),
