@@ -18,6 +18,7 @@ int main(int, char **arguments) {
   Launches runtime = cudaLaunchKernel;
   if (kind == "shared") runtime = of_library<Launches>("libcudart_played.so", "cudaLaunchKernel");
   lg::open_session();
+  played_runtime_starts();
   CUmodule code;
   CUfunction function;
   CUstream stream;

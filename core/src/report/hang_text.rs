@@ -6,7 +6,7 @@
 //! Must not: decide anything, or leave out of the JSON what it says.
 
 use super::probe::ProbeSeen;
-use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
+use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Origin, Status, StreamRef, Verdict, WaitSeen};
@@ -154,14 +154,23 @@ impl HangReport {
                 operations.push(one);
             }
         }
-        let mut before = "";
-        let places = operations.into_iter().filter_map(|one| {
-            let place = self.place_of(&one.operation.origin)?;
+        // What was submitted from one place is one part of the line.
+        let mut groups: Vec<(Vec<String>, &str, String)> = Vec::new();
+        for one in operations {
+            let Some(place) = self.place_of(&one.operation.origin) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
-            let verb = if is_launch { "launched" } else { "called" };
+            let (name, verb) = (messages::name_of(&one.operation), if is_launch { "launched" } else { "called" });
+            match groups.iter_mut().find(|(_, other, there)| (*other, &*there) == (verb, &place)) {
+                Some((names, ..)) if names.contains(&name) => {}
+                Some((names, ..)) => names.push(name),
+                None => groups.push((vec![name], verb, place)),
+            }
+        }
+        let mut before = "";
+        let places = groups.into_iter().map(|(names, verb, place)| {
             let again = std::mem::replace(&mut before, verb) == verb;
             let verb = if again { String::new() } else { format!(" {verb}") };
-            Some(format!("{}{verb} at {place}", messages::name_of(&one.operation)))
+            format!("{}{verb} at {place}", names.join(" and "))
         });
         let mut places: Vec<_> = places.collect();
         // The threads that keep the context busy, of each stream the busiest.
@@ -185,11 +194,13 @@ impl HangReport {
     fn place_of(&self, origin: &Origin) -> Option<String> {
         let kernels = self.kernels();
         let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
-        let own = known.iter().find(|place| place.is_own(&kernels))?;
-        // Where nothing has a name, the runtime that is linked into the program and the kernel's function look as the program does.
-        let nameless = known.iter().filter(|place| place.function.is_none() && place.module == own.module).count();
-        let outermost = known.last().filter(|last| last.module == own.module && nameless > origin.via.len().min(2));
-        Some(outermost.unwrap_or(own).short())
+        let at = known.iter().position(|place| place.is_own(&kernels))?;
+        let (own, outermost) = (known.get(at)?, known.last().filter(|last| last.is_own(&kernels)));
+        // Without names, a runtime that is linked into the program looks as the program does, and so does the function that nvcc makes of a kernel.
+        let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
+        let by_runtime = at > 0 || self.preload.runtimes.iter().any(is_linked);
+        let place = outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own);
+        Some(place.short())
     }
 
     /// The kernels that the report names: each has a function of its name on the host, which launches it.

@@ -225,6 +225,7 @@ mod tests {
             function: 3,
             context: 4,
             caller: 0x7fff_1234_5678_9abc,
+            path: 0x8765,
             raw,
         };
         let expect = Launch { grid: [u32::MAX, 65535, 7], block: [1024, 1, 65535], shared_bytes: None, owner: Some(5) };
