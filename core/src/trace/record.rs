@@ -224,7 +224,7 @@ mod tests {
             stream: u32::MAX,
             function: 3,
             context: 4,
-            caller: 0x7fff_1234_5678_9abc,
+            caller: 0x1234_5678_9abc,
             path: 0x8765,
             raw,
         };
