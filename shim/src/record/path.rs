@@ -40,7 +40,7 @@ const MOST_PATHS: usize = 1 << 10;
 const MOST_BYTES: usize = 1 << 16;
 /// Paths that a launch compares before it takes the slow path.
 const MOST_OTHERS: usize = 16;
-/// In place of a path: there are too many.
+/// In place of a path: there are too many, or the program calls the driver itself.
 const NONE: usize = 1;
 
 /// A word of the stack of a path.
@@ -138,6 +138,10 @@ pub struct Paths(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
+    /// Where runtimes have asked for the loading mode from.
+    runtimes: Vec<usize>,
+    /// Whether a return address of launches lies in the same file as a runtime.
+    is_of_runtime: HashMap<usize, bool>,
     paths: HashMap<Shape, &'static Path>,
     /// The sizes of frames by their return addresses, where the tables say them. They are not those of a file that has taken another one's place: what is
     /// read by them is looked at first.
@@ -145,6 +149,11 @@ struct Known {
 }
 
 impl Paths {
+    /// A runtime has asked for the loading mode, from this address.
+    pub fn runtime_asks(&self, from: usize) {
+        lock(&self.0).runtimes.push(from);
+    }
+
     /// The first frame of the path with this number: where its calls return to.
     pub fn returns(&self, number: u16) -> Option<usize> {
         let known = lock(&self.0);
@@ -158,6 +167,11 @@ impl Paths {
 #[inline(never)]
 pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
     let mut known = lock(&guard.paths.0);
+    if !known.is_of_runtime(caller.address) {
+        // The program calls the driver itself.
+        kept.into_iter().for_each(|kept| kept.store(NONE, Ordering::Relaxed));
+        return from_word(caller.address as u64, 0);
+    }
     let (shape, frames) = known.walk(caller);
     let number = known.paths.len() + 1;
     let path = match known.paths.entry(shape) {
@@ -192,6 +206,21 @@ fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
 }
 
 impl Known {
+    /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
+    fn is_of_runtime(&mut self, address: usize) -> bool {
+        let runtimes = &self.runtimes;
+        *self.is_of_runtime.entry(address).or_insert_with(|| {
+            let mut is_one = false;
+            objects::each(&mut |object| {
+                let is_here = |address: &usize| object.offset_of(*address as u64).is_some();
+                let found = is_here(&address);
+                is_one |= found && (object.file_name().starts_with(b"libcudart") || runtimes.iter().any(is_here));
+                !found
+            });
+            is_one
+        })
+    }
+
     /// The path from this hook on, and the return addresses of its frames.
     fn walk(&mut self, caller: Caller) -> (Shape, Vec<u64>) {
         let (mut stack, mut frame) = (caller.stack, caller.frame);
