@@ -64,11 +64,12 @@ def entries(data, header, word):
 
 def record(words):
     head, entered, returned, subject, place, extent, caller, detail = words
+    path = {"path": caller >> 48} if caller >> 48 else {}
     return {
         "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xBF, "result": signed(high(head)),
         "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
         "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
-        "extent": extent, "caller": caller, "detail": detail,
+        "extent": extent, "caller": caller & (1 << 48) - 1, "detail": detail, **path,
     }
 
 
@@ -273,6 +274,8 @@ def texts(data, header):
                                     "parts": [graph_part(entry, first) for first in range(5, len(entry.words) - 2, 3)]})
         elif kind == 8:
             found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
+        elif kind == 9:
+            found.setdefault("paths", []).append({"number": entry[2] & 0xFFFF, "frames": [entry[word] for word in range(3, len(entry.words))]})
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])
@@ -306,8 +309,8 @@ def read(data):
     header = Words(data[:4096])
     if not any(data[:4096]):
         sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
-    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2, 3):
-        sys.exit("read_trace.py: this is not a recording of version 1 to 3")
+    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2, 3, 4):
+        sys.exit("read_trace.py: this is not a recording of version 1 to 4")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
            "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),

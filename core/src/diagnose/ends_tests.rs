@@ -1,7 +1,7 @@
 use super::super::test_trace::TestTrace;
 use super::*;
 use crate::api::{Call, StreamKind};
-use crate::diagnose::StreamRef;
+use crate::diagnose::{Origin, StreamRef};
 use crate::report::{GpuDumpSeen, HangReport, Outcome, PreloadSummary};
 use crate::trace::RawPayload;
 
@@ -24,7 +24,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         no_entry: false,
         compiles: false,
         sets_aside: false,
-        caller: 0,
+        origin: Origin::default(),
     }
 }
 

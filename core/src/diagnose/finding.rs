@@ -206,7 +206,7 @@ impl<'a> Decision<'a> {
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
-        let operation = OperationSeen::new(call.entered, call.call.clone(), function, call.caller);
+        let operation = OperationSeen::new(call.entered, call.call.clone(), function, call.origin.clone());
         Some(Culprit { stream, operation })
     }
 
@@ -267,7 +267,7 @@ impl<'a> Decision<'a> {
         let sentence = load.map(messages::held_back).unwrap_or_default();
         let sentence = format!("{sentence} waits for {}", messages::waits_for(&path));
         let held_back = load.and_then(|load| {
-            let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.caller);
+            let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.origin.clone());
             Some(Culprit { stream: load.stream.clone()?, operation })
         });
         // A `printf` symbol in an image is weaker evidence than a load.

@@ -80,6 +80,6 @@ pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
-    RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
+    Origin, RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

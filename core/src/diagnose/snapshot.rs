@@ -51,6 +51,25 @@ pub struct Launches {
     pub of: u64,
 }
 
+/// From where a call was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The address that the call returns to, or 0 where its record is gone. Of a launch with `via` the one that the outermost of those functions returns to.
+    #[serde(default)]
+    pub caller: u64,
+    /// Of a launch the return addresses between the call and `caller`, the innermost first: a runtime's are among them, and those of functions that nvcc
+    /// makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<u64>,
+}
+
+impl Origin {
+    /// The return addresses, the innermost first.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.via.iter().copied().chain([self.caller])
+    }
+}
+
 /// An operation that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
@@ -72,9 +91,9 @@ pub struct OperationSeen {
     /// Of the launch of a graph what that does, where it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSeen>,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Of a launch what the driver can be asked about, by the live process.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
@@ -82,8 +101,8 @@ pub struct OperationSeen {
 
 impl OperationSeen {
     /// What a call submits, of which nothing more is known.
-    pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, caller: u64) -> Self {
-        Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, caller, launch: None }
+    pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, origin: Origin) -> Self {
+        Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, origin, launch: None }
     }
 
     /// Whether it waits for kernels of other GPUs.
@@ -137,9 +156,9 @@ pub struct BlockedCall {
     /// driver could not be asked about one.
     #[serde(default)]
     pub sets_aside: bool,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 /// A stream with work that is not known to be complete.
@@ -232,8 +251,9 @@ pub struct Feeder {
     pub call: Call,
     /// The kernel of that, where it is one and its name is known.
     pub function: Option<String>,
-    /// The address that the call returned to, or 0 where that is not known.
-    pub caller: u64,
+    /// From where that was made.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 /// A wait for a value that is not known to be satisfied.
@@ -342,9 +362,9 @@ pub struct ColdLoadSeen {
     pub stream: Option<StreamRef>,
     /// The calling thread.
     pub thread: u32,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Whether the function was loaded, and this was its first launch, which may be such a barrier as well: where a kernel of the
     /// module prints.
     #[serde(default)]

@@ -3,8 +3,8 @@
 use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
 use super::snapshot::{
-    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, StreamRef,
-    UnfollowedWork, WaitSeen, WriteSeen,
+    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, Origin,
+    StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::HashMap;
@@ -66,6 +66,10 @@ impl<S: Source> View<'_, S> {
         }
     }
 
+    fn origin(&self, record: &Record) -> Origin {
+        Origin { caller: record.caller, via: self.recording.strings().path(record.path).to_vec() }
+    }
+
     fn operation(&self, record: &Record) -> OperationSeen {
         let class = record.entry_point.class();
         let extent = match record.payload() {
@@ -88,7 +92,7 @@ impl<S: Source> View<'_, S> {
             extent,
             launches: None,
             graph: self.graph(record),
-            caller: record.caller,
+            origin: self.origin(record),
         }
     }
 
@@ -133,7 +137,7 @@ impl<S: Source> View<'_, S> {
                 let call = EntryPoint::by_id(busy.oldest.entry_point);
                 let call = call.map_or_else(|| Call::Unknown("?".to_owned()), Call::Known);
                 let function = function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX);
-                OperationSeen::new(busy.oldest.at, call, function, 0)
+                OperationSeen::new(busy.oldest.at, call, function, Origin::default())
             }),
             last_submitted: stream.last_submitted,
             submitted: stream.submitted,
@@ -184,7 +188,7 @@ impl<S: Source> View<'_, S> {
             operations,
             call: newest.entry_point.into(),
             function: function_name(self.recording.strings(), newest.function, newest.meant_at()),
-            caller: newest.caller,
+            origin: self.origin(newest),
         }
     }
 
@@ -234,7 +238,7 @@ impl<S: Source> View<'_, S> {
             no_entry: call.stream != 0 && self.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
             sets_aside: call.sets_aside(),
-            caller: call.caller,
+            origin: self.origin(call),
         }
     }
 
@@ -293,7 +297,7 @@ impl<S: Source> View<'_, S> {
                     function: function_name(self.recording.strings(), record.function, record.meant_at()),
                     stream: self.stream_ref_then(record.stream, record.meant_at()),
                     thread: load.thread,
-                    caller: record.caller,
+                    origin: self.origin(record),
                     first_launch: load.first_launch,
                     behind: self
                         .builder

@@ -30,9 +30,13 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         at_once: false,
         launches: None,
         graph: None,
-        caller,
+        origin: from(caller),
         launch: None,
     }
+}
+
+fn from(caller: u64) -> Origin {
+    Origin { caller, via: Vec::new() }
 }
 
 fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
@@ -52,7 +56,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         no_entry: false,
         compiles: false,
         sets_aside: false,
-        caller: 0x30,
+        origin: from(0x30),
     }
 }
 
@@ -83,7 +87,7 @@ fn report() -> HangReport {
         function: k2.function.clone(),
         stream: Some(stream(2)),
         thread: 7,
-        caller: 0x20,
+        origin: from(0x20),
         first_launch: false,
         behind: vec![busy(1, k1.clone())],
     };

@@ -9,7 +9,7 @@ pub const WORD: usize = 8;
 /// The first word of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
 /// The version of the format. Version 1, which is read as well, folds nothing later.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The oldest version that is read.
 pub const OLDEST_VERSION: u32 = 1;
 /// Bytes in the header.
@@ -166,6 +166,7 @@ pub mod text {
     pub const STREAM: u16 = 6;
     pub const COMMUNICATOR: u16 = 8;
     pub const GRAPH: u16 = 7;
+    pub const PATH: u16 = 9;
     /// Words of a graph's entry before its parts, and words of a part.
     pub const GRAPH_HEAD: usize = 3;
     pub const GRAPH_PART: usize = 3;

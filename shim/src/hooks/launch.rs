@@ -9,7 +9,7 @@ use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
-use crate::record::{guard, Guard};
+use crate::record::{guard, path, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, pass_through, readable, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
@@ -104,7 +104,8 @@ fn begin(entry: Entry, function: Handle, stream: Handle, size: Extent) -> Option
     let hand = unsafe { own.at_hand() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
     let epoch = HOT.epoch.load(Ordering::Acquire);
-    let fast = begin_fast(hand, facts, || entry.caller(), epoch, now)?;
+    let from = |kept: &_| path::from(kept, entry.caller());
+    let fast = begin_fast(hand, facts, || entry.caller(), from, epoch, now)?;
     if !gate::is_open() {
         fast.cancel();
         return None;
@@ -192,6 +193,16 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
     }
 }
 
+/// From where the program came to a launch of this function.
+#[inline(always)]
+fn made_from(call: &Call, function: Handle) -> u64 {
+    if !path::IS_KNOWN {
+        return 0;
+    }
+    let kept = call.slot.path_to(call.use_key(function), call.about.context, call.epoch);
+    kept.and_then(|kept| path::from(kept, call.caller)).unwrap_or_else(|| path::found(call.guard, kept, call.caller))
+}
+
 /// How big a launch is.
 #[derive(Clone, Copy, Default)]
 struct Extent {
@@ -208,6 +219,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.flags = if cut { flag::CUT } else { 0 };
     call.submits_to(stream);
     call.uses(function);
+    call.about.from = made_from(call, function);
     if call.guard.tracker.slow_path() {
         call.beside_fillers();
     }
@@ -376,6 +388,7 @@ mod tests {
     use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
     use crate::record::mappings::Mappings;
+    use crate::record::path::Paths;
     use crate::record::recording::Backing;
     use crate::record::reports::Reports;
     use crate::record::requests::Requests;
@@ -407,6 +420,7 @@ mod tests {
             gpu_dump: GpuDump::default(),
             reports: Reports::default(),
             hazards: Hazards::default(),
+            paths: Paths::default(),
             profile: None,
             process: Process {
                 settings,
@@ -492,7 +506,8 @@ mod tests {
             block: [0; 3],
             shared_bytes: 0,
         };
-        let begun = begin_fast(slot, facts, || caller, guard.tracker.epoch(), clock::now);
+        let from = |kept: &_| path::from(kept, caller);
+        let begun = begin_fast(slot, facts, || caller, from, guard.tracker.epoch(), clock::now);
         begun.map(FastLaunch::cancel).is_some()
     }
 

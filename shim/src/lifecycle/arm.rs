@@ -13,6 +13,7 @@ use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
+use crate::record::path::Paths;
 use crate::record::profile::Notes;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
@@ -149,6 +150,7 @@ fn build(initialised: Initialised) {
         requests,
         marker,
         hazards: Hazards::default(),
+        paths: Paths::default(),
         profile,
         process: Process {
             settings,

@@ -404,6 +404,12 @@ impl Loaded<'_> {
         Dynamic { base: self.0.dlpi_addr as usize, first: first as *const DynamicEntry }
     }
 
+    /// Where the index of its tables for unwinding lies, where it has one.
+    pub fn unwind_index(&self) -> Option<u64> {
+        let header = self.headers().iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+        Some(self.0.dlpi_addr.wrapping_add(header.p_vaddr))
+    }
+
     /// The part of it that the dynamic linker has made read-only once it was relocated: whole pages.
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.0.dlpi_addr)

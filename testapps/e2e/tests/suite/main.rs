@@ -24,6 +24,7 @@
 //! | `recorder` | the recording: what it holds of each kind of event, and that it accounts for every record |
 //! | `doctor` | the prediction of what the guard will and will not see |
 //! | `asked` | the commands' answers for a process that is gone, for a shared folder, for arguments that do not match |
+//! | `launches` | where a report says that a kernel was launched |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
 //! | `run_inherits` | `lazyguard run`: descriptors, environment and search path are the program's, and it has them alone |
@@ -60,6 +61,7 @@ mod foreign_names;
 mod gpu_core;
 mod gpu_dump;
 mod hazard_files;
+mod launches;
 mod left_behind;
 mod lists;
 mod machines;
