@@ -50,6 +50,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
         caller: 0x30,
     }
