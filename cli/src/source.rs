@@ -42,7 +42,7 @@ const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// The run or recording that a command was asked to read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,

@@ -22,6 +22,7 @@ use crate::output::Output;
 use crate::process::Status;
 use crate::source::duration;
 use crate::{Failure, Outcome};
+use lazyguard_core::report::StackSeen;
 use look::{Look, Looker};
 use python::Python;
 use seen::{Attached, ThreadSeen};
@@ -122,6 +123,20 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The Python frames that a note has.
+const MOST_NOTED: usize = 8;
+
+/// The stack of a process's main thread at this moment, with its names, and the frames of Python as notes.
+pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
+    let target = Target::open(process).ok()?;
+    let Look { mut stack, state, .. } = Looker::new(&target).look_at(process)?;
+    let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
+    let noted = python.iter().take(MOST_NOTED);
+    stack.notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
+    stack.notes.push(format!("seen from outside; it was {state}"));
+    target.is_still_there().then_some(stack)
 }
 
 /// What two looks at a thread come to.

@@ -184,7 +184,19 @@ impl<'a> Decision<'a> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
 
+    /// The call that compiles while this finding's calls are that call, or wait for it: nothing else explains them.
+    fn waits_for_a_compiler(&self, finding: &Finding<'a>) -> Option<&'a BlockedCall> {
+        let compiles = self.compiles().filter(|_| finding.code == Code::LG299 && !finding.calls.is_empty())?;
+        let same = |call: &&BlockedCall| {
+            std::ptr::eq(*call, compiles) || call.queries.is_none() && call.context == compiles.context
+        };
+        finding.calls.iter().all(same).then_some(compiles)
+    }
+
     fn counts(&self, finding: &Finding<'a>) -> bool {
+        if self.waits_for_a_compiler(finding).is_some() {
+            return false;
+        }
         let stood = self.stood(finding);
         // A kernel that is polled while the program makes progress is meant to run.
         let watched = asked_only(finding)
@@ -245,6 +257,11 @@ impl<'a> Decision<'a> {
 
     /// Why a wait is not called a hang, then its path.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
+        if let Some(call) = self.waits_for_a_compiler(finding) {
+            let end = messages::end(&finding.path);
+            let chain = self.chain(finding).into_iter().filter(|line| !end.contains(line));
+            return std::iter::once(format!("{}.", messages::compiles(call))).chain(chain).collect();
+        }
         let waits = messages::waits_for(&finding.path);
         let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];
         lines.extend(self.chain(finding));

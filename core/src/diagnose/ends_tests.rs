@@ -23,6 +23,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
         origin: Origin::default(),
     }

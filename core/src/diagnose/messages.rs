@@ -4,8 +4,8 @@ use super::graph::GraphSeen;
 use super::paths::{End, Path, Peers, Step, Unseen};
 use super::shared_queue::SharedQueue;
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
-    StreamRef, WaitSeen,
+    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, NewestWrite, OperationSeen,
+    Snapshot, StreamRef, WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::{counted, ordinal, Class, Code, ColdKind, ThreadActivity};
@@ -125,8 +125,11 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
 
 /// A wait that no submitted operation satisfies.
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
+    let counts = |write: &&NewestWrite| write.stream != wait.stream.number || write.at < wait.at;
+    let newest = wait.newest_write.as_ref().filter(counts).and_then(|write| write.value);
+    let newest = newest.map(|value| format!(": the newest write there is of {value}")).unwrap_or_default();
     format!(
-        "for memory at {:#x} to be {} {}, and no submitted operation writes that",
+        "for memory at {:#x} to be {} {}, and no submitted operation writes that{newest}",
         wait.address, wait.condition, wait.value
     )
 }
@@ -201,6 +204,17 @@ pub(super) fn loads(call: &BlockedCall) -> String {
 
 /// That a call may take long without waiting.
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
+
+/// That a call computes.
+pub(super) fn compiles(call: &BlockedCall) -> String {
+    let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
+    format!(
+        "{} computes in {}{}, as a compiler does, and waits for nothing that is known",
+        thread(call),
+        call.call,
+        share.unwrap_or_default()
+    )
+}
 
 /// That a launch waits for its kernel.
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
@@ -315,10 +329,14 @@ pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
 }
 
-/// That an operation runs for which no thread waits.
-pub(super) fn unwatched(runs: &Culprit, at: Nanos) -> String {
+/// That an operation runs for which no thread waits in a call. A host function behind it may wake a thread.
+pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
+    let waits = match calls_host {
+        true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
+        false => "no thread waits for it",
+    };
     format!(
-        "{} has run on {} for {}; no thread waits for it",
+        "{} has run on {} for {}; {waits}",
         operation(&runs.operation),
         stream(&runs.stream),
         lasted(at.saturating_sub(runs.operation.at))
@@ -347,13 +365,24 @@ pub(super) fn held_back(load: &ColdLoadSeen) -> String {
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {
     let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
+    let by = if wait.thread == 0 { String::new() } else { format!(" by thread {}", wait.thread) };
     format!(
-        "{} waits since {} for memory at {:#x} to be {} {}{holds}",
+        "{} waits since {}{by} for memory at {:#x} to be {} {}{holds}",
         stream(&wait.stream),
         time(wait.at),
         wait.address,
         wait.condition,
         wait.value
+    )
+}
+
+/// Which operation wrote last to the memory of a wait, or is to.
+fn newest_write(write: &NewestWrite) -> String {
+    let NewestWrite { call, thread, stream, .. } = write;
+    let what = write.value.map_or_else(String::new, |value| format!(" of {value}"));
+    format!(
+        "the newest write there{what} is {call} of thread {thread}, submitted to stream {stream} at {}",
+        time(write.at)
     )
 }
 
@@ -506,6 +535,7 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
                     counted(waits.other_writes as u64, "write")
                 ));
             }
+            lines.extend(waits.newest_write.as_ref().map(newest_write));
             lines
         }
         End::Host(host, culprit) => vec![host_function(host, &culprit.stream)],

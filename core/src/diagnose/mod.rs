@@ -79,7 +79,7 @@ pub use graph::{GraphPartSeen, GraphSeen};
 pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
-    Origin, RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, NewestWrite,
+    OperationSeen, Origin, RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

@@ -1,7 +1,9 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
 use super::graph::GraphSeen;
-use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{
+    Call, ColdKind, ComputeTime, Condition, EntryPoint, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite,
+};
 use crate::model::{more_than_a_queue_holds, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
@@ -152,6 +154,9 @@ pub struct BlockedCall {
     /// Whether the call has code to compile, which may take long.
     #[serde(default)]
     pub compiles: bool,
+    /// For how much of the newest time the thread computed, where the call loads code and the process was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computes: Option<ComputeTime>,
     /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, or may need it: the
     /// driver could not be asked about one.
     #[serde(default)]
@@ -276,6 +281,12 @@ pub struct WaitSeen {
     pub satisfying_writes: Vec<WriteSeen>,
     /// How many writes to the address were submitted that would not.
     pub other_writes: usize,
+    /// The thread that submitted the wait; 0 where that is not known.
+    #[serde(default)]
+    pub thread: u32,
+    /// The newest operation that was submitted to write there, as far as the records show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_write: Option<NewestWrite>,
     /// Copies and memsets outstanding on other streams that write there.
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
@@ -285,6 +296,28 @@ pub struct WaitSeen {
     /// Whether what it was seen to hold ends the wait.
     #[serde(default)]
     pub satisfied: bool,
+}
+
+/// The call that submitted something, and its thread.
+#[derive(Clone, Copy)]
+pub(super) struct Submitter {
+    pub entry_point: EntryPoint,
+    pub thread: u32,
+}
+
+/// The newest operation that writes to the memory of a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewestWrite {
+    /// The writing stream's number.
+    pub stream: u32,
+    /// When it was submitted.
+    pub at: Nanos,
+    /// The submitting call.
+    pub call: Call,
+    /// The thread that made it.
+    pub thread: u32,
+    /// The value; `None` for a copy, a memset, and a write of a part.
+    pub value: Option<u64>,
 }
 
 /// A write of a value by a stream.
@@ -458,11 +491,12 @@ const MOST_WRITES: usize = 16;
 pub(super) fn wait_seen(
     stream: StreamRef,
     wait: &ValueWait,
-    writes: &[ValueWrite],
+    writes: &[(ValueWrite, Submitter)],
     outstanding: &dyn Fn(&ValueWrite) -> bool,
     holds: Option<u64>,
 ) -> WaitSeen {
-    let to_address = || writes.iter().filter(|w| w.stores_for(wait) != Stores::Nothing);
+    let all = || writes.iter().filter(|(w, _)| w.stores_for(wait) != Stores::Nothing);
+    let to_address = || all().map(|(write, _)| write);
     let newest = to_address().map(|w| w.at).max();
     // A completed write counts only if no later write followed. A write after the wait on the wait's own stream is never
     // completed.
@@ -487,6 +521,17 @@ pub(super) fn wait_seen(
         condition: wait.condition(),
         wide: wait.wide,
         other_writes: others,
+        thread: 0,
+        newest_write: all().max_by_key(|(w, _)| w.at).map(|(w, by)| NewestWrite {
+            stream: w.stream,
+            at: w.at,
+            call: by.entry_point.into(),
+            thread: by.thread,
+            value: match w.stores_for(wait) {
+                Stores::All(value) => Some(value),
+                _ => None,
+            },
+        }),
         satisfying_writes,
         fills: to_address().filter(counts).filter_map(half).take(MOST_WRITES).collect(),
         holds,

@@ -141,6 +141,7 @@ mod tests {
             event_recorded: None,
             no_entry: false,
             compiles: false,
+            computes: None,
             sets_aside: false,
             origin: Origin::default(),
         };

@@ -412,6 +412,8 @@ impl HangReport {
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
+        let is_in_a_call = |thread: u32| self.snapshot.blocked.iter().any(|call| call.thread == thread);
+        stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
@@ -440,6 +442,7 @@ impl HangReport {
         let what = match (host, call) {
             (Some(host), None) => self.with_host_functions(format!(" in the host function at {:#x}", host.address)),
             (_, Some(call)) => format!(" in {}", call.call),
+            (None, None) if first.thread == self.process => " (the main thread), in no driver call".to_owned(),
             (None, None) => String::new(),
         };
         format!("stack of thread {}{what}:", first.thread)

@@ -55,6 +55,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
         origin: from(0x30),
     }

@@ -73,6 +73,12 @@ pub struct FrameSeen {
 }
 
 impl StackSeen {
+    /// Whether it has frames of a Python interpreter, and none of the program: what Python says of its threads says more.
+    pub fn is_of_python_alone(&self) -> bool {
+        let any = |owner| self.frames.iter().any(|frame| frame.owner() == owner);
+        any(Owner::Interpreter) && !any(Owner::Program)
+    }
+
     /// The program's frames, a line each, and each note. Frames of the interpreter, of CUDA and of the system are only counted, where
     /// there are any of the program.
     pub fn lines(&self) -> Vec<String> {

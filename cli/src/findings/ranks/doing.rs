@@ -4,9 +4,11 @@
 
 use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::hangs::{ranks_in_words, who};
+use crate::source::read;
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{HangReport, StackSeen};
+use lazyguard_core::run_folder::file::MAIN_STACK;
 use std::collections::BTreeMap;
 
 /// The hang of a process that has not ended by itself.
@@ -107,6 +109,22 @@ pub(super) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     }
     let python = report.into_iter().chain([answer]).find_map(|report| report.python.as_deref());
     Some(format!("and its main thread {}", main_thread(process, answer, python)))
+}
+
+/// The stack of the main thread of a rank that has not joined, where that is in no driver call.
+pub(super) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
+    let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
+    let main = answer.and_then(|answer| answer.stacks.iter().find(|stack| stack.thread == process.process));
+    let Some((answer, main)) = answer.zip(main) else {
+        let seen = read::<StackSeen>(&process.folder, MAIN_STACK).ok().flatten();
+        return seen.map(|stack| stack.lines()).unwrap_or_default();
+    };
+    let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
+    // Without the recording's names, the lines have files and offsets.
+    if let Some(opened) = process.run().and_then(|run| run.open().ok().flatten()) {
+        opened.callers().name_in(&mut named);
+    }
+    named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
 }
 
 /// The driver call that a process was in; polling is none.

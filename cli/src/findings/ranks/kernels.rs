@@ -43,6 +43,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             launched: launched as u64,
             collective,
             doing: doing(process, &asked),
+            stack: Vec::new(),
         };
         match its {
             _ if !can_be_compared(process) => not_compared.push(rank),

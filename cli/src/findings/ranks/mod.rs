@@ -61,5 +61,15 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
         }
     }?;
     let all_have_joined = compared.behind.is_empty() && compared.different.is_empty();
-    Some(all_have_joined.then(|| orders::compare(&ranks, compared.compared_by)).flatten().unwrap_or(compared))
+    let by_orders = all_have_joined.then(|| orders::compare(&ranks, compared.compared_by)).flatten();
+    Some(with_stack(by_orders.unwrap_or(compared), &ranks))
+}
+
+/// With the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
+fn with_stack(mut found: Ranks, ranks: &BTreeMap<u64, &Process>) -> Ranks {
+    if let Some(odd) = found.behind.iter_mut().chain(&mut found.different).next() {
+        let process = ranks.get(&odd.rank);
+        odd.stack = process.map(|process| doing::stack(process, &doing::Asked::of(ranks))).unwrap_or_default();
+    }
+    found
 }

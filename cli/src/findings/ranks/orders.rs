@@ -55,6 +55,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) 
             launched: launched(process),
             collective: Some(order),
             doing: doing(process, &asked),
+            stack: Vec::new(),
         }
     });
     Some(Ranks { different: differ.collect(), ..Ranks::new(sentence, compared_by) })

@@ -258,6 +258,7 @@ impl<'a> Job<'a> {
                 Some(process) => doing(process, &self.asked),
                 None => Some("and has left no recording".to_owned()),
             },
+            stack: Vec::new(),
         }
     }
 

@@ -18,6 +18,7 @@
 //! | `profile` | modules that one run has loaded, and the next has ahead |
 //! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
+//! | `outside` | processes in which no thread is blocked in the driver, and calls that compute there |
 //! | `dump` | a report of a live process, on request |
 //! | `gpu_core` | core dumps of GPUs: of older and newer drivers, damaged, huge, and in the folder of a process |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -68,6 +69,7 @@ mod machines;
 mod marker;
 mod nccl;
 mod on_hang;
+mod outside;
 mod profile;
 mod ranks;
 mod recorder;
