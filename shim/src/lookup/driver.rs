@@ -256,9 +256,7 @@ own_calls! {
     /// Unloads a library.
     library_unload = c"cuLibraryUnload" (library: Handle);
     /// A limit of the current context.
-    ctx_get_limit = c"cuCtxGetLimit" (value: *mut usize, limit: c_int);
     /// Sets it.
-    ctx_set_limit = c"cuCtxSetLimit" (limit: c_int, value: usize);
     /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
     /// Makes an event.
