@@ -255,8 +255,6 @@ own_calls! {
     module_unload = c"cuModuleUnload" (module: Handle);
     /// Unloads a library.
     library_unload = c"cuLibraryUnload" (library: Handle);
-    /// A limit of the current context.
-    /// Sets it.
     /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
     /// Makes an event.
