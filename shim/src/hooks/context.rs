@@ -17,7 +17,7 @@ use std::cell::Cell;
 pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
-    if result == SUCCESS && driver::adopted() {
+    if result == SUCCESS && driver::ADOPTED.is_there() {
         driver_environment::read();
         arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }

@@ -20,8 +20,10 @@
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
+use super::dynamic::{Dynamic, Slot};
 use super::dynamic_linker;
-use super::objects::{self, Dynamic, Loaded, Slot};
+use super::link_map;
+use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
 use super::{driver, nccl};
 use crate::runtime::{door, own_thread, pass_through};
@@ -100,7 +102,7 @@ pub fn bind_beside() {
 /// One pass; `false` if another one is needed.
 fn bind_once() -> bool {
     let counts = objects::counts();
-    objects::wait_for_loads();
+    link_map::wait_for_loads();
     if TURN.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
@@ -128,7 +130,10 @@ fn pass(counts: (u64, u64)) -> bool {
             if !is_over {
                 // An object that comes before the adopted one may be bound to that.
                 BOUND[0].store(0, Ordering::Relaxed);
-            } else if number > AT_START.load(Ordering::Relaxed) || driver::adopted() || nccl::adopted() {
+            } else if number > AT_START.load(Ordering::Relaxed)
+                || driver::ADOPTED.is_there()
+                || nccl::ADOPTED.is_there()
+            {
                 bind(object);
             }
         }
@@ -143,10 +148,11 @@ fn pass(counts: (u64, u64)) -> bool {
 
 fn bind(object: &Loaded<'_>) {
     let (dynamic, own) = (object.dynamic(), object.addresses());
-    if own.contains(&(bind as *const () as u64)) || driver::addresses().start == own.start {
+    if own.contains(&(bind as *const () as u64)) || driver::ADOPTED.addresses().start == own.start {
         return;
     }
-    let (driver, nccl, next) = (driver::addresses(), nccl::addresses(), dynamic_linker::addresses_of_another());
+    let (driver, nccl, next) =
+        (driver::ADOPTED.addresses(), nccl::ADOPTED.addresses(), dynamic_linker::addresses_of_another());
     let dlsym = dynamic_linker::real_dlsym();
     let mut pages = Pages::of(object.relocated_read_only());
     for slot in dynamic.slots() {
@@ -205,7 +211,7 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
     let is_called = match entry_point.is_of_driver() {
         true => driver::calls(entry_point, function),
-        false => !function.is_null() && nccl::known(entry_point) == function,
+        false => !function.is_null() && nccl::ADOPTED.function(entry_point) == function,
     };
     is_called.then(|| hook(entry_point))
 }
