@@ -90,7 +90,7 @@ class Segment:
     def before_cursor(self, data, header, index):
         """Complete records by the cursor of the thread that writes to the segment; 0 where none does."""
         entry = self.words[7] - 1
-        if low(header[1]) < 3 or low(self.words[0]) != 2 or low(self.words[3]) != 0 or not 0 <= entry < low(header[10]):
+        if low(self.words[0]) != 2 or low(self.words[3]) != 0 or not 0 <= entry < low(header[10]):
             return 0
         place = header[9] + entry * high(header[10]) + 7 * 8
         found = written_to(header, Words(data[place : place + 8])[0])
@@ -121,8 +121,6 @@ def written_to(header, cursor):
 
 def segment_in_lane(header, thread, lane):
     """The index of the thread's segment in a lane, or -1."""
-    if low(header[1]) < 3:
-        return [low(thread[7]), high(thread[7]), low(thread[8])][lane] - 1
     if lane == 0:
         return (written_to(header, thread[7]) or (-1, 0))[0]
     return [low(thread[8]), high(thread[8])][lane - 1] - 1
@@ -165,8 +163,7 @@ def words_in_progress(data, header, thread):
         if index < 0:
             return None
         segment = Segment(data, header, index)
-        by_place = lane == 0 and low(header[1]) >= 3
-        if (low(thread[7]) if by_place else low(segment.first + segment.length)) != high(mark):
+        if (low(thread[7]) if lane == 0 else low(segment.first + segment.length)) != high(mark):
             return None
         words = segment.record(segment.length)
     return words if words and words[0] & 0xFFFF == mark & 0xFFFF and known(words) else None
@@ -309,8 +306,8 @@ def read(data):
     header = Words(data[:4096])
     if not any(data[:4096]):
         sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
-    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2, 3, 4):
-        sys.exit("read_trace.py: this is not a recording of version 1 to 4")
+    if data[:8] != b"LGTRACE\n" or low(header[1]) != 1:
+        sys.exit("read_trace.py: this is not a recording of version 1")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
            "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),

@@ -103,7 +103,7 @@ macro_rules! with_driver_api {
                 20 cuCtxSetLimit cuCtxSetLimit 3010 legacy;
             }
             Query (pvalue: Ptr, limit: i32)
-                => context::gets_limit(pvalue, limit);
+                => context::waits_for_context();
             {
                 21 cuCtxGetLimit cuCtxGetLimit 3010 legacy;
             }

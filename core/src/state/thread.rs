@@ -88,7 +88,6 @@ pub struct ThreadSlot {
     /// The slot's number, from 1 on: whose turn it is, where its thread folds.
     pub(super) number: u32,
     pub(super) launchers: Arc<Launchers>,
-    waits_for_turn: AtomicBool,
 }
 
 /// See [`ThreadSlot::enter`].
@@ -172,7 +171,6 @@ impl ThreadSlot {
             folding: Turn::default(),
             number,
             launchers,
-            waits_for_turn: AtomicBool::new(false),
         }
     }
 
@@ -278,22 +276,8 @@ impl ThreadSlot {
                 self.recorder.complete(writer);
             }
         }
-        self.waits_for_turn.store(false, Ordering::SeqCst);
         self.unmark();
         self.leave();
-    }
-
-    /// The owner waits by this, in its call, for another thread that loads or unloads for the guard.
-    pub fn while_it_waits<T>(&self, waits: impl FnOnce() -> T) -> T {
-        self.waits_for_turn.store(true, Ordering::SeqCst);
-        let done = waits();
-        self.waits_for_turn.store(false, Ordering::SeqCst);
-        done
-    }
-
-    /// Whether the owner's call is nothing to wait for: the owner waits itself, and goes on when the other thread is done.
-    pub fn is_waiting_for_turn(&self) -> bool {
-        self.waits_for_turn.load(Ordering::SeqCst)
     }
 
     /// The owner leaves LazyGuard's code.

@@ -8,10 +8,8 @@
 pub const WORD: usize = 8;
 /// The first word of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
-/// The version of the format. Version 1, which is read as well, folds nothing later.
-pub const VERSION: u32 = 4;
-/// The oldest version that is read.
-pub const OLDEST_VERSION: u32 = 1;
+/// The version of the format.
+pub const VERSION: u32 = 1;
 /// Bytes in the header.
 pub const HEADER_BYTES: usize = 4096;
 /// Lanes; see [`super::Lane`].

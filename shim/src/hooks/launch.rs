@@ -5,7 +5,6 @@
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 #[cfg(test)]
 use super::caller::Frame;
-use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
@@ -32,14 +31,14 @@ pub(super) fn kernel(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl Fn() -> i32 + Copy,
+    real: impl FnOnce() -> i32 + Copy,
 ) -> i32 {
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32 + Copy) -> i32 {
+fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32 + Copy) -> i32 {
     let Some(Some((guard, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
         // write to memory what it is made of.
@@ -162,8 +161,8 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 /// The slow path. Later launches of the kind need not look up what it finds.
 #[cold]
 #[inline(never)]
-fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
         |call| launches(call, function, stream, size),
         real,
@@ -233,13 +232,13 @@ pub(super) fn cooperative(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
     together(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
         |call| {
             launches(call, function, stream, size);
@@ -259,7 +258,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 }
 
 /// A launch described by a structure.
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Fn() -> i32 + Copy) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32 + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
@@ -326,7 +325,7 @@ pub(super) fn shaped(
     stream: Handle,
     width: i32,
     height: i32,
-    real: impl Fn() -> i32 + Copy,
+    real: impl FnOnce() -> i32 + Copy,
 ) -> i32 {
     let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
     launch(entry, function, stream, size, real)
@@ -344,7 +343,7 @@ struct LaunchParams {
 }
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
-pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn() -> i32) -> i32 {
+pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
     /// The driver takes one launch for each device at most. It refuses more, or flags that it does not know, before it looks at the list.
     const MOST: u32 = 256;
     let each = |call: &Call, what: &dyn Fn(&Call)| {

@@ -6,7 +6,7 @@
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
 use crate::lookup::{driver, dynamic_linker, forks};
-use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, local_memory::LocalAhead, nudge};
+use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
@@ -137,9 +137,8 @@ fn build(initialised: Initialised) {
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
     let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
     let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
-    let local_memory = LocalAhead::new(used.map_or(0, Notes::local_bytes));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::new(ahead, libraries, local_memory),
+        loader: Loader::new(ahead, libraries),
         folder,
         backing,
         heartbeat: Heartbeat::default(),

@@ -47,4 +47,4 @@ mod summary;
 pub mod turns;
 pub mod upkeep;
 
-pub use self::guard::{guard, last_guard, Guard};
+pub use self::guard::{guard, Guard};

@@ -12,16 +12,17 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
-/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`,
+/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
 /// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 17] = [
+const TESTED: [&str; 18] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
     "LAZYGUARD_PRELOAD_TIME",
     "LAZYGUARD_PRELOAD_SHARE",
     "LAZYGUARD_PRELOAD_MEMORY",
+    "LAZYGUARD_PRELOAD_FREE",
     "LAZYGUARD_NUDGE",
     "LAZYGUARD_DEFER",
     "LAZYGUARD_HANG_AFTER",
@@ -370,6 +371,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_PRELOAD_TIME", "soon"),
         ("LAZYGUARD_PRELOAD_SHARE", "101"),
         ("LAZYGUARD_PRELOAD_MEMORY", "much"),
+        ("LAZYGUARD_PRELOAD_FREE", "101"),
         ("LAZYGUARD_NUDGE", "0.5"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
         ("LAZYGUARD_ON_HANG", "exit:256"),
