@@ -43,8 +43,6 @@ pub(crate) struct Elf {
     pub interpreter: Option<PathBuf>,
     pub needed: Vec<String>,
     pub soname: Option<String>,
-    pub rpath: Vec<String>,
-    pub runpath: Vec<String>,
     /// Dynamic symbols.
     pub symbols: Vec<Symbol>,
     /// Functions of the driver's names in the table for debuggers, where that was left in.
@@ -82,13 +80,6 @@ impl std::fmt::Display for Unreadable {
             Self::Broken(why) => write!(f, "is not a program this can look into: {why}"),
         }
     }
-}
-
-/// The machine of an ELF file of 64 bits, from its first bytes. The dynamic linker checks it before it takes a file.
-pub(crate) fn machine_of(path: &Path) -> Option<u16> {
-    let mut head = [0; 20];
-    files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
-    head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
 }
 
 /// Whether a file says that it uses CUDA: it has device code, or needs the driver or the runtime. Reads little, of any file.
@@ -165,8 +156,6 @@ impl Elf {
             interpreter: None,
             needed: Vec::new(),
             soname: None,
-            rpath: Vec::new(),
-            runpath: Vec::new(),
             symbols: Vec::new(),
             inside: Vec::new(),
             glibc: None,
@@ -193,8 +182,6 @@ impl Elf {
                 match entry.d_tag(endian) {
                     elf::DT_NEEDED => found.needed.extend(text()),
                     elf::DT_SONAME => found.soname = text(),
-                    elf::DT_RPATH => found.rpath = folders(text()),
-                    elf::DT_RUNPATH => found.runpath = folders(text()),
                     elf::DT_FLAGS_1 => position_independent_program = value & elf::DF_1_PIE.0 != 0,
                     _ => {}
                 }
@@ -275,11 +262,6 @@ fn is_asked_about(name: &str) -> bool {
             name,
             "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary" | "__asan_default_options"
         )
-}
-
-fn folders(text: Option<String>) -> Vec<String> {
-    let text = text.unwrap_or_default();
-    text.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
 }
 
 fn holds(data: &[u8], text: &[u8]) -> bool {

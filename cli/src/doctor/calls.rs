@@ -18,7 +18,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
             "set LD_LIBRARY_PATH to its folder, or install it",
         );
     }
-    other_drivers(closure, driver, found);
     for (place, file) in closure.files.iter().enumerate() {
         followed(file, closure, found);
         own_functions(file, place == 0 && !file.is_library, driver, found);
@@ -46,20 +45,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
 fn is_of_the_c_library(file: &Elf) -> bool {
     let name = file.soname.as_deref().unwrap_or_default();
     ["libc.so", "libdl.so", "libpthread.so", "ld-linux"].iter().any(|start| name.starts_with(start))
-}
-
-fn other_drivers(closure: &Closure, driver: Option<&Driver>, found: &mut Findings) {
-    let Some(driver) = driver else { return };
-    for (place, who) in &closure.drivers {
-        let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
-        if file != driver.file {
-            found.note(
-                About::Program,
-                format!("{who} gets another driver than the one above, through its RPATH or RUNPATH: {}", file.display()),
-                "take the path out (patchelf --remove-rpath), unless it is meant: two drivers in a process do not know each other",
-            );
-        }
-    }
 }
 
 fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
