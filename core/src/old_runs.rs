@@ -1,8 +1,9 @@
 //! Private folders left behind by earlier processes: what they are, which of them are removed, and how.
 //!
-//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size
-//! have a limit. The library enforces it when a process makes a folder of its own, `lazyguard run` when it makes one, and
-//! `lazyguard clean` when it is called. Only this module says what may be removed.
+//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. One rule holds: a folder of this
+//! user's whose process has ended goes once it is older than [`DAY`], or while the newer ones take more than [`MOST_BYTES`], the oldest first.
+//! A failure that is younger than a day loses only its recordings to the size. The library enforces the rule on the folders of processes
+//! when it makes one, and `lazyguard run` on all when it makes one.
 //!
 //! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
 //! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
@@ -32,25 +33,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use remove::{remove_folder, DEEPEST};
 
-/// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
-pub const MOST_WITHOUT_HANG: usize = 8;
-/// For how long those stay.
+/// For how long a folder stays.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many folders with evidence stay for a day. Those beyond the other limits lose their recordings alone: the rest takes some 100 KiB.
-pub const MOST_OF_A_DAY: usize = 128;
-/// How many folders stay whole in one place, whatever is in them; the one that is being made is counted. Users look at the newest
-/// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
-pub const MOST_FOLDERS: usize = 16;
-/// How much they may take together, in bytes. The newest stays, however large it is.
+/// How much the folders in one place may take together, in bytes: sixteen recordings of the usual size. The newest stays, however large it is.
 pub const MOST_BYTES: u64 = 256 << 20;
+/// How many folders stay. Without its recordings, one takes some 100 KiB.
+pub const MOST_FOLDERS: usize = 128;
 /// How long a process may leave its recording unstamped and still count as alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
-
-/// Says whether another process holds a lock on a file.
-pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
 /// The facts of this machine.
 pub struct Sight<'a> {
@@ -66,9 +59,9 @@ pub struct Sight<'a> {
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
-    /// locks are not tested: a run of another namespace then counts as alive, and for the others the ids of processes decide.
-    pub is_locked: Option<&'a AskLock>,
+    /// Whether another process holds a lock on a file (flock(2)); `None` where the file system has no locks. Where nobody asks for locks, the
+    /// answer is that it does, and runs stay.
+    pub is_locked: &'a dyn Fn(&File) -> Option<bool>,
 }
 
 /// Whether the process of a folder is there.
@@ -125,39 +118,47 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
 
-/// Removes the excess folders in a place where a folder is about to be made.
+/// Removes what is too much in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
-    for (number, surplus) in surplus(&left, sight.now).into_iter().enumerate() {
-        // Where this fails, the next process tries again.
-        if surplus.is_fresh_evidence(sight.now) && number < MOST_OF_A_DAY {
-            surplus.remove_recordings();
-        } else {
-            let _ = surplus.remove(&mut entries);
+    // Where this fails, the next process tries again.
+    for (left, surplus) in surplus(&left, sight.now) {
+        match surplus {
+            Surplus::Recordings => left.remove_recordings(),
+            Surplus::All => drop(left.remove(&mut entries)),
         }
     }
 }
 
-/// The excess among these, the newest first; a folder whose process lives is never among them.
-pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
+/// How much of a folder is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Surplus {
+    Recordings,
+    All,
+}
+
+/// What is too much among these, the oldest first; a folder whose process lives is never among them.
+fn surplus(left: &[Left], now: SystemTime) -> Vec<(&Left, Surplus)> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     order::sort_by_key(&mut dead, |left| std::cmp::Reverse(left.since));
-    let mut without_hang = [0; 2];
-    let (mut folders, mut bytes) = (0, 0_u64);
-    let mut is_surplus = |left: &&Left| {
-        if !left.is_evidence {
-            let count = &mut without_hang[usize::from(left.private.is_run)];
-            *count += 1;
-            if *count >= MOST_WITHOUT_HANG || now.duration_since(left.since).is_ok_and(|age| age > DAY) {
-                return true;
+    let mut bytes = 0_u64;
+    let mut surplus: Vec<_> = dead
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, left)| {
+            bytes = bytes.saturating_add(left.bytes);
+            let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
+            match number > 0 && bytes > MOST_BYTES {
+                _ if is_old => Some((left, Surplus::All)),
+                true if left.is_evidence => Some((left, Surplus::Recordings)),
+                true => Some((left, Surplus::All)),
+                false => None,
             }
-        }
-        folders += 1;
-        bytes = bytes.saturating_add(left.bytes);
-        folders > 1 && (folders >= MOST_FOLDERS || bytes > MOST_BYTES)
-    };
-    dead.into_iter().filter(|left| is_surplus(left)).collect()
+        })
+        .collect();
+    surplus.reverse();
+    surplus
 }
 
 fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
@@ -188,7 +189,12 @@ impl Left {
 
     /// Whether it has evidence that is younger than a day: a user may still be looking for it.
     pub fn is_fresh_evidence(&self, now: SystemTime) -> bool {
-        self.is_evidence && now.duration_since(self.since).unwrap_or_default() <= DAY
+        self.is_evidence && self.age(now) <= DAY
+    }
+
+    /// For how long nothing in it has changed.
+    pub fn age(&self, now: SystemTime) -> Duration {
+        now.duration_since(self.since).unwrap_or_default()
     }
 
     /// Removes its recordings, and keeps its age.
@@ -242,11 +248,9 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
     let known = is_known_here(private, sight);
     let is_recent = sight.now.duration_since(since).map_or(true, |age| age <= DAY);
     // Two hosts may come to the same number of a namespace, so a lock counts in each.
-    let is_locked = |folder: &Path| match lock_of(folder, sight) {
-        Lock::Held => true,
-        Lock::Free => false,
-        Lock::NotAsked => !known,
-        Lock::NotTold => !known && is_recent,
+    let is_locked = |folder: &Path| {
+        let mark = (sight.open)(&folder.join(MARK));
+        mark.is_ok_and(|mark| (sight.is_locked)(&mark).unwrap_or(!known && is_recent))
     };
     if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
@@ -267,28 +271,6 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
 /// Whether the process numbers in such a folder's name are those of this namespace.
 fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
-}
-
-/// What the lock on the mark of a run shows.
-enum Lock {
-    /// The run is alive.
-    Held,
-    /// It is over, or there is no mark.
-    Free,
-    /// The file system has no locks.
-    NotTold,
-    /// See [`Sight::is_locked`].
-    NotAsked,
-}
-
-fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
-    let Ok(mark) = (sight.open)(&folder.join(MARK)) else { return Lock::Free };
-    match sight.is_locked.map(|is_locked| is_locked(&mark)) {
-        None => Lock::NotAsked,
-        Some(None) => Lock::NotTold,
-        Some(Some(true)) => Lock::Held,
-        Some(Some(false)) => Lock::Free,
-    }
 }
 
 /// Whether a process whose folder is in this one still runs; or a run, or one of its processes. True as well where there are more
