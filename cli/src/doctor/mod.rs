@@ -51,7 +51,7 @@ use std::time::Duration;
 /// What to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The guard's library, if it is not where this command's is (lazyguard path).
+    /// The guard's library, if it is not beside this command or in ../lib.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// For a person or for a program.
@@ -130,7 +130,7 @@ fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     }
     let count = complaints.len();
     for complaint in complaints {
-        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard settings` prints what there is");
+        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard run --help` has what there is");
     }
     if !settings.enabled {
         found.note(About::Settings, "LAZYGUARD=off: the guard leaves every call untouched", "unset it");
