@@ -1,6 +1,6 @@
 //! What the environment, the system or the driver loads into programs beside the guard.
 //!
-//! docs/NEIGHBOURS.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
+//! docs/DOCTOR.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
 
 use super::finding::{About, Findings};
 use super::loader::Answer;
