@@ -54,8 +54,11 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     None
 }
 
-/// The file that the kernel loads for a program, through scripts, and what is in it. Says nothing.
-pub(crate) fn loaded(name: &OsStr) -> Option<(PathBuf, Result<Elf, Unreadable>)> {
+/// The file that the kernel loads for a program, and what is in it.
+pub(crate) type Loaded = (PathBuf, Result<Elf, Unreadable>);
+
+/// That of a program's name, through scripts. Says nothing.
+pub(crate) fn loaded(name: &OsStr) -> Option<Loaded> {
     follow(&Machine::this(), Path::new(name), Elf::read_for_start, |_, _, _| ()).ok()
 }
 
@@ -66,7 +69,7 @@ fn follow(
     name: &Path,
     read: fn(&Path) -> Result<Elf, Unreadable>,
     mut script: impl FnMut(&Path, &str, &Path),
-) -> Result<(PathBuf, Result<Elf, Unreadable>), (String, &'static str)> {
+) -> Result<Loaded, (String, &'static str)> {
     let mut name = name.to_owned();
     for _ in 0..MOST_INTERPRETERS {
         let Some(path) = machine.program(&name) else {
