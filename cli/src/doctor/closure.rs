@@ -3,7 +3,7 @@
 //! Libraries that the program opens while it runs are not included.
 
 use super::loader::{Answer, LOADER};
-use crate::elf::{own_machine, Elf};
+use crate::elf::{own_machine, says, Elf};
 use std::path::{Path, PathBuf};
 
 /// A library that is needed and not there.
@@ -57,8 +57,8 @@ impl Closure {
         self.linked_with_driver().next().is_some()
             || self.files.iter().any(|file| {
                 file.has_device_code
-                    || file.names_the_driver
                     || file.symbols.iter().any(|symbol| !symbol.defined && !symbol.weak && symbol.is_the_drivers())
+                    || says(&file.path, "libcuda.so")
             })
     }
 }

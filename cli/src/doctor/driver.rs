@@ -5,7 +5,7 @@
 use super::finding::{About, Findings};
 use super::loader::{Answer, ABSENT};
 use super::machine::Machine;
-use crate::elf::{machine_name, own_machine, Elf};
+use crate::elf::{machine_name, own_machine, says, Elf};
 use lazyguard_core::api::DRIVER_ENTRY_POINTS;
 use std::path::{Path, PathBuf};
 
@@ -141,7 +141,8 @@ pub(super) fn look(
             return None;
         }
     };
-    let driver = Driver { is_simulated: elf.is_simulated_driver, release: Release::of_file(&file), file, elf };
+    let driver =
+        Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: Release::of_file(&file), file, elf };
     if is_stub(&driver.file) || is_stub(&path) {
         found.note_or_problem(
             needed,

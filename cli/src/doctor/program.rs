@@ -25,7 +25,7 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
             "none; what it starts or imports is looked at by giving that to the doctor: a program, or a library's file",
         );
     };
-    let (path, read) = match follow(machine, name, Elf::read, through) {
+    let (path, read) = match follow(machine, name, through) {
         Ok(end) => end,
         Err((what, todo)) => {
             found.problem(About::Program, what, todo);
@@ -59,7 +59,7 @@ pub(crate) type Loaded = (PathBuf, Result<Elf, Unreadable>);
 
 /// That of a program's name, through scripts. Says nothing.
 pub(crate) fn loaded(name: &OsStr) -> Option<Loaded> {
-    follow(&Machine::this(), Path::new(name), Elf::read_for_start, |_, _, _| ()).ok()
+    follow(&Machine::this(), Path::new(name), |_, _, _| ()).ok()
 }
 
 /// Follows a program's name through scripts, each of which is shown with its first line and its interpreter, to the file that the kernel
@@ -67,7 +67,6 @@ pub(crate) fn loaded(name: &OsStr) -> Option<Loaded> {
 fn follow(
     machine: &Machine,
     name: &Path,
-    read: fn(&Path) -> Result<Elf, Unreadable>,
     mut script: impl FnMut(&Path, &str, &Path),
 ) -> Result<Loaded, (String, &'static str)> {
     let mut name = name.to_owned();
@@ -75,7 +74,7 @@ fn follow(
         let Some(path) = machine.program(&name) else {
             return Err((format!("{}: there is no such program in PATH", name.display()), "give its path"));
         };
-        let first = match read(&path) {
+        let first = match Elf::read(&path) {
             Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
                 head[2..].split(|&b| b == b'\n').next().unwrap_or_default().to_owned()
             }
