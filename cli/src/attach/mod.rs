@@ -56,7 +56,11 @@ fn pid(text: &str) -> Result<u32, &'static str> {
 
 /// Looks at a process, and prints what was seen.
 pub(crate) fn attach(arguments: &Arguments) -> Outcome {
-    let process = arguments.process;
+    look_at(arguments.process, arguments.format, Duration::from_nanos(arguments.between), arguments.all)
+}
+
+/// Looks at this process twice, with so much time between, and prints what was seen; `all`: also threads that are not in the driver.
+pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {
     let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
     let stopped = match Status::of(process) {
         Status::Gone => return Err(failure("there is no process with this id".to_owned())),
@@ -90,7 +94,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     let calls: Vec<u32> =
         first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
     if !calls.is_empty() {
-        std::thread::sleep(Duration::from_nanos(arguments.between));
+        std::thread::sleep(between);
     }
     let between = begin.elapsed();
     let second: Vec<Look> = calls.iter().filter_map(|thread| looker.look_at(*thread)).collect();
@@ -117,9 +121,9 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
         refused,
     };
     let mut out = Output::standard();
-    match arguments.format {
+    match format {
         Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
-        Format::Text => text::write(&attached, arguments.all, &mut out)?,
+        Format::Text => text::write(&attached, all_threads, &mut out)?,
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
