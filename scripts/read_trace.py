@@ -64,11 +64,12 @@ def entries(data, header, word):
 
 def record(words):
     head, entered, returned, subject, place, extent, caller, detail = words
+    path = {"path": caller >> 48} if caller >> 48 else {}
     return {
         "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xBF, "result": signed(high(head)),
         "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
         "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
-        "extent": extent, "caller": caller, "detail": detail,
+        "extent": extent, "caller": caller & (1 << 48) - 1, "detail": detail, **path,
     }
 
 
@@ -89,7 +90,7 @@ class Segment:
     def before_cursor(self, data, header, index):
         """Complete records by the cursor of the thread that writes to the segment; 0 where none does."""
         entry = self.words[7] - 1
-        if low(header[1]) < 3 or low(self.words[0]) != 2 or low(self.words[3]) != 0 or not 0 <= entry < low(header[10]):
+        if low(self.words[0]) != 2 or low(self.words[3]) != 0 or not 0 <= entry < low(header[10]):
             return 0
         place = header[9] + entry * high(header[10]) + 7 * 8
         found = written_to(header, Words(data[place : place + 8])[0])
@@ -120,8 +121,6 @@ def written_to(header, cursor):
 
 def segment_in_lane(header, thread, lane):
     """The index of the thread's segment in a lane, or -1."""
-    if low(header[1]) < 3:
-        return [low(thread[7]), high(thread[7]), low(thread[8])][lane] - 1
     if lane == 0:
         return (written_to(header, thread[7]) or (-1, 0))[0]
     return [low(thread[8]), high(thread[8])][lane - 1] - 1
@@ -164,8 +163,7 @@ def words_in_progress(data, header, thread):
         if index < 0:
             return None
         segment = Segment(data, header, index)
-        by_place = lane == 0 and low(header[1]) >= 3
-        if (low(thread[7]) if by_place else low(segment.first + segment.length)) != high(mark):
+        if (low(thread[7]) if lane == 0 else low(segment.first + segment.length)) != high(mark):
             return None
         words = segment.record(segment.length)
     return words if words and words[0] & 0xFFFF == mark & 0xFFFF and known(words) else None
@@ -273,6 +271,8 @@ def texts(data, header):
                                     "parts": [graph_part(entry, first) for first in range(5, len(entry.words) - 2, 3)]})
         elif kind == 8:
             found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
+        elif kind == 9:
+            found.setdefault("paths", []).append({"number": entry[2] & 0xFFFF, "frames": [entry[word] for word in range(3, len(entry.words))]})
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])
@@ -306,8 +306,8 @@ def read(data):
     header = Words(data[:4096])
     if not any(data[:4096]):
         sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
-    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2, 3):
-        sys.exit("read_trace.py: this is not a recording of version 1 to 3")
+    if data[:8] != b"LGTRACE\n" or low(header[1]) != 1:
+        sys.exit("read_trace.py: this is not a recording of version 1")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
            "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),

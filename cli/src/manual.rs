@@ -1,4 +1,4 @@
-//! The documentation that `lazyguard` generates: the table of settings, manual pages, completions.
+//! The documentation that `lazyguard` generates: manual pages and completions.
 //!
 //! All of it comes from the tables that the arguments are parsed by.
 
@@ -8,20 +8,16 @@ use crate::{Failure, Outcome};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use lazyguard_core::settings::SETTINGS;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the table of settings.
+/// Prints the help of `run`, which has every setting.
 pub(crate) fn settings() -> Outcome {
+    let mut all = Arguments::command();
+    all.build();
+    let help = all.find_subcommand_mut("run").map(|run| run.render_long_help().to_string()).unwrap_or_default();
     let mut out = Output::standard();
-    for setting in SETTINGS {
-        write_line!(out, "{}", setting.name)?;
-        write_line!(out, "    {}", setting.help)?;
-        write_line!(out, "    values: {}", setting.values)?;
-        write_line!(out, "    default: {}", setting.default)?;
-        write_line!(out, "    option of lazyguard run: {}", setting.flag)?;
-    }
+    help.lines().try_for_each(|line| write_line!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -64,7 +60,7 @@ mod tests {
     use crate::exit_code;
     use crate::run::options::OWN;
     use clap::Parser as _;
-    use lazyguard_core::settings::RANKS;
+    use lazyguard_core::settings::{RANKS, SETTINGS};
 
     const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
 

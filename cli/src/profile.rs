@@ -203,10 +203,6 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         let use_of_it = if *is_used { "used" } else { "not used" };
         write_line!(out, "{id}: last loaded on day {day} since 1970, {use_of_it}")?;
     }
-    if folder.known.local_bytes > 0 {
-        let most = size(folder.known.local_bytes);
-        write_line!(out, "{most} of local memory a thread that a kernel needed at most")?;
-    }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)
 }

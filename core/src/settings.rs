@@ -103,6 +103,8 @@ pub struct Settings {
     pub budget_share_percent: u64,
     /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that preloading may take, in bytes.
     pub budget_bytes: u64,
+    /// `LAZYGUARD_PRELOAD_FREE`: the least of the device's memory that is free where preloading takes some, in percent.
+    pub least_free_percent: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
     pub nudge_fat_binaries: u64,
     /// `LAZYGUARD_DEFER`.
@@ -271,7 +273,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "a percentage: 2, 100",
         default: "2",
         help: "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later",
-        apply: |s, v| set(&mut s.budget_share_percent, v.trim_end_matches('%').parse().ok().filter(|&p| p <= 100)),
+        apply: |s, v| set(&mut s.budget_share_percent, percent(v)),
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_MEMORY",
@@ -280,6 +282,14 @@ pub const SETTINGS: &[Setting] = &[
         default: "128MiB",
         help: "the most device memory that preloading may take",
         apply: |s, v| set(&mut s.budget_bytes, size(v)),
+    },
+    Setting {
+        name: "LAZYGUARD_PRELOAD_FREE",
+        flag: "--preload-free",
+        values: "a percentage: 10, 0",
+        default: "10",
+        help: "under `resolve` and `auto`, nothing is preloaded while less of the device's memory is free, in percent",
+        apply: |s, v| set(&mut s.least_free_percent, percent(v)),
     },
     Setting {
         name: "LAZYGUARD_NUDGE",
@@ -395,6 +405,7 @@ impl Default for Settings {
             budget_nanos: 0,
             budget_share_percent: 0,
             budget_bytes: 0,
+            least_free_percent: 0,
             nudge_fat_binaries: 0,
             defer: Defer::Off,
             hang_after_nanos: 0,
@@ -473,6 +484,11 @@ fn known_names() -> String {
         let _ = write!(names, "{separator}{}", setting.name);
     }
     names
+}
+
+/// Of 100, with or without the sign.
+fn percent(text: &str) -> Option<u64> {
+    text.trim_end_matches('%').parse().ok().filter(|&percent| percent <= 100)
 }
 
 fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {

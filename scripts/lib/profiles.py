@@ -27,7 +27,7 @@ MOST_RUNS = 5
 AT_A_TIME = 5
 # What has not ended by then hangs, bare and with EAGER: most of the time is the import of a framework; two ranks start NCCL as well.
 LIMITS_S, LIMITS_OF_RANKS_S, LIMITS_OF_CORPUS_S = (25.0, 35.0), (35.0, 45.0), (8.0, 8.0)
-COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over", "local_memory_contexts")
+COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over")
 MOST_ROUNDS = 40
 COLD_START = "cold_start"
 # again: a second bare process. writing: the profile is empty, as in a first run.
@@ -78,9 +78,7 @@ def faults_of(bare, eager, seen):
 
 
 def in_words(counts):
-    said = ", ".join(f"{counts[f'{what}_handed_over']} of {counts[f'{what}_ahead']} {what}" for what in ("modules", "libraries")) + " handed over"
-    contexts = counts["local_memory_contexts"]
-    return said + (f", local memory set aside in {contexts} context{'s' * (contexts != 1)}" if contexts else "")
+    return ", ".join(f"{counts[f'{what}_handed_over']} of {counts[f'{what}_ahead']} {what}" for what in ("modules", "libraries")) + " handed over"
 
 
 def judged(program, bare, eager, seen):

@@ -1,5 +1,4 @@
-/* The stack limit of contexts, and a kernel that needs much local memory. A guard that sets local memory aside ahead, by a profile, raises the
- * limit that the driver has: whatever the program asks for, or sets, has to be as without it.
+/* The stack limit of contexts, and a kernel that needs much local memory: whatever the program asks for, or sets, has to be as without the guard.
  *
  *   asks      asks for limits: in the primary context, before and after a launch that raises the stack limit, from a thread, in a second context, and after a
  *             reset, where the same kernel is launched again
@@ -8,9 +7,8 @@
  *   graph     asks for the limit around the calls that make a graph of that kernel, make it executable, and make another executable graph run it
  *   first     sets the limit in the first moment
  *   raised    sets the limit that a launch has raised
- *   fills     allocates, and prints what it is answered
  *
- * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
+ * bare and guarded: prints the same lines, exit 0. */
 #include "driver.h"
 
 static struct job j;
@@ -205,16 +203,6 @@ static void first(void) {
   say("after a launch");
 }
 
-static void fills(void) {
-  CUdeviceptr memory = 0;
-  say("at first");
-  printf("cuMemAlloc: %d\n", j.d.mem_alloc(&memory, 1 << 20));
-  say("then");
-  use_much();
-  printf("cuMemAlloc: %d\n", j.d.mem_alloc(&memory, 1 << 20));
-  say("after a launch");
-}
-
 int main(int argc, char **argv) {
   const struct driver d = driver_open();
   const char *does = argc > 1 ? argv[1] : "asks";
@@ -230,7 +218,6 @@ int main(int argc, char **argv) {
   FUNCTION(function_of, "cuModuleGetFunction");
   image = driver_image(&d, "corpus");
   if (!strcmp(does, "first")) first();
-  if (!strcmp(does, "fills")) fills();
   if (!strcmp(does, "asks")) asks();
   CK(d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING));
   if (!strcmp(does, "captured")) captured();

@@ -122,7 +122,7 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--library",
         value: Some("FILE"),
         values: "a file",
-        default: "that of this command, which `lazyguard path` prints",
+        default: "that of this command, which `lazyguard doctor` names",
         help: "the guard's library",
         many: false,
     },

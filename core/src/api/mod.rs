@@ -16,7 +16,7 @@ mod stream;
 mod table;
 mod texts;
 
-pub use activity::ThreadActivity;
+pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
@@ -108,12 +108,11 @@ impl Class {
 
     /// Whether a call of this class has to stay out while functions are being preloaded: it could put
     /// work into the context that does not end by itself, begin a capture that the idle question would invalidate,
-    /// take away what is being loaded, or set the limit that is being raised.
+    /// or take away what is being loaded.
     pub const fn waits_at_gate(self) -> bool {
         matches!(
             self,
-            Self::ContextWait
-                | Self::Launch
+            Self::Launch
                 | Self::HostFunction
                 | Self::GraphLaunch
                 | Self::WaitValue

@@ -139,9 +139,8 @@ impl Words<'_> {
                 self.other()
             ),
             Code::LG107 => format!(
-                "{call} of {} at {at} needed more local memory than the context {} set aside, while {in_flight}",
-                self.kernel(),
-                if hazard.prevented { "would have" } else { "has" }
+                "{call} of {} at {at} needed more local memory than the context has set aside, while {in_flight}",
+                self.kernel()
             ),
             Code::LG108 if self.flags.says(Flags::TIMED) => format!(
                 "{call}{} compiled code for {} at {at}, in a process that had launched kernels before",

@@ -7,7 +7,7 @@ use crate::api::Class;
 use crate::api::Code;
 use crate::api::{ColdKind, StreamKind};
 use crate::model::{more_than_a_queue_holds, queue_may_be_full};
-use crate::state::{InFlight, SetAside};
+use crate::state::InFlight;
 use crate::Nanos;
 
 /// From how long on an operation in flight counts as one that may not end soon. Ordinary kernels end well within.
@@ -91,16 +91,6 @@ pub const fn grows_local_memory(needs: u64, set_aside: u64) -> bool {
     needs > set_aside && needs > LOCAL_BYTES_AT_START
 }
 
-/// How a launch of a kernel that needs so much local memory a thread is a hazard, if it is one beside work: it grows local memory, or would have
-/// without what the guard has set aside.
-pub fn local_memory(needs: u64, before: SetAside) -> Option<Flags> {
-    match (grows_local_memory(needs, before.known), grows_local_memory(needs, before.without_guard)) {
-        (true, _) => Some(Flags::default()),
-        (false, true) => Some(Flags::PREVENTED),
-        (false, false) => None,
-    }
-}
-
 /// What makes a load that had to compile a hazard, if anything does.
 pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<Flags> {
     match (took >= BLOCKED_NANOS, in_flight, launched_before) {
@@ -180,17 +170,6 @@ mod tests {
             [(0, 0, false), (1024, 0, false), (1025, 0, true), (4096, 4096, false), (4097, 4096, true)]
         {
             assert_eq!(grows_local_memory(needs, set_aside), expect, "{needs} of {set_aside}");
-        }
-        for (needs, known, without_guard, expect) in [
-            (1024, 0, 0, None),
-            (1025, 0, 0, Some(Flags::default())),
-            (4096, 4096, 0, Some(Flags::PREVENTED)),
-            (4097, 4096, 0, Some(Flags::default())),
-            (4096, 4096, 4096, None),
-            (1024, 4096, 0, None), // every context has that
-        ] {
-            let found = local_memory(needs, SetAside { known, without_guard });
-            assert_eq!(found, expect, "{needs} of {known}, {without_guard} without the guard");
         }
         for (took, in_flight, launched, expect) in [
             (ms, true, true, Some(Flags::default())),

@@ -38,19 +38,8 @@ pub enum Skip {
     DriverRefused,
     /// The process runs under `CUDA_MODULE_LOADING=EAGER`: the driver has loaded it already.
     AlreadyEager,
-    /// The driver refused to set local memory aside.
-    LocalMemoryRefused,
-    /// The context was in use before local memory could be set aside, so that its launches may have set aside more.
-    LocalMemoryInUse,
-    /// The program has set the stack limit itself: what would have been set aside was not, or is no more.
-    StackLimitSet,
-    /// The driver had no memory left for a call of the program's: what was set aside has been given back.
-    LocalMemoryGivenBack,
-    /// The driver had no memory left for a call of the program's: modules and libraries that it had not asked for were unloaded, or not loaded ahead any
-    /// more.
-    CodeGivenBack,
-    /// The driver had no memory left for a call of the program's, while work was in flight: to give some back would have waited for that.
-    NoRoomWhileBusy,
+    /// Too little of the device's memory was free; it is tried again later.
+    LittleMemoryFree,
 }
 
 impl Skip {
@@ -66,16 +55,7 @@ impl Skip {
             Self::NotTheSame => "the object has other code there than in the run that the profile is of",
             Self::DriverRefused => "the driver refused to load it",
             Self::AlreadyEager => "the driver loads eagerly already (CUDA_MODULE_LOADING=EAGER)",
-            Self::LocalMemoryRefused => "the driver refused to set local memory aside",
-            Self::LocalMemoryInUse => "the context was in use before local memory could be set aside",
-            Self::StackLimitSet => "local memory is as the program has set its stack limit (cuCtxSetLimit)",
-            Self::LocalMemoryGivenBack => {
-                "local memory was given back, because the program's calls found no memory"
-            }
-            Self::CodeGivenBack => {
-                "code that the program had not asked for was unloaded, or not loaded ahead, because its calls found no memory"
-            }
-            Self::NoRoomWhileBusy => "the program's calls found no memory while work was in flight: nothing was given back then",
+            Self::LittleMemoryFree => "too little of the device's memory is free (LAZYGUARD_PRELOAD_FREE)",
         }
     }
 }
@@ -110,18 +90,19 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The local memory a thread that is to be set aside in an idle context, in bytes, if any is: the profile knows of a kernel that `needs` so much,
-/// and the context's stack limit is `limit`. `set_aside` is what launches are known to have set aside, and `in_use` whether anything was
-/// submitted there. A limit that is set takes away what launches have set aside beyond it, and of some launches the guard does not know what they
-/// need: so a context in use is left alone.
-pub fn local_memory(needs: u64, limit: u64, set_aside: u64, in_use: bool) -> Result<Option<u64>, Skip> {
-    if needs <= limit || needs <= set_aside {
-        return Ok(None);
-    }
-    match in_use {
-        true => Err(Skip::LocalMemoryInUse),
-        false => Ok(Some(needs)),
-    }
+/// Memory of a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Not in use.
+    pub free: u64,
+    /// All of it.
+    pub total: u64,
+}
+
+/// Whether so much of a device is free that something may be loaded ahead. The rest is the program's: what is loaded ahead may never be used, and a call of
+/// the program's that would find memory without the guard is to find it.
+pub fn leaves_enough_free(settings: &Settings, memory: Memory) -> bool {
+    is_blanket(settings) || memory.free >= memory.total / 100 * settings.least_free_percent
 }
 
 /// What may be spent at any time without being out of pace, in nanoseconds.
@@ -352,19 +333,19 @@ mod tests {
     }
 
     #[test]
-    fn local_memory_is_set_aside_where_there_is_less_and_the_context_is_fresh() {
-        for (needs, limit, set_aside, in_use, expect) in [
-            (0, 1024, 0, false, Ok(None)),
-            (1024, 1024, 0, false, Ok(None)),
-            (1025, 1024, 0, false, Ok(Some(1025))),
-            (1025, 1024, 0, true, Err(Skip::LocalMemoryInUse)),
-            (4096, 1024, 4095, false, Ok(Some(4096))),
-            (4096, 1024, 4096, false, Ok(None)),
-            (4096, 1024, 4096, true, Ok(None)), // nothing is missing
-            (4096, 8192, 0, true, Ok(None)),
+    fn nothing_is_loaded_ahead_while_less_than_a_share_of_the_device_is_free() {
+        let with = |least_free_percent, preload| Settings { least_free_percent, preload, ..Settings::default() };
+        let enough = |settings: &Settings, free| leaves_enough_free(settings, Memory { free, total: 80_000 });
+        let free = [0, 7_999, 8_000, 80_000];
+        let default = Settings::default();
+        assert_eq!(free.map(|free| enough(&default, free)), [false, false, true, true], "a tenth, unless it is set");
+        for (percent, policy, expect) in [
+            (0, Policy::Auto, [true; 4]),
+            (100, Policy::Resolve, [false, false, false, true]),
+            (10, Policy::Eager, [true; 4]),
         ] {
-            let found = local_memory(needs, limit, set_aside, in_use);
-            assert_eq!(found, expect, "{needs} of {limit} and {set_aside}, in use {in_use}");
+            let settings = with(percent, policy);
+            assert_eq!(free.map(|free| enough(&settings, free)), expect, "{percent} {policy:?}");
         }
     }
 
@@ -386,6 +367,7 @@ mod tests {
             (Skip::BudgetKernels, "LAZYGUARD_PRELOAD_KERNELS"),
             (Skip::BudgetTime, "LAZYGUARD_PRELOAD_TIME"),
             (Skip::BudgetMemory, "LAZYGUARD_PRELOAD_MEMORY"),
+            (Skip::LittleMemoryFree, "LAZYGUARD_PRELOAD_FREE"),
         ];
         for (budget, setting) in spent {
             assert!(
@@ -393,19 +375,7 @@ mod tests {
                 "{budget:?}"
             );
         }
-        let others = [
-            Skip::InFlight,
-            Skip::Gone,
-            Skip::CannotEnumerate,
-            Skip::DriverRefused,
-            Skip::AlreadyEager,
-            Skip::LocalMemoryRefused,
-            Skip::LocalMemoryInUse,
-            Skip::StackLimitSet,
-            Skip::LocalMemoryGivenBack,
-            Skip::CodeGivenBack,
-            Skip::NoRoomWhileBusy,
-        ];
+        let others = [Skip::InFlight, Skip::Gone, Skip::CannotEnumerate, Skip::DriverRefused, Skip::AlreadyEager];
         let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
         assert_eq!(texts.len(), spent.len() + others.len());
     }

@@ -20,7 +20,6 @@ mod text;
 pub use image::{ImageId, Samples};
 pub use text::Damage;
 
-use crate::hazard::rules::LOCAL_BYTES_AT_START;
 use crate::order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -59,10 +58,6 @@ pub const MOST_DAYS: u32 = 90;
 
 /// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
 pub const MOST_AHEAD: u32 = 8;
-
-/// The most local memory that a thread can have on any device, in bytes: 512 KB, by the table of technical specifications in the CUDA C++
-/// Programming Guide. No kernel needs more, so a larger number in a file is no kernel's need, and is ignored.
-pub const MOST_LOCAL_BYTES: u64 = 512 << 10;
 
 /// How an image is loaded: the options (`CUjit_option`) with their values, in the order of the options, and whether as a module or as a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -227,15 +222,11 @@ pub struct Profile {
     pub libraries: BTreeMap<Place, Library>,
     /// The libraries that it loads itself, by samples ([`ImageId::of_samples`]).
     pub seen: BTreeMap<ImageId, Seen>,
-    /// The most local memory a thread that a kernel needed which was launched, in bytes; 0 where no kernel needed more than every context has.
-    /// It is one number for all devices and contexts: what a kernel needs is much the same on each of them.
-    pub local_bytes: u64,
 }
 
 impl Profile {
     /// Takes in what another one knows.
     pub fn merge(&mut self, other: &Self) {
-        self.needs_local_memory(other.local_bytes);
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);
         }
@@ -263,8 +254,7 @@ impl Profile {
         let adds_library =
             |(place, library): (_, &Library)| known.libraries.get(place).is_none_or(|known| library.adds_to(known));
         let adds_seen = |(id, seen): (_, &Seen)| known.seen.get(id).is_none_or(|known| seen.adds_to(*known));
-        let adds_bytes = self.local_bytes > known.local_bytes;
-        let adds = adds_bytes || self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library);
+        let adds = self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library);
         adds || self.seen.iter().any(adds_seen)
     }
 
@@ -314,16 +304,6 @@ impl Profile {
     /// Whether runs have loaded this library, and none has used it.
     pub fn has_seen_unused(&self, id: &ImageId) -> bool {
         self.seen.get(id).is_some_and(|seen| !seen.is_used)
-    }
-
-    /// A kernel that is launched needs so many bytes of local memory a thread. Returns whether that is new. What every context has from the
-    /// start is worth no note, and what no device has is not believed.
-    pub fn needs_local_memory(&mut self, bytes: u64) -> bool {
-        let is_new = bytes > self.local_bytes.max(LOCAL_BYTES_AT_START) && bytes <= MOST_LOCAL_BYTES;
-        if is_new {
-            self.local_bytes = bytes;
-        }
-        is_new
     }
 
     /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
@@ -416,7 +396,6 @@ mod tests {
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
             profile.sees(id(&[n as u8]), (seed + n).is_multiple_of(3), 20_000 + (seed * 2 + n) % 5);
         }
-        profile.needs_local_memory(2048 + u64::from(seed * 5 % 4));
         profile
     }
 
@@ -466,49 +445,6 @@ mod tests {
         for other in [place("lib.so", 48), place("lib2.so", 24), Place { image: id(b"other"), ..one.clone() }] {
             assert!(adds(&|p| p.library_loaded(&other, 1)), "{other:?}");
         }
-    }
-
-    #[test]
-    fn the_most_local_memory_counts_if_it_is_more_than_every_context_has_and_no_more_than_a_thread_can_have() {
-        let mut known = Profile::default();
-        for (bytes, is_new, most) in [
-            (0, false, 0),
-            (LOCAL_BYTES_AT_START, false, 0),
-            (LOCAL_BYTES_AT_START + 1, true, 1025),
-            (LOCAL_BYTES_AT_START + 1, false, 1025),
-            (32_768, true, 32_768),
-            (4096, false, 32_768),
-            (MOST_LOCAL_BYTES + 1, false, 32_768),
-            (u64::MAX, false, 32_768),
-            (MOST_LOCAL_BYTES, true, MOST_LOCAL_BYTES),
-        ] {
-            assert_eq!((known.needs_local_memory(bytes), known.local_bytes), (is_new, most), "{bytes}");
-        }
-    }
-
-    #[test]
-    fn of_two_profiles_the_larger_need_is_known() {
-        let with = |bytes| Profile { local_bytes: bytes, ..Profile::default() };
-        for (one, other, both) in [(0, 0, 0), (0, 4096, 4096), (4096, 0, 4096), (4096, 8192, 8192), (8192, 4096, 8192)]
-        {
-            let mut merged = with(one);
-            merged.merge(&with(other));
-            assert_eq!(merged, with(both), "{one} {other}");
-            assert_eq!(with(one).adds_to(&with(other)), one > other, "{one} {other}");
-        }
-        let mut merged = with(4096);
-        merged.merge(&with(MOST_LOCAL_BYTES + 1));
-        assert_eq!(merged, with(4096), "what no thread can have");
-    }
-
-    #[test]
-    fn the_need_of_local_memory_outlives_what_is_pruned_and_what_has_no_room() {
-        let mut profile = sample(1);
-        let bytes = profile.local_bytes;
-        assert!(bytes > LOCAL_BYTES_AT_START);
-        assert_eq!(Profile::parse(profile.text_within(0).as_bytes()).unwrap().local_bytes, bytes);
-        profile.prune(0);
-        assert_eq!(profile.local_bytes, bytes);
     }
 
     #[test]

@@ -2,24 +2,21 @@
 //!
 //! ```text
 //! lazyguard profile 1
-//! local   32768
 //! image   5d41402abc4b2a76b9719d911017c592-4096   20770
 //! load    2   0=32,9=90
 //! kernel  spin(int*)
 //! library 4a2b1d414d9b9119e2d1c0525d41402a-81920  3f8  20770  libdecode.so
 //! kernel  _Z6decodePi
 //! seen    0cc175b9c0f1b6a831c399e269772661-409600  20770  unused
-//! end     7   1f2e3d4c5b6a7988
+//! end     6   1f2e3d4c5b6a7988
 //! ```
 //!
-//! Fields are separated by tabs. `local` has the most bytes of local memory a thread that a kernel needed; it is there if that is more than every
-//! context has, and a larger number than [`super::MOST_LOCAL_BYTES`] says nothing. Readers from before there was this line do not believe a part
-//! that has it, as any part with a line that they do not know. `image` has the image's name in the folder of images, and the day since 1970 on
+//! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on
 //! which it was used last. What follows is of that image: `load` has how often it was loaded at most, and the options, or `-`; `load-library` has
 //! the same of loads as a library. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits, the
 //! day, and the object, which is `-` for the program itself; its kernels follow. `seen` has the identity of the samples of a library that the program
-//! loads itself, the day on which it was loaded last, and whether anything of it was used: `used` or `unused`. As with `local`, readers from before
-//! there was this line do not believe a part that has it. `end` has the number of lines between it and the first one, and their XXH3: a part that
+//! loads itself, the day on which it was loaded last, and whether anything of it was used: `used` or `unused`. Readers from before there was this line do
+//! not believe a part that has it, as any part with a line that they do not know. `local`, a line of earlier builds, is passed over. `end` has the number of lines between it and the first one, and their XXH3: a part that
 //! was cut off is not believed.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
@@ -73,9 +70,6 @@ impl Profile {
     /// As a part.
     pub fn text(&self) -> String {
         let mut lines = String::new();
-        if self.local_bytes > 0 {
-            let _ = writeln!(lines, "local\t{}", self.local_bytes);
-        }
         let add_kernels = |lines: &mut String, kernels: &BTreeSet<String>| {
             for kernel in kernels {
                 let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
@@ -125,9 +119,8 @@ impl Profile {
     fn take_in(&mut self, line: &str, current: &mut Option<Subject>) -> Option<()> {
         let fields: Vec<_> = line.split('\t').collect();
         match fields[..] {
-            ["local", bytes] => {
-                self.needs_local_memory(bytes.parse().ok()?);
-            }
+            // Earlier builds noted here what a kernel needs of local memory.
+            ["local", _] => {}
             ["image", id, day] => {
                 let id = id.parse().ok()?;
                 let image = self.images.entry(id).or_default();
@@ -228,7 +221,6 @@ mod tests {
         }
         profile.sees(one, false, 20_770);
         profile.sees(two, true, 3);
-        profile.needs_local_memory(32_768);
         profile
     }
 
@@ -240,24 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn the_need_of_local_memory_is_a_line_for_a_person_and_is_believed_up_to_what_a_thread_can_have() {
-        assert!(sample().text().starts_with("lazyguard profile 1\nlocal\t32768\nimage\t"), "{}", sample().text());
-        assert!(!Profile::default().text().contains("local"), "as before there was this line");
-        for (lines, expect) in [
-            ("local\t0\n", 0),
-            ("local\t1024\n", 0),
-            ("local\t524288\n", 524_288),
-            ("local\t524289\n", 0),
-            ("local\t18446744073709551615\n", 0),
-            ("local\t4096\nlocal\t2048\n", 4096),
-            ("local\t2048\nlocal\t4096\n", 4096),
-        ] {
-            let read = Profile::parse(Profile::part_of(lines).as_bytes()).map(|profile| profile.local_bytes);
-            assert_eq!(read, Ok(expect), "{lines:?}");
-        }
-        for line in ["local\n", "local\tmuch\n", "local\t-1\n", "local\t18446744073709551616\n", "local\t1\t2\n"] {
-            assert_eq!(damage(line), Damage::Line(2), "{line:?}");
-        }
+    fn a_line_of_an_earlier_build_about_local_memory_is_read_and_gone_when_the_part_is_written_again() {
+        let text = sample().text();
+        let lines = &text[FIRST.len() + 1..text.rfind("end\t").unwrap()];
+        assert_eq!(Profile::part_of(lines), text);
+        let earlier = Profile::part_of(&format!("local\t32768\n{lines}"));
+        assert_eq!(Profile::parse(earlier.as_bytes()), Ok(sample()));
     }
 
     #[test]

@@ -27,11 +27,16 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         call: Call::from("cuLaunchKernel".to_owned()),
         function: Some(function.to_owned()),
         extent: None,
+        at_once: false,
         launches: None,
         graph: None,
-        caller,
+        origin: from(caller),
         launch: None,
     }
+}
+
+fn from(caller: u64) -> Origin {
+    Origin { caller, via: Vec::new() }
 }
 
 fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
@@ -50,8 +55,9 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
-        caller: 0x30,
+        origin: from(0x30),
     }
 }
 
@@ -82,7 +88,7 @@ fn report() -> HangReport {
         function: k2.function.clone(),
         stream: Some(stream(2)),
         thread: 7,
-        caller: 0x20,
+        origin: from(0x20),
         first_launch: false,
         behind: vec![busy(1, k1.clone())],
     };

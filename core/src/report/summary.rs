@@ -49,15 +49,6 @@ pub struct PreloadSummary {
     /// How many of them a runtime or the program has got when it loaded them.
     #[serde(default)]
     pub libraries_handed_over: u64,
-    /// The most local memory a thread that was set aside in a context before a kernel needed it, by the profile, in bytes; 0 for none.
-    #[serde(default)]
-    pub local_bytes_ahead: u64,
-    /// In how many contexts local memory was set aside so.
-    #[serde(default)]
-    pub local_memory_contexts: u64,
-    /// Device memory that this took, in bytes, as far as was measured; `bytes` is without it.
-    #[serde(default)]
-    pub local_memory_bytes: u64,
     /// Releases that were put off (`LAZYGUARD_DEFER`).
     #[serde(default)]
     pub releases_put_off: u64,
@@ -95,11 +86,6 @@ impl PreloadSummary {
             lines.push(format!(
                 "  {ahead} loaded ahead of the program by its profile, {handed_over} of which it has got since"
             ));
-        }
-        if self.local_memory_contexts > 0 {
-            let most = counted(self.local_bytes_ahead, "byte");
-            let contexts = counted(self.local_memory_contexts, "context");
-            lines.push(format!("  {most} of local memory a thread set aside in {contexts} by the profile"));
         }
         if self.releases_put_off > 0 {
             let refused = match self.releases_refused {

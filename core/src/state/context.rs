@@ -1,6 +1,5 @@
 //! Contexts, and the functions and kernels that are launched in them.
 
-use super::local_memory::LocalMemory;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::context as place;
 use crate::Nanos;
@@ -11,7 +10,7 @@ pub struct Context {
     words: Words,
     primary: AtomicBool,
     captures: AtomicU32,
-    local_memory: LocalMemory,
+    local_memory: AtomicU64,
     launched: AtomicBool,
 }
 
@@ -24,7 +23,7 @@ impl Context {
             words,
             primary: AtomicBool::new(false),
             captures: AtomicU32::new(0),
-            local_memory: LocalMemory::default(),
+            local_memory: AtomicU64::new(0),
             launched: AtomicBool::new(false),
         }
     }
@@ -36,7 +35,7 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].store(0, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
-        self.local_memory.begin();
+        self.local_memory.store(0, Ordering::Relaxed);
         self.launched.store(false, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.words[place::ALIVE].store(Self::status(true, -1), Ordering::Release);
@@ -97,9 +96,14 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
 
-    /// How much local memory a thread has there, and the stack limit.
-    pub fn local_memory(&self) -> &LocalMemory {
-        &self.local_memory
+    /// The local memory that is known to be set aside there, in bytes a thread: less than there is where a launch was not seen.
+    pub fn local_memory(&self) -> u64 {
+        self.local_memory.load(Ordering::Relaxed)
+    }
+
+    /// A launch, a graph or a limit sets so many bytes a thread aside. Returns how many were known to be before.
+    pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
+        self.local_memory.fetch_max(bytes, Ordering::Relaxed)
     }
 
     /// A kernel was launched in it.

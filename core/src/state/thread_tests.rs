@@ -162,16 +162,3 @@ fn a_call_that_turns_out_to_have_loaded_says_so_and_keeps_its_other_facts() {
     let expect = Record { returned: 100 + SLOW_NANOS, result: -3, kind: Kind::ColdFunction, function: 7, ..facts };
     assert_eq!(records(&slot, Lane::of(facts.entry_point.class())), [expect]);
 }
-
-#[test]
-fn a_thread_that_waits_for_its_turn_does_so_until_then_or_until_it_has_left_by_a_jump() {
-    let slot = slot();
-    assert!(!slot.is_waiting_for_turn());
-    assert!(slot.while_it_waits(|| slot.is_waiting_for_turn()));
-    assert!(!slot.is_waiting_for_turn());
-    let jumps = || slot.while_it_waits(|| std::panic::resume_unwind(Box::new(())));
-    let left: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(jumps));
-    assert!(left.is_err() && slot.is_waiting_for_turn());
-    slot.abandon(30);
-    assert!(!slot.is_waiting_for_turn());
-}

@@ -29,7 +29,7 @@ use lazyguard_core::state::{
     CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
+use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 
 /// A driver call as it reaches its hook.
@@ -78,6 +78,8 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
+    /// For the record: from where the program came to it, where that is more than the caller; else 0.
+    pub from: u64,
     /// For the record: its flags.
     pub flags: u8,
     /// For the record: what else it says; of what has an owner the owner's handle is put in.
@@ -285,6 +287,8 @@ impl Call {
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
         };
+        let from = if about.from == 0 { from_word(self.caller.address as u64, 0) } else { about.from };
+        let (caller, path) = address_and_path(from);
         Record {
             kind,
             flags: about.flags | if about.submits { flag::SUBMITTED } else { 0 },
@@ -292,7 +296,8 @@ impl Call {
             stream: about.stream,
             function: about.function,
             context: about.context.min(0xffff) as u16,
-            caller: self.caller.address as u64,
+            caller,
+            path,
             raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }

@@ -4,14 +4,11 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::release::releases_now;
-use super::room::with_room_on_the_device;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
-use crate::preload::local_memory::{hide, STACK_SIZE};
 use crate::preload::releases::may_be_for_lack_of_releases;
-use crate::record::{guard, last_guard};
-use crate::runtime::{clock, door};
+use crate::runtime::clock;
 use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
@@ -20,7 +17,7 @@ use std::cell::Cell;
 pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
-    if result == SUCCESS && driver::adopted() {
+    if result == SUCCESS && driver::ADOPTED.is_there() {
         driver_environment::read();
         arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
@@ -163,6 +160,9 @@ fn waits_if(entry: Entry, waits: bool, real: impl FnOnce() -> i32) -> i32 {
     )
 }
 
+/// `CU_LIMIT_STACK_SIZE`.
+const STACK_SIZE: i32 = 0;
+
 /// A limit of the context is set, for which the driver may block as above. The stack limit sets the local memory of a kernel's threads.
 pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOnce() -> i32) -> i32 {
     observe(
@@ -174,38 +174,15 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
                 call.waits_for_others();
             }
         },
-        || match raised(limit, value).and_then(|raised| driver::ctx_set_limit(STACK_SIZE, raised as usize)) {
-            Some(result) => result,
-            None => real(),
-        },
+        real,
         |call, result| {
             let context = call.guard.tracker.context_entry(call.about.context);
             if let Some(context) = context.filter(|_| result == SUCCESS && limit == STACK_SIZE) {
-                let (memory, value) = (context.local_memory(), value as u64);
-                if memory.unchanged(value).is_none() && memory.is_set_by_program(value) {
-                    call.guard.loader.local_memory_lost();
-                }
+                // What launches have set aside stays where the limit was that before.
+                context.sets_local_memory_aside(value as u64);
             }
         },
     )
-}
-
-/// The stack limit that the driver has, where the program sets it to what it is as far as the program knows. Set to that, it is as it is: without the
-/// guard, the call waits for nothing either.
-fn raised(limit: i32, value: usize) -> Option<u64> {
-    let guard = guard().or_else(last_guard).filter(|_| limit == STACK_SIZE)?;
-    door::inside(|| guard.loader.local_memory.current(guard)?.local_memory().unchanged(value as u64)).flatten()
-}
-
-/// A limit of the context is asked for, which the guard may have raised. A call that is not observed is told the same, also when the guard has
-/// stepped aside.
-pub(super) fn gets_limit(entry: Entry, told: Handle, limit: i32, real: impl FnOnce() -> i32) -> i32 {
-    let result = waits_for_context(entry, real);
-    let is_of_the_stack = result == SUCCESS && limit == STACK_SIZE && !told.is_null();
-    if let Some(guard) = guard().or_else(last_guard).filter(|_| is_of_the_stack) {
-        door::inside(|| guard.loader.local_memory.current(guard).into_iter().for_each(|context| hide(context, told)));
-    }
-    result
 }
 
 /// Memory is allocated, which may wait for the context.
@@ -220,7 +197,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        || with_room_on_the_device(entry.entry_point, bytes, allocated),
+        allocated,
         |call, result| gave_out(call, memory, result),
     )
 }

@@ -5,7 +5,6 @@
 use super::call::{observe, Entry};
 use super::context::gave_out;
 use super::release::before_copy;
-use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
@@ -145,8 +144,8 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
 }
 
 /// An allocation in the order of a stream.
-pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
         |call| {
             call.submits_to(stream);

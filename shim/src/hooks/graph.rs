@@ -7,15 +7,13 @@
 //! costs a fraction of its instantiation.
 //!
 //! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
-//! context is idle for that (measured). Where there is a profile, or work in flight, a list is made before that call as well, which may never return: the
-//! profile learns what the kernels need, and the call's record says whether the call waits. That is asked of kernels which are loaded in the context, since
-//! the question would load another.
+//! context is idle for that (measured). Where work is in flight, a list is made before that call as well, which may never return: the call's record says
+//! whether the call waits. That is asked of kernels which are loaded in the context, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
 use super::call::{observe, published, Call, Entry};
 use super::cold::number_of;
-use super::room::{observe_with_room, with_room};
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -27,7 +25,7 @@ use cudarc::driver::sys::{
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::state::FunctionKind;
+use lazyguard_core::state::{Context, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
@@ -39,8 +37,8 @@ const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
 /// A graph is launched.
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
         |call| {
             call.submits_to(stream);
@@ -53,7 +51,7 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Fn(
 }
 
 /// A graph is made executable.
-pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
@@ -63,7 +61,7 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
                 learn(call, graph);
             }
         },
-        || with_room(real),
+        real,
         |call, result| {
             if result == SUCCESS && !executable.is_null() {
                 // SAFETY: the driver has succeeded, so that it has written the handle there.
@@ -76,7 +74,7 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 }
 
 /// An executable graph is made to do what another graph does.
-pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
     // Without an executable graph the driver refuses the call, whatever the other is.
     let before = |call: &mut Call| {
         if !executable.is_null() {
@@ -87,7 +85,7 @@ pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl
 }
 
 /// An executable graph is destroyed.
-pub(super) fn destroy(entry: Entry, executable: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
     changes(entry, executable, |_| {}, real, |_| {})
 }
 
@@ -96,7 +94,7 @@ fn changes(
     entry: Entry,
     executable: Handle,
     before: impl FnOnce(&mut Call),
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
     means: impl FnOnce(&Call),
 ) -> i32 {
     observe(
@@ -106,7 +104,7 @@ fn changes(
             call.about.raw = RawPayload::about(executable as u64);
             before(call);
         },
-        || with_room(real),
+        real,
         |call, result| {
             if result == SUCCESS {
                 means(call);
@@ -116,7 +114,7 @@ fn changes(
 }
 
 /// Another event for a node of an executable graph.
-pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     changes(
         entry,
         executable,
@@ -131,7 +129,7 @@ pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle,
 }
 
 /// A node of an executable graph does something else, which is not followed.
-pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
     changes(entry, executable, |_| {}, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
 }
 
@@ -170,11 +168,8 @@ impl Call {
 
     /// The call is about to set so much local memory aside. Its record says whether it waits for that.
     fn is_to_set_aside(&mut self, needs: Needs) {
-        if let (Some(profile), true) = (&self.guard.profile, needs.bytes > rules::LOCAL_BYTES_AT_START) {
-            profile.needs_local_memory(needs.bytes);
-        }
         let context = self.guard.tracker.context_entry(self.about.context);
-        let set_aside = context.map_or(0, |context| context.local_memory().set_aside());
+        let set_aside = context.map_or(0, Context::local_memory);
         if needs.has_unknown || rules::grows_local_memory(needs.bytes, set_aside) {
             self.about.flags |= flag::SETS_ASIDE;
         }
@@ -183,7 +178,7 @@ impl Call {
     /// The call has succeeded, and has set so much aside if there was less.
     fn has_set_aside(&self, needs: Needs) {
         if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
-            context.local_memory().is_launched(needs.bytes);
+            context.sets_local_memory_aside(needs.bytes);
         }
     }
 }
@@ -216,11 +211,10 @@ struct Listed {
     asked: HashSet<u32>,
 }
 
-/// The profile, if there is one, learns what a graph needs that is about to become executable, and so does the call's record, if the call may wait. What was
-/// listed for that is not kept until the call has returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+/// The record of a call that may wait says what the graph needs that is about to become executable. What was listed for that is not kept until the call has
+/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
 fn learn(call: &mut Call, graph: Handle) {
-    let may_wait = || !call.guard.tracker.in_flight(call.about.context).is_empty();
-    if !graph.is_null() && (call.guard.profile.is_some() || may_wait()) {
+    if !graph.is_null() && !call.guard.tracker.in_flight(call.about.context).is_empty() {
         let needs = list(call, graph).needs;
         call.is_to_set_aside(needs);
     }
@@ -325,27 +319,27 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl Fn() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_kernel_node(params), || with_room(real))
+pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| _ = call.uses_kernel_node(params), real)
 }
 
 /// The same of an executable graph.
-pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     let needs = Cell::new(Needs::default());
     let before = |call: &mut Call| {
         let kernel = call.uses_kernel_node(params);
         needs.set(call.is_to_run(kernel));
     };
-    observe(entry, before, || with_room(real), |call, result| call.changed_kernel(executable, result, needs.get()))
+    observe(entry, before, real, |call, result| call.changed_kernel(executable, result, needs.get()))
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
-pub(super) fn add_node(entry: Entry, params: Handle, real: impl Fn() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_node(params), || with_room(real))
+pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| _ = call.uses_node(params), real)
 }
 
 /// The same of an executable graph.
-pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
     observe(
         entry,
@@ -354,7 +348,7 @@ pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real
             kind.set(is);
             needs.set(call.is_to_run(kernel));
         },
-        || with_room(real),
+        real,
         |call, result| match kind.get() {
             NodeKind::Kernel => call.changed_kernel(executable, result, needs.get()),
             // They are the same to the diagnosis, whatever they copy.

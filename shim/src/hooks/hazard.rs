@@ -19,7 +19,7 @@ use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
 use lazyguard_core::model;
-use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, SetAside, Stream, StreamKind};
+use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, StreamKind};
 
 /// The most waits examined at one call.
 const MOST_WAITS: usize = 8;
@@ -289,24 +289,22 @@ impl Call {
         let About { context, stream, submits, .. } = self.about;
         let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
         let capturing = self.guard.tracker.context_entry(context).is_some_and(|context| context.capturing());
-        let Some(flags) = rules::local_memory(needs, before).filter(|_| !capturing) else { return };
+        if !rules::grows_local_memory(needs, before) || capturing {
+            return;
+        }
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
-            self.hazard(Code::LG107, flags, busy);
+            self.hazard(Code::LG107, Flags::default(), busy);
         }
     }
 
-    /// The bytes of local memory that a loaded function needs which the program launches, and what its context had set aside before. The profile
-    /// learns of it: before the launch, where the function is loaded by then, because that launch may be the one that hangs.
-    pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, SetAside)> {
+    /// The bytes of local memory that a loaded function needs, and those that its context was known to have set aside before.
+    pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, u64)> {
         let tracker = &self.guard.tracker;
         let context = tracker.context_entry(self.about.context)?;
         let kernel = tracker.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
         let needs = driver_queries::local_bytes(function, kernel, context.device().max(0))?;
-        if let (Some(profile), true) = (&self.guard.profile, needs > rules::LOCAL_BYTES_AT_START) {
-            profile.needs_local_memory(needs);
-        }
-        Some((needs, context.local_memory().is_launched(needs)))
+        Some((needs, context.sets_local_memory_aside(needs)))
     }
 
     // --- LG108: code that is compiled ---

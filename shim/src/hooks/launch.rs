@@ -5,11 +5,10 @@
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 #[cfg(test)]
 use super::caller::Frame;
-use super::room::observe_with_room;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
-use crate::record::{guard, Guard};
+use crate::record::{guard, path, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, pass_through, readable, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
@@ -32,14 +31,14 @@ pub(super) fn kernel(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl Fn() -> i32 + Copy,
+    real: impl FnOnce() -> i32 + Copy,
 ) -> i32 {
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32 + Copy) -> i32 {
+fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32 + Copy) -> i32 {
     let Some(Some((guard, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
         // write to memory what it is made of.
@@ -104,7 +103,8 @@ fn begin(entry: Entry, function: Handle, stream: Handle, size: Extent) -> Option
     let hand = unsafe { own.at_hand() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
     let epoch = HOT.epoch.load(Ordering::Acquire);
-    let fast = begin_fast(hand, facts, || entry.caller(), epoch, now)?;
+    let from = |kept: &_| path::from(kept, entry.caller());
+    let fast = begin_fast(hand, facts, || entry.caller(), from, epoch, now)?;
     if !gate::is_open() {
         fast.cancel();
         return None;
@@ -161,8 +161,8 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 /// The slow path. Later launches of the kind need not look up what it finds.
 #[cold]
 #[inline(never)]
-fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
         |call| launches(call, function, stream, size),
         real,
@@ -192,6 +192,16 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
     }
 }
 
+/// From where the program came to a launch of this function.
+#[inline(always)]
+fn made_from(call: &Call, function: Handle) -> u64 {
+    if !path::IS_KNOWN {
+        return 0;
+    }
+    let kept = call.slot.path_to(call.use_key(function), call.about.context, call.epoch);
+    kept.and_then(|kept| path::from(kept, call.caller)).unwrap_or_else(|| path::found(call.guard, kept, call.caller))
+}
+
 /// How big a launch is.
 #[derive(Clone, Copy, Default)]
 struct Extent {
@@ -208,6 +218,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.flags = if cut { flag::CUT } else { 0 };
     call.submits_to(stream);
     call.uses(function);
+    call.about.from = made_from(call, function);
     if call.guard.tracker.slow_path() {
         call.beside_fillers();
     }
@@ -221,15 +232,18 @@ pub(super) fn cooperative(
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
     together(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Fn() -> i32) -> i32 {
-    observe_with_room(
+fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
         entry,
-        |call| launches(call, function, stream, size),
+        |call| {
+            launches(call, function, stream, size);
+            call.about.flags |= flag::AT_ONCE;
+        },
         real,
         |call, result| {
             call.launched(result);
@@ -244,7 +258,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 }
 
 /// A launch described by a structure.
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Fn() -> i32 + Copy) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32 + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
@@ -311,7 +325,7 @@ pub(super) fn shaped(
     stream: Handle,
     width: i32,
     height: i32,
-    real: impl Fn() -> i32 + Copy,
+    real: impl FnOnce() -> i32 + Copy,
 ) -> i32 {
     let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
     launch(entry, function, stream, size, real)
@@ -329,7 +343,7 @@ struct LaunchParams {
 }
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
-pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn() -> i32) -> i32 {
+pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
     /// The driver takes one launch for each device at most. It refuses more, or flags that it does not know, before it looks at the list.
     const MOST: u32 = 256;
     let each = |call: &Call, what: &dyn Fn(&Call)| {
@@ -373,6 +387,7 @@ mod tests {
     use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
     use crate::record::mappings::Mappings;
+    use crate::record::path::Paths;
     use crate::record::recording::Backing;
     use crate::record::reports::Reports;
     use crate::record::requests::Requests;
@@ -404,6 +419,7 @@ mod tests {
             gpu_dump: GpuDump::default(),
             reports: Reports::default(),
             hazards: Hazards::default(),
+            paths: Paths::default(),
             profile: None,
             process: Process {
                 settings,
@@ -489,7 +505,8 @@ mod tests {
             block: [0; 3],
             shared_bytes: 0,
         };
-        let begun = begin_fast(slot, facts, || caller, guard.tracker.epoch(), clock::now);
+        let from = |kept: &_| path::from(kept, caller);
+        let begun = begin_fast(slot, facts, || caller, from, guard.tracker.epoch(), clock::now);
         begun.map(FastLaunch::cancel).is_some()
     }
 

@@ -4,7 +4,6 @@
 
 use super::call::{observe, published, Call, Entry};
 use super::image::{self, Options};
-use super::room::{with_room, with_room_unless_options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
@@ -17,7 +16,7 @@ use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 /// A library is loaded from a file.
-pub(super) fn load_file(entry: Entry, library: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
     let none = null_mut();
     load(entry, library, none, 0, none, none, none, none, 0, real)
 }
@@ -34,7 +33,7 @@ pub(super) fn load(
     options: Handle,
     values: Handle,
     count: u32,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
     let jit = Options { count: jit_count, options: jit_options, values: jit_values };
     let options = Options { count, options, values };
@@ -64,7 +63,7 @@ pub(super) fn load(
             };
             handed_over.set(ahead.unwrap_or(0));
         },
-        || with_room_unless_options(jit_count, || given_ahead(library, handed_over.get(), &real)),
+        || given_ahead(library, handed_over.get(), real),
         |call, result| {
             if result != SUCCESS || library.is_null() {
                 return;
@@ -189,12 +188,12 @@ pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i3
 }
 
 /// Something of a library is wanted in the current context, which brings the library there.
-pub(super) fn uses_library(entry: Entry, library: Handle, real: impl Fn() -> i32) -> i32 {
-    published(entry, |call| brings(call, library as u64), || with_room(real))
+pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| brings(call, library as u64), real)
 }
 
 /// Something is asked of a kernel for which its library has to be in the current context; the kernel's function is not loaded.
-pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,
         |call| {
@@ -205,7 +204,7 @@ pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl Fn() -> i
                 brings(call, owner);
             }
         },
-        || with_room(real),
+        real,
     )
 }
 
@@ -223,14 +222,14 @@ fn brings(call: &mut Call, library: u64) {
 }
 
 /// A kernel's function in the current context is wanted, which loads it.
-pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(kernel);
         },
-        || with_room(real),
+        real,
         |call, result| {
             if result != SUCCESS || function.is_null() {
                 return;
@@ -252,13 +251,13 @@ pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real:
 }
 
 /// A call about a function or kernel that loads it in the current context.
-pub(super) fn loads_function(entry: Entry, function: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn loads_function(entry: Entry, function: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(function);
         },
-        || with_room(real),
+        real,
     )
 }

@@ -17,7 +17,6 @@
 //! | `stream`, `event`, `memop`, `copy` | streams and what is submitted to them |
 //! | `context` | contexts, and everything that waits for one as a whole |
 //! | `release` | releases that are put off |
-//! | `room` | memory for a call that finds none |
 //! | `graph` | graphs |
 //! | `nccl` | communicators of NCCL, and the collectives on them |
 
@@ -41,7 +40,6 @@ mod module;
 mod nccl;
 mod proc_address;
 mod release;
-mod room;
 mod stream;
 
 pub use dlsym::bind_at_start;

@@ -7,7 +7,6 @@
 use super::call::{observe, published, Entry};
 use super::image::{self, Options};
 use super::library::{given_ahead, resolved};
-use super::room::{with_room, with_room_unless_options};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use crate::runtime::readable;
@@ -19,8 +18,8 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 
 /// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
-pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl Fn() -> i32) -> i32 {
-    load(entry, module, null_mut(), 0, || image::in_file(path), real)
+pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
 /// A module is loaded into the current context.
@@ -31,14 +30,14 @@ pub(super) fn load_data(
     count: u32,
     options: Handle,
     values: Handle,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
-    load(entry, module, image, count, || image::given(image, Options { count, options, values }), real)
+    load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
 /// A module is loaded by a call that takes a fat binary alone.
-pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl Fn() -> i32) -> i32 {
-    load(entry, module, image, 0, || image::given_as_fat_binary(image), real)
+pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load(entry, module, image, || image::given_as_fat_binary(image), real)
 }
 
 /// The driver waits until everything in flight in the context has ended. `given` is asked where there is a profile.
@@ -46,9 +45,8 @@ fn load<'a>(
     entry: Entry,
     module: Handle,
     image: Handle,
-    options: u32,
     given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
     observe(
@@ -69,7 +67,7 @@ fn load<'a>(
             }
             call.loads(ColdKind::Module);
         },
-        || with_room_unless_options(options, || given_ahead(module, handed_over.get(), &real)),
+        || given_ahead(module, handed_over.get(), real),
         |call, result| {
             if result != SUCCESS || module.is_null() {
                 return;
@@ -96,7 +94,7 @@ pub(super) fn get_function(
     function: Handle,
     module: Handle,
     name: Handle,
-    real: impl Fn() -> i32,
+    real: impl FnOnce() -> i32,
 ) -> i32 {
     observe(
         entry,
@@ -109,7 +107,7 @@ pub(super) fn get_function(
                 profile.looks_up(module as u64, &name.to_string_lossy());
             }
         },
-        || with_room(real),
+        real,
         |call, result| {
             if result != SUCCESS {
                 return;
@@ -128,13 +126,13 @@ pub(super) fn get_function(
 }
 
 /// A global of a module.
-pub(super) fn get_global(entry: Entry, module: Handle, real: impl Fn() -> i32) -> i32 {
+pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
         },
-        || with_room(real),
+        real,
     )
 }

@@ -6,13 +6,14 @@
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
 use crate::lookup::{driver, dynamic_linker, forks};
-use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, local_memory::LocalAhead, nudge};
+use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
+use crate::record::path::Paths;
 use crate::record::profile::Notes;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
@@ -136,9 +137,8 @@ fn build(initialised: Initialised) {
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
     let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
     let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
-    let local_memory = LocalAhead::new(used.map_or(0, Notes::local_bytes));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::new(ahead, libraries, local_memory),
+        loader: Loader::new(ahead, libraries),
         folder,
         backing,
         heartbeat: Heartbeat::default(),
@@ -149,6 +149,7 @@ fn build(initialised: Initialised) {
         requests,
         marker,
         hazards: Hazards::default(),
+        paths: Paths::default(),
         profile,
         process: Process {
             settings,

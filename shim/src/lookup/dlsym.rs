@@ -14,7 +14,7 @@
 
 use super::dynamic_linker::{another_is_next, next, real};
 use super::slots::{hook_for, in_needs};
-use super::{driver, nccl, objects};
+use super::{driver, link_map, nccl, objects};
 use crate::runtime::pass_through;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_void, CStr};
@@ -26,7 +26,7 @@ pub const ASK_ITSELF: *mut c_void = without_provenance_mut(usize::MAX);
 
 /// The answer to a look-up that `caller` makes.
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
-    if driver::addresses().contains(&(caller as u64)) {
+    if driver::ADOPTED.addresses().contains(&(caller as u64)) {
         pass_through::note(PassThrough::AskedByDriver);
         return ASK_ITSELF;
     }
@@ -35,7 +35,7 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     }
     let found = next(handle, name);
     if handle == libc::RTLD_DEFAULT && !another_is_next() {
-        let own = objects::object_of(caller).and_then(|map| in_needs(map.dynamic(), name));
+        let own = link_map::object_of(caller).and_then(|map| in_needs(map.dynamic(), name));
         // The answer of this library's search order is the caller's too, unless the caller's object finds another one first, or alone.
         let function =
             if found.is_null() { own } else { Some(found).filter(|found| own.is_none_or(|own| own == *found)) };
@@ -44,7 +44,7 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     if let Some(hook) = replaced(name, found) {
         return hook;
     }
-    if objects::object_of(found).is_some_and(|map| objects::is_driver(map.dynamic(), map.path().to_bytes())) {
+    if link_map::object_of(found).is_some_and(|map| driver::is_driver(map.dynamic(), map.path().to_bytes())) {
         pass_through::note(PassThrough::SecondDriver);
     }
     found
@@ -72,7 +72,7 @@ fn behind(name: &CStr, caller: *const c_void) -> Option<*mut c_void> {
     let is_global = |names: [&CStr; 2], addresses: Range<u64>| {
         addresses.contains(&at) && names.iter().any(|name| addresses.contains(&(real(libc::RTLD_DEFAULT, name) as u64)))
     };
-    let is_seen = is_global([c"cuGetErrorName", c"cuDriverGetVersion"], driver::addresses())
-        || is_global([c"ncclGetErrorString", c"ncclGetVersion"], nccl::addresses());
+    let is_seen = is_global([c"cuGetErrorName", c"cuDriverGetVersion"], driver::ADOPTED.addresses())
+        || is_global([c"ncclGetErrorString", c"ncclGetVersion"], nccl::ADOPTED.addresses());
     found.filter(|_| is_seen)
 }

@@ -6,21 +6,22 @@
 //! A hook calls the function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own.
 //! References to any other function of the name stay as they are. The guard's own calls go to the driver.
 //!
-//! Protocol: [`ADOPTED`] is set (Release) after the driver's functions are. The first reference that a hook is bound for sets what the hook
-//! calls; it never changes.
+//! Protocol: the first reference that a hook is bound for sets what the hook calls; it never changes.
 //!
 //! Must not: replace the adopted driver, or allocate.
 
-use super::dynamic_linker::{self, open_loaded, Symbol};
-use super::objects::{self, Dynamic, Loaded};
+use super::adopted::Adopted;
+use super::dynamic::Dynamic;
+use super::dynamic_linker::{self, open_loaded};
+use super::layout::file_name;
+use super::link_map::object_of;
+use super::objects::Loaded;
 use crate::runtime::hot::HOT;
-use crate::runtime::pass_through;
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// What the hooks call; null where no hook was bound yet. Of those in [`HOT`] the place here stays empty: see [`real_of`].
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
@@ -37,10 +38,8 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
     }
 }
 
-/// The driver's own functions, to know its pointers by.
-static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
-/// Where the adopted driver begins and ends; 0 without one.
-static ADOPTED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The adopted driver, with its own functions, to know its pointers by.
+pub static ADOPTED: Adopted<{ DRIVER_ENTRY_POINTS.len() }> = Adopted::new(0, PassThrough::SecondDriver);
 /// Whether it stays loaded.
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
@@ -51,53 +50,35 @@ pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// Whether a driver was found.
-pub fn adopted() -> bool {
-    ADOPTED[1].load(Ordering::Acquire) != 0
-}
-
-/// The addresses of the adopted driver; none without one.
-pub fn addresses() -> Range<u64> {
-    let end = ADOPTED[1].load(Ordering::Acquire);
-    ADOPTED[0].load(Ordering::Relaxed)..end
-}
-
 /// Adopts a driver, if an object is one and none is adopted yet.
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
-    if !objects::is_driver(dynamic, object.file_name()) || object.addresses() == addresses() {
-        return false;
-    }
-    if adopted() {
-        pass_through::note(PassThrough::SecondDriver);
-        return false;
-    }
     // A shell around another library has no function of its own.
-    if dynamic.defines(c"cuInit").is_none() {
-        return false;
+    is_driver(dynamic, object.file_name())
+        && ADOPTED.is_free_for(object)
+        && dynamic.defines(c"cuInit").is_some()
+        && ADOPTED.adopt(object, || OWN.look_up(dynamic))
+}
+
+/// Whether an object is a CUDA driver: by its own name, or by its file's where it has none.
+pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
+    match dynamic.soname() {
+        Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
+        None => file_name(path).starts_with(b"libcuda.so"),
     }
-    for (index, place) in EXPORTED.iter().enumerate().take(DRIVER_ENTRY_POINTS.len()) {
-        let symbol = EntryPoint::from_index(index).and_then(Symbol::of);
-        let function = symbol.and_then(|symbol| dynamic.defines(symbol.name()));
-        place.store(function.unwrap_or(null_mut()), Ordering::Relaxed);
-    }
-    OWN.look_up(dynamic);
-    ADOPTED[0].store(object.addresses().start, Ordering::Relaxed);
-    ADOPTED[1].store(object.addresses().end, Ordering::Release);
-    true
 }
 
 /// A driver that was there when the process started is not unloaded. A handle of it would have its constructors run at once, before the C library's.
 pub fn is_there_from_the_start() {
-    IS_KEPT.store(adopted(), Ordering::Relaxed);
+    IS_KEPT.store(ADOPTED.is_there(), Ordering::Relaxed);
 }
 
 /// Keeps the adopted driver loaded by a handle of the guard's own: the guard asks it from its own threads.
 pub fn keep_loaded() {
-    if !adopted() || IS_KEPT.swap(true, Ordering::Relaxed) {
+    if !ADOPTED.is_there() || IS_KEPT.swap(true, Ordering::Relaxed) {
         return;
     }
-    if let Some(map) = objects::object_of(addresses().start as *const c_void) {
+    if let Some(map) = object_of(ADOPTED.addresses().start as *const c_void) {
         open_loaded(map.path());
     }
 }
@@ -110,8 +91,8 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     if !called.is_null() {
         return called == function;
     }
-    let is_driver_s = EXPORTED[entry_point.index()].load(Ordering::Relaxed) == function;
-    let may_be = adopted() && !function.is_null();
+    let is_driver_s = ADOPTED.function(entry_point) == function;
+    let may_be = ADOPTED.is_there() && !function.is_null();
     if !may_be || !is_driver_s && !dynamic_linker::addresses_of_another().contains(&(function as u64)) {
         return false;
     }
@@ -126,8 +107,7 @@ pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = Entry
 
 /// Remembers a function that the driver gave out but does not export.
 pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
-    let index = entry_point.index();
-    for place in [&EXPORTED[index], real_of(index)] {
+    for place in ADOPTED.place(entry_point).into_iter().chain([real_of(entry_point.index())]) {
         let _ = place.compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -255,10 +235,6 @@ own_calls! {
     module_unload = c"cuModuleUnload" (module: Handle);
     /// Unloads a library.
     library_unload = c"cuLibraryUnload" (library: Handle);
-    /// A limit of the current context.
-    ctx_get_limit = c"cuCtxGetLimit" (value: *mut usize, limit: c_int);
-    /// Sets it.
-    ctx_set_limit = c"cuCtxSetLimit" (limit: c_int, value: usize);
     /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
     /// Makes an event.

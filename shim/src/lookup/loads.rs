@@ -11,7 +11,7 @@
 //!
 //! Must not: write there.
 
-use super::objects;
+use super::link_map::at_start;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ const FREE: [u64; MUTEX] = {
 /// Looks for the counter, where so many objects have been loaded. For a process with one thread.
 #[link_section = ".text.lazyguard_start"]
 pub fn find(loads: u64) {
-    let linker = objects::at_start().find(|map| LINKERS.contains(&map.file_name()));
+    let linker = at_start().find(|map| LINKERS.contains(&map.file_name()));
     let Some(variable) = linker.and_then(|map| map.dynamic().variable(c"_rtld_global")) else { return };
     let first = variable.start as *const AtomicU64;
     if !first.is_aligned() {
@@ -56,7 +56,7 @@ fn behind_locks(words: &[AtomicU64], number: u64) -> Option<&AtomicU64> {
     words.windows(2 * MUTEX + 1).find(is_one)?.last()
 }
 
-/// How many objects have been loaded; `None` where only [`objects::counts`] tells.
+/// How many objects have been loaded; `None` where only [`super::objects::counts`] tells.
 pub fn count() -> Option<u64> {
     // SAFETY: null, or a word of the dynamic linker's, which stays.
     unsafe { COUNTER.load(Ordering::Relaxed).as_ref() }.map(|counter| counter.load(Ordering::Relaxed))

@@ -7,12 +7,16 @@
 //! |---|---|
 //! | [`dlsym`] | look-ups by `dlsym`, of programs that open the driver themselves, among them every CUDA runtime |
 //! | [`proc_address`] | look-ups by `cuGetProcAddress`, by which runtimes look up everything else |
+//! | [`adopted`] | the one driver, or NCCL, that the hooks stand in front of |
 //! | [`driver`] | the real functions |
 //! | [`driver_queries`] | queries that the driver answers at any time |
 //! | [`nccl`] | the real functions of NCCL |
 //! | [`table`] | the table of hooks, which the hooks register |
 //! | [`unhooked`] | names that were asked for and are not hooked |
-//! | [`objects`] | which loaded object an address belongs to |
+//! | [`objects`] | the loaded objects, visited under the loader's lock |
+//! | [`link_map`] | the loader's records of them, and which object an address belongs to |
+//! | [`dynamic`] | what an object needs and defines, and its slots |
+//! | [`layout`] | where an object lies |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
 //! | [`forks`] | forks wait for visits of the loaded objects |
 //! | [`loads`] | how many objects have been loaded, without a lock |
@@ -23,11 +27,15 @@
 //! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the
 //! loader's lock held, in a constructor, before this library's own.
 
+pub mod adopted;
 pub mod dlsym;
 pub mod driver;
 pub mod driver_queries;
+pub mod dynamic;
 pub mod dynamic_linker;
 pub mod forks;
+mod layout;
+pub mod link_map;
 pub mod loads;
 pub mod nccl;
 pub mod objects;

@@ -9,7 +9,8 @@
 //!
 //! Must not: allocate, or call any function of another object: not before its own slot is bound.
 
-use super::objects::{at_start, Dynamic};
+use super::dynamic::Dynamic;
+use super::link_map::at_start;
 use super::slots::Pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};

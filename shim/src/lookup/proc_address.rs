@@ -11,7 +11,7 @@
 
 use super::driver::{self, Handle};
 use super::table::hook_for_runtime;
-use super::{objects, unhooked};
+use super::{link_map, unhooked};
 use crate::runtime::{environment, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -69,8 +69,8 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
             };
             // A pointer into an object that is not the adopted driver is another layer's, or a second driver's. One into no
             // object at all is code that the driver has made.
-            let is_driver_s = driver::addresses().contains(&(*slot as u64));
-            if !is_driver_s && objects::object_of(*slot).is_some() {
+            let is_driver_s = driver::ADOPTED.addresses().contains(&(*slot as u64));
+            if !is_driver_s && link_map::object_of(*slot).is_some() {
                 return;
             }
             driver::remember(entry_point, *slot);

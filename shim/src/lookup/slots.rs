@@ -17,12 +17,14 @@
 //! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
 //! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
 //! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
-//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`objects::are_changing`]).
+//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
+use super::dynamic::{Dynamic, Slot};
 use super::dynamic_linker;
-use super::objects::{self, Dynamic, Loaded, Slot};
+use super::link_map;
+use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
 use super::{driver, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
@@ -109,8 +111,8 @@ pub fn bind_beside() {
 /// One pass; `false` if another one is needed.
 fn bind_once() -> bool {
     let counts = objects::counts();
-    objects::wait_for_loads();
-    if objects::are_changing() {
+    link_map::wait_for_loads();
+    if link_map::are_changing() {
         // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
         return false;
     }
@@ -144,7 +146,10 @@ fn pass(counts: (u64, u64)) -> bool {
             if !is_over {
                 // An object that comes before the adopted one may be bound to that.
                 BOUND[0].store(0, Ordering::Relaxed);
-            } else if number > AT_START.load(Ordering::Relaxed) || driver::adopted() || nccl::adopted() {
+            } else if number > AT_START.load(Ordering::Relaxed)
+                || driver::ADOPTED.is_there()
+                || nccl::ADOPTED.is_there()
+            {
                 bind(object);
             }
         }
@@ -159,10 +164,11 @@ fn pass(counts: (u64, u64)) -> bool {
 
 fn bind(object: &Loaded<'_>) {
     let (dynamic, own) = (object.dynamic(), object.addresses());
-    if own.contains(&(bind as *const () as u64)) || driver::addresses().start == own.start {
+    if own.contains(&(bind as *const () as u64)) || driver::ADOPTED.addresses().start == own.start {
         return;
     }
-    let (driver, nccl, next) = (driver::addresses(), nccl::addresses(), dynamic_linker::addresses_of_another());
+    let (driver, nccl, next) =
+        (driver::ADOPTED.addresses(), nccl::ADOPTED.addresses(), dynamic_linker::addresses_of_another());
     let dlsym = dynamic_linker::real_dlsym();
     let mut pages = Pages::of(object.relocated_read_only());
     for slot in dynamic.slots() {
@@ -226,7 +232,7 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
     let is_called = match entry_point.is_of_driver() {
         true => driver::calls(entry_point, function),
-        false => !function.is_null() && nccl::known(entry_point) == function,
+        false => !function.is_null() && nccl::ADOPTED.function(entry_point) == function,
     };
     is_called.then(|| hook(entry_point))
 }

@@ -23,7 +23,7 @@ use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// An image that is to be loaded ahead.
@@ -54,7 +54,7 @@ struct Ready {
     nth: u32,
     /// 0 of one that the program has loaded itself.
     handle: u64,
-    /// It is the program's now, or it has been given back to the driver.
+    /// It is the program's now.
     given: bool,
 }
 
@@ -71,38 +71,15 @@ pub struct There {
     pub is_new: bool,
 }
 
-/// A module or a library that the program has not asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Its handle.
-    pub owner: u64,
-    /// What its functions are: a library has kernels.
-    pub kind: FunctionKind,
-}
-
-impl Held {
-    /// Unloads it. Returns whether the driver has done so.
-    pub fn unload(self) -> bool {
-        let owner = self.owner as Handle;
-        let unloaded = match self.kind {
-            FunctionKind::Kernel => driver::library_unload(owner),
-            FunctionKind::Function => driver::module_unload(owner),
-        };
-        unloaded == Some(SUCCESS)
-    }
-}
-
 /// What became of a load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The module or library is there.
     There(There),
-    /// It is the program's, which may have unloaded it, or it has been given back.
+    /// It is the program's, which may have unloaded it.
     Given,
     /// The driver does not load it.
     Refused,
-    /// It is not loaded ahead any more.
-    NoRoom,
 }
 
 /// See the module.
@@ -112,8 +89,6 @@ pub struct Ahead {
     /// Of each image, whether it prints.
     prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
-    /// The program has found no memory: nothing more is loaded ahead of it.
-    has_no_room: AtomicBool,
     modules: Counted,
     libraries: Counted,
 }
@@ -192,7 +167,6 @@ impl Ahead {
         let owner = match known {
             Some(Ready { given: true, .. }) => return Outcome::Given,
             Some(ready) => ready.handle,
-            None if self.has_no_room.load(Ordering::Relaxed) => return Outcome::NoRoom,
             None => {
                 let Some(handle) = load_image(wanted) else { return Outcome::Refused };
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
@@ -226,28 +200,6 @@ impl Ahead {
             ready.push(Ready { context, identity, image: number as u32, nth, handle: 0, given: true });
         }
         None
-    }
-
-    /// Whether something is there that the program has not asked for.
-    pub fn waits(&self) -> bool {
-        lock(&self.ready).iter().any(|ready| !ready.given)
-    }
-
-    /// The program has found no memory. The next one that it has not asked for of the current context, which has this number, is the caller's to unload; of
-    /// none, the next library, which is in no context. From now on nothing more is loaded ahead.
-    pub fn give_back(&self, context: Option<u32>) -> Option<Held> {
-        self.has_no_room.store(true, Ordering::Relaxed);
-        let here = context.map(|context| (context, identity(&LoadOptions::default())));
-        let mut ready = lock(&self.ready);
-        let is_wanted = |ready: &&mut Ready| match (self.is_library(ready.image), here) {
-            (true, None) => !ready.given,
-            (false, Some(here)) => !ready.given && (ready.context, ready.identity) == here,
-            _ => false,
-        };
-        let ready = ready.iter_mut().find(is_wanted)?;
-        ready.given = true;
-        let kind = if self.is_library(ready.image) { FunctionKind::Kernel } else { FunctionKind::Function };
-        Some(Held { owner: ready.handle, kind })
     }
 
     /// A context is gone, and its modules with it.
@@ -375,7 +327,7 @@ mod tests {
         assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [None; 3]);
         assert_eq!([0, 1].map(|nth| ahead.load(1, 1, nth)), [Outcome::Given, Outcome::Given]);
         let count = lock(&ahead.ready).len();
-        assert_eq!((count, ahead.library(1, 0), ahead.waits()), (3, None, false));
+        assert_eq!((count, ahead.library(1, 0)), (3, None));
         ahead.context_gone(1);
         assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "another context of that number");
         assert_eq!((ahead.modules(), ahead.libraries()), ((0, 0), (0, 0)));
@@ -426,34 +378,6 @@ mod tests {
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));
-    }
-
-    #[test]
-    fn what_the_program_has_not_asked_for_is_given_back_once_and_nothing_is_loaded_from_then_on() {
-        let library = LoadOptions::default().of_library();
-        let mut images = ahead().images;
-        images.push(Image { options: library.clone(), ..image(b"three", &[]) });
-        let ahead = Ahead::new(images);
-        let ready =
-            |context, image, nth, handle, identity| Ready { context, identity, image, nth, handle, given: false };
-        let home = library.home(1);
-        let of_another = ready(1, 0, 3, 0x1e, 5);
-        let all = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd), (home, 2, 0, 0xe)];
-        lock(&ahead.ready).extend(all.map(|(context, image, nth, handle)| ready(context, image, nth, handle, 0)));
-        lock(&ahead.ready).push(of_another);
-        assert!(ahead.waits());
-        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        let held = |owner, kind| Held { owner, kind };
-        let [b, d] = [0xb, 0xd].map(|owner| Some(held(owner, FunctionKind::Function)));
-        let given_back = [0; 3].map(|_| ahead.give_back(Some(1)));
-        assert_eq!(given_back, [b, d, None], "not the one of another context under the same handle");
-        assert_eq!([0; 2].map(|_| ahead.give_back(None)), [Some(held(0xe, FunctionKind::Kernel)), None]);
-        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), None, "it is gone");
-        assert_eq!((ahead.load(1, 0, 1), ahead.load(1, 2, 0)), (Outcome::Given, Outcome::Given));
-        assert_eq!(ahead.load(3, 1, 0), Outcome::NoRoom, "in no context");
-        assert_eq!((ahead.waits(), ahead.take(2, b"one", &LoadOptions::default())), (true, Some(0xc)));
-        lock(&ahead.ready).retain(|ready| ready.identity == 0);
-        assert_eq!((ahead.waits(), ahead.modules()), (false, (0, 2)));
     }
 
     #[test]

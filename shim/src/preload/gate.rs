@@ -27,8 +27,6 @@ const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 /// In the gate's word: the context that it is closed for; 0 while it is open.
 const CONTEXT: u64 = u32::MAX as u64;
 const OPEN: u64 = 0;
-/// Closed for every context. No context has this number.
-pub const ALL: u32 = u32::MAX;
 /// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
 
@@ -86,7 +84,7 @@ fn is_open_behind_a_fence() -> bool {
 
 fn closed_for(context: u32) -> bool {
     let closed = HOT.gate.load(Ordering::Acquire) & CONTEXT;
-    closed != OPEN && (context == 0 || [u64::from(context), u64::from(ALL)].contains(&closed))
+    closed != OPEN && (context == 0 || u64::from(context) == closed)
 }
 
 #[cold]

@@ -26,7 +26,7 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// A library that is to be loaded ahead.
@@ -47,7 +47,7 @@ enum State {
     Ready(Ready),
     /// It is the runtime's.
     Given(u64),
-    /// The driver has refused it, there is something else in its place, the program has unloaded it, or it has been given back.
+    /// The driver has refused it, there is something else in its place, or the program has unloaded it.
     Gone,
 }
 
@@ -85,8 +85,6 @@ pub struct Libraries {
     states: Mutex<Vec<State>>,
     /// How many are absent.
     absent: AtomicUsize,
-    /// The program has found no memory: nothing more is loaded ahead of it.
-    has_no_room: AtomicBool,
     /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
     loads: AtomicU64,
     changed: AtomicU64,
@@ -170,11 +168,8 @@ impl Libraries {
             State::Absent | State::Gone => return Err(Skip::Gone),
             State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
-                let loaded = match self.has_no_room.load(Ordering::Relaxed) {
-                    true => Err(Skip::CodeGivenBack),
-                    // Looked through without the lock: a runtime that loads another library need not wait for that.
-                    false => load_library(&wanted.place).map(|ready| (ready, Prints::of(ready.content))),
-                };
+                // Looked through without the lock: a runtime that loads another library need not wait for that.
+                let loaded = load_library(&wanted.place).map(|ready| (ready, Prints::of(ready.content)));
                 let mut states = lock(&self.states);
                 // Meanwhile a runtime may have loaded it itself: then that one counts.
                 let state = states.get_mut(at).filter(|state| **state == State::Found).ok_or(Skip::Gone)?;
@@ -252,22 +247,6 @@ impl Libraries {
         }
         *state = State::Given(library);
         true
-    }
-
-    /// Whether a library is there that no runtime has asked for.
-    pub fn waits(&self) -> bool {
-        lock(&self.states).iter().any(|state| matches!(state, State::Ready(_)))
-    }
-
-    /// The program has found no memory. The next library that no runtime has asked for is the caller's to unload. From now on nothing more is loaded ahead.
-    /// Its copy stays: the driver does not say when it no longer reads that.
-    pub fn give_back(&self) -> Option<u64> {
-        self.has_no_room.store(true, Ordering::Relaxed);
-        lock(&self.states).iter_mut().find_map(|state| {
-            let State::Ready(ready) = *state else { return None };
-            *state = State::Gone;
-            Some(ready.library)
-        })
     }
 
     /// A library is about to be unloaded.
@@ -583,25 +562,6 @@ mod tests {
         // There is no driver here that has one.
         assert_eq!((with_kernels.library, with_kernels.kernels, with_kernels.is_without_kernels), (0xc, vec![], false));
         assert_eq!(libraries.counts(), (0, 0));
-    }
-
-    #[test]
-    fn what_no_runtime_has_asked_for_is_given_back_once_and_nothing_is_loaded_from_then_on() {
-        let libraries = libraries();
-        libraries.look(0);
-        assert!(!libraries.waits());
-        ready(&libraries, 0, 0xa, 1);
-        assert!(libraries.waits());
-        assert_eq!([0; 2].map(|_| libraries.give_back()), [Some(0xa), None]);
-        assert!(!libraries.waits());
-        assert_eq!(libraries.take(0, address(1)), None, "it is gone");
-        assert!(!libraries.is_the_runtimes(0, 0xb), "the runtime's own is no library of the profile's");
-        assert_eq!(libraries.load(3).err(), Some(Skip::CodeGivenBack));
-        assert_eq!((libraries.load(3).err(), libraries.all()), (Some(Skip::Gone), vec![]));
-        let given = self::libraries();
-        ready(&given, 0, 0xa, 1);
-        assert_eq!(given.take(0, address(1)), Some(0xa));
-        assert_eq!(given.give_back(), None, "it is the runtime's");
     }
 
     #[test]

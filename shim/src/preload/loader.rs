@@ -8,22 +8,20 @@
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
-use super::ahead::{self, Ahead, Held};
-use super::gate::{self, Closed};
+use super::ahead::{self, Ahead};
+use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::libraries::Libraries;
-use super::local_memory::{free_memory, LocalAhead};
 use super::queue::{Item, Queue};
 use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::door;
 use crate::runtime::process::Process;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::image::Prints;
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::{
-    is_blanket, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch, within_budget,
-    within_pace, Code, FirstLaunch, Known, Skip, Spent,
+    is_blanket, leaves_enough_free, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch,
+    within_budget, within_pace, Code, FirstLaunch, Known, Memory, Skip, Spent,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
@@ -31,9 +29,8 @@ use lazyguard_core::state::{Context, FunctionKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
-use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -43,14 +40,14 @@ const UNDER_WAY: Duration = Duration::from_millis(2);
 /// How long the loader leaves a busy context alone before it asks again.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
+/// How long the loader leaves a context alone whose device has too little memory free.
+const WHILE_FULL_NANOS: u64 = 1_000_000_000;
+
 /// A busy context is left alone for this many times as long as it took to find that out.
 const BACK_OFF: u64 = 10;
 
 /// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
-
-/// The longest that a call waits for another thread's turn before it makes room for itself.
-const FOR_A_TURN: Duration = Duration::from_millis(500);
 
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
@@ -73,27 +70,19 @@ pub struct Loader {
     pub ahead: Ahead,
     /// Libraries that a runtime is expected to load.
     pub libraries: Libraries,
-    /// Local memory that a kernel is expected to need.
-    pub local_memory: LocalAhead,
     queue: Mutex<Queue>,
     /// Libraries that print, or may print.
     printing: Mutex<HashMap<u64, Prints>>,
     pending: AtomicUsize,
     /// The pace is not met before this moment.
     not_before: AtomicU64,
-    /// Nothing is tried before this moment: the context was busy a moment ago.
+    /// Nothing is tried before this moment: the context was busy a moment ago, or its device had too little memory free.
     busy_until: AtomicU64,
-    /// No room is made before this moment: something was in flight; and the context of the call that asked, where it was in that one, else 0.
-    no_room_until: AtomicU64,
-    was_busy: AtomicU32,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
     /// When something was loaded last; 0 for never.
     loaded: AtomicU64,
-    /// A thread is giving memory back, and how often one has.
-    makes_room: AtomicBool,
-    rooms: AtomicU64,
 }
 
 /// The result of one attempt.
@@ -111,9 +100,9 @@ struct Outcome {
 }
 
 impl Loader {
-    /// One that loads these modules and libraries ahead, and sets this local memory aside.
-    pub fn new(ahead: Ahead, libraries: Libraries, local_memory: LocalAhead) -> Self {
-        Self { ahead, libraries, local_memory, ..Self::default() }
+    /// One that loads these modules and libraries ahead.
+    pub fn new(ahead: Ahead, libraries: Libraries) -> Self {
+        Self { ahead, libraries, ..Self::default() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -149,11 +138,6 @@ impl Loader {
 
     fn skip(&self, reason: Skip, count: u64) {
         self.queue().skip(reason, count);
-    }
-
-    /// The program has set the stack limit of a context, which the guard had raised: what that had set aside is gone.
-    pub fn local_memory_lost(&self) {
-        self.skip(Skip::StackLimitSet, 1);
     }
 
     /// The program has released something, which waits until the context is idle. `false` if that waits already.
@@ -252,9 +236,6 @@ impl Loader {
 
     /// A context was created: every library that is there concerns it, and every module that is expected.
     pub fn context_came(&self, context: u32) {
-        if self.local_memory.is_wanted() {
-            self.add(context, Item::LocalMemory);
-        }
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
         let libraries = self.queue().libraries.clone();
@@ -361,7 +342,7 @@ impl Loader {
             while begun.elapsed() <= AT_A_TIME && !closed.breached() && self.make_next_release(context) {}
             self.load(process, Place { context, first }, &items, at_start, &closed)
         } else {
-            self.queue().met_work(context, &items);
+            self.queue().puts_back(Skip::InFlight, context, &items);
             let took = process.now() - entered;
             self.busy_until.store(process.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
             Outcome::default()
@@ -429,145 +410,6 @@ impl Loader {
         prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
     }
 
-    /// How often the driver has been given memory back, for a call that found none.
-    pub fn rooms(&self) -> u64 {
-        // Acquire: partner of the Release where it is counted, behind the last unload.
-        self.rooms.load(Ordering::Acquire)
-    }
-
-    /// Whether anything is held that can be given back, or is being given back.
-    fn holds(&self) -> bool {
-        let holds = self.local_memory.has_raised() || self.ahead.waits() || self.libraries.waits();
-        // Looked at in this order: what is not held any more is being given back, or has been.
-        holds || self.makes_room.load(Ordering::SeqCst)
-    }
-
-    /// Whether [`Self::make_room`] may find any.
-    pub fn may_make_room(&self, seen: u64) -> bool {
-        self.holds() || self.rooms() != seen
-    }
-
-    /// The driver has no memory left for a call of the program's: what the guard holds for the program by a profile, in the current context and in others of
-    /// its device, is given back where nothing is in flight. That is local memory that was set aside, and modules and libraries that the program has not
-    /// asked for. The call was entered at `entered`, if it submits something, and [`Self::rooms`] was `seen` then: what another thread has given back since
-    /// is there for this one, too. Returns whether there is more memory now.
-    pub fn make_room(&self, process: &Process, slot: &ThreadSlot, entered: Nanos, seen: u64) -> bool {
-        if !self.holds() {
-            return self.rooms() != seen;
-        }
-        let known = process.tracker.known_context(driver::current_context() as u64);
-        let Some((context, entry)) = known.and_then(|number| Some((number, process.tracker.context_entry(number)?)))
-        else {
-            return false;
-        };
-        let began = process.now();
-        if self.is_too_soon(process, context, began, entered) {
-            self.skip(Skip::NoRoomWhileBusy, 1);
-            return self.rooms() != seen;
-        }
-        // Its call is nothing to wait for: the thread that has the turn may look for submissions, and this one submits nothing until it is done.
-        let turn = slot.while_it_waits(|| self.turn_soon());
-        if turn.is_none() || self.rooms() != seen {
-            return self.rooms() != seen;
-        }
-        self.makes_room.store(true, Ordering::SeqCst);
-        let (given_back, busy) = self.give_back(process, slot, context, entry.device(), entered);
-        self.rooms.fetch_add(u64::from(given_back > 0), Ordering::Release);
-        self.makes_room.store(false, Ordering::SeqCst);
-        if let (0, Some(busy)) = (given_back, busy) {
-            let now = process.now();
-            self.no_room_until.store(now + BACK_OFF * now.saturating_sub(began), Ordering::Relaxed);
-            self.was_busy.store(busy, Ordering::Relaxed);
-            self.skip(Skip::NoRoomWhileBusy, 1);
-        }
-        given_back > 0
-    }
-
-    /// Whether a context was busy when this was asked a moment ago. A program that asks again and again until there is memory keeps the gate from its
-    /// other threads no more than a tenth of the time. Once it has waited for its work, it is asked at once.
-    fn is_too_soon(&self, process: &Process, context: u32, now: Nanos, entered: Nanos) -> bool {
-        let is_known_idle = || process.tracker.in_flight(context).iter().all(|busy| busy.oldest.at >= entered);
-        now < self.no_room_until.load(Ordering::Relaxed)
-            && !(self.was_busy.load(Ordering::Relaxed) == context && is_known_idle())
-    }
-
-    /// Gives back what is held in each context of the device in which nothing is in flight, and libraries, if nothing is in flight in any context: to unload
-    /// one waits for each. Returns how much that was, and where a context was busy: `own`, if that was, or 0.
-    fn give_back(
-        &self,
-        process: &Process,
-        slot: &ThreadSlot,
-        own: u32,
-        device: i32,
-        entered: Nanos,
-    ) -> (u64, Option<u32>) {
-        let Some(closed) = Closed::close(gate::ALL) else { return (0, None) };
-        let _uncaptured = Uncaptured::new();
-        let (begun, unloaded) = (Instant::now(), Cell::new(0));
-        // However long it took to find out what is idle, one goes: the call comes back for the others.
-        let is_in_time = || !closed.breached() && (unloaded.get() == 0 || begun.elapsed() <= AT_A_TIME);
-        let unload = |next: &dyn Fn() -> Option<Held>| self.unload_each(process, &is_in_time, &unloaded, next);
-        let (mut local_memory, mut busy) = (0, None);
-        for (context, entry) in process.tracker.contexts() {
-            let Some(_current) = self.current_if_idle(process, slot, context, entered) else {
-                busy = if context == own { Some(own) } else { busy.or(Some(0)) };
-                continue;
-            };
-            if entry.device() == device || entry.device() < 0 || device < 0 {
-                local_memory += u64::from(self.local_memory.give_back(entry));
-                unload(&|| self.ahead.give_back(Some(context)));
-            }
-        }
-        if busy.is_none() {
-            unload(&|| {
-                let runtimes = || Some(Held { owner: self.libraries.give_back()?, kind: FunctionKind::Kernel });
-                self.ahead.give_back(None).or_else(runtimes)
-            });
-        }
-        self.skip(Skip::LocalMemoryGivenBack, local_memory);
-        self.skip(Skip::CodeGivenBack, unloaded.get());
-        (local_memory + unloaded.get(), busy)
-    }
-
-    /// Makes a context current, if nothing is in flight in it. Its gate is closed.
-    fn current_if_idle(&self, process: &Process, slot: &ThreadSlot, context: u32, entered: Nanos) -> Option<Current> {
-        let clear = nothing_under_way(process, slot, context) && !idle::may_capture(process);
-        let entry = process.tracker.context_entry(context).filter(|entry| clear && entry.alive())?;
-        let current = Current::make(entry.handle() as Handle)?;
-        self.idle(process, context, slot.thread(), entered, false).then_some(current)
-    }
-
-    /// Unloads one after the other of what was loaded ahead and the program has not asked for, and counts it. Stops where the gate has to be opened: work
-    /// that is submitted then may not end.
-    fn unload_each(
-        &self,
-        process: &Process,
-        is_in_time: &dyn Fn() -> bool,
-        unloaded: &Cell<u64>,
-        next: &dyn Fn() -> Option<Held>,
-    ) {
-        while is_in_time() {
-            let Some(held) = next() else { break };
-            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
-            self.owner_goes(held.owner);
-            process.tracker.owner_gone(held.owner);
-            idle::settle();
-            unloaded.set(unloaded.get() + u64::from(held.unload()));
-        }
-    }
-
-    /// This thread's turn at loading, which another thread may have; `None` if that does not end its own soon.
-    fn turn_soon(&self) -> Option<Turn<'_>> {
-        let since = Instant::now();
-        while self.busy.swap(true, Ordering::Acquire) {
-            if since.elapsed() > FOR_A_TURN {
-                return None;
-            }
-            door::pause(Duration::from_millis(1));
-        }
-        Some(Turn(&self.busy))
-    }
-
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {
         match self.questions.whole_context_idle(process, context, entered, at_start) {
             Some(idle) => idle,
@@ -587,15 +429,21 @@ impl Loader {
             out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME
         };
         let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
-        for item in items {
+        for (n, item) in items.iter().enumerate() {
             if outcome.interrupted {
                 break;
             }
-            let before = free_memory();
+            let before = memory();
+            if before.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
+                self.queue().puts_back(Skip::LittleMemoryFree, context, &items[n..]);
+                self.busy_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
+                outcome.interrupted = true;
+                break;
+            }
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_) | Item::LocalMemory) {
-                // The module or library is loaded before its functions can be asked for; local memory has none.
+            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
+                // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
                 if turn_is_over(&late) {
                     outcome.interrupted = true;
@@ -645,10 +493,7 @@ impl Loader {
                 }
             }
             spent.nanos = nanos_before + took();
-            if !matches!(item, Item::LocalMemory) {
-                // Local memory takes what the launch takes otherwise, and leaves the budget to what is loaded.
-                spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
-            }
+            spent.bytes += before.zip(memory()).map_or(0, |(before, now)| before.free.saturating_sub(now.free));
             self.queue().set_spent(context, spent);
             if !at_start {
                 late.nanos = late_before.nanos + took();
@@ -663,7 +508,7 @@ impl Loader {
         outcome
     }
 
-    /// What an item stands for. A module or library that is expected is loaded for it, and local memory set aside.
+    /// What an item stands for. A module or library that is expected is loaded for it.
     fn content(&self, process: &Process, place: Place, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
         let context = place.context;
         let (owner, kind, handles) = match item {
@@ -676,7 +521,6 @@ impl Loader {
                     ahead::Outcome::There(there) => there,
                     ahead::Outcome::Given => return Ok(Content::NONE),
                     ahead::Outcome::Refused => return Err(Skip::DriverRefused),
-                    ahead::Outcome::NoRoom => return Err(Skip::CodeGivenBack),
                 };
                 outcome.modules += u64::from(there.is_new);
                 // A library comes into the context with its first kernel.
@@ -703,10 +547,6 @@ impl Loader {
                     bring(process, context, there.library);
                 }
                 (there.library, FunctionKind::Kernel, Some(there.kernels))
-            }
-            Item::LocalMemory => {
-                self.local_memory.set_aside(process, context)?;
-                (0, FunctionKind::Kernel, Some(Vec::new()))
             }
         };
         let content = |handles| Content { kind, owner, handles, is_held: false };
@@ -742,7 +582,6 @@ impl Loader {
         let (modules_ahead, modules_handed_over) = self.ahead.modules();
         let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
         let (libraries_ahead, libraries_handed_over) = (of_runtimes.0 + of_images.0, of_runtimes.1 + of_images.1);
-        let summary = self.local_memory.account(summary);
         PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }
 }
@@ -815,7 +654,6 @@ fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool 
     loop {
         let under_way = process.tracker.threads().any(|(_, slot)| {
             !std::ptr::eq(slot, own)
-                && !slot.is_waiting_for_turn()
                 && slot.published().is_some_and(|call| {
                     let class = call.entry_point.class();
                     let here = call.context == 0 || call.context == context || class.concerns_every_context();
@@ -862,6 +700,13 @@ fn functions_of(module: u64) -> Option<Vec<u64>> {
         return None;
     }
     Some(functions.into_iter().map(|f| f as u64).collect())
+}
+
+/// What the driver says of the memory of the current context's device.
+fn memory() -> Option<Memory> {
+    let (mut free, mut total) = (0, 0);
+    let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;
+    asked.then_some(Memory { free: free as u64, total: total as u64 })
 }
 
 /// Brings a library's module into the current context.

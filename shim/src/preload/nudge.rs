@@ -11,7 +11,8 @@
 
 use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
-use crate::lookup::objects::{self, LinkMap};
+use crate::lookup::link_map::{self, LinkMap};
+use crate::lookup::objects;
 use crate::lookup::proc_address;
 use crate::runtime::environment;
 use crate::runtime::files::{self, PROGRAM};
@@ -43,7 +44,7 @@ pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const
     if proc_address::looked_up() < LEAST_LOOKED_UP {
         return;
     }
-    let Some(map) = objects::object_of(caller) else { return };
+    let Some(map) = link_map::object_of(caller) else { return };
     let path = path_of(map);
     if loader.summary(process.settings.preload).runtimes.iter().any(|known| known.object == path) {
         // A runtime asks once; another question from the same object is the program's, and gets the driver's answer.

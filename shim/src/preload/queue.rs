@@ -27,8 +27,6 @@ pub enum Item {
     Ahead(u32, u32),
     /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
     AheadLibrary(u32),
-    /// Local memory that a kernel is expected to need.
-    LocalMemory,
 }
 
 impl Item {
@@ -40,7 +38,7 @@ impl Item {
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
-            Self::Ahead(..) | Self::AheadLibrary(_) | Self::LocalMemory => 0,
+            Self::Ahead(..) | Self::AheadLibrary(_) => 0,
         }
     }
 }
@@ -57,8 +55,8 @@ pub struct Queue {
     /// What was spent in contexts that are gone.
     spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
-    /// Items already counted as not loaded because of work in flight.
-    met_work: HashSet<(u32, Item)>,
+    /// Items already counted as not loaded yet, for this reason.
+    put_back: HashSet<(Skip, u32, Item)>,
     /// Kernels and time spent on what turned up late, in all contexts.
     pub late: Spent,
     /// Releases that were put off and wait for their context, by number, to be idle: the oldest first.
@@ -142,7 +140,7 @@ impl Queue {
         self.spent_before.kernels += spent.kernels;
         self.spent_before.nanos += spent.nanos;
         self.spent_before.bytes += spent.bytes;
-        self.met_work.retain(|(c, _)| *c != context);
+        self.put_back.retain(|(_, c, _)| *c != context);
         // What was put off goes with its context.
         self.releases.retain(|(c, _)| *c != context);
         self.forget(|(c, _)| *c == context);
@@ -151,7 +149,7 @@ impl Queue {
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&mut self, owner: u64) {
         self.libraries.retain(|library| library.owner() != owner);
-        self.met_work.retain(|(_, item)| item.owner() != owner);
+        self.put_back.retain(|(.., item)| item.owner() != owner);
         self.forget(|(_, item)| item.owner() == owner);
     }
 
@@ -169,10 +167,10 @@ impl Queue {
         }
     }
 
-    /// These could not be loaded because work was in flight; each is counted once.
-    pub fn met_work(&mut self, context: u32, items: &[Item]) {
-        let fresh = items.iter().filter(|item| self.met_work.insert((context, **item))).count() as u64;
-        self.skip(Skip::InFlight, fresh);
+    /// These cannot be loaded yet, for this reason, and stay pending; each is counted once.
+    pub fn puts_back(&mut self, reason: Skip, context: u32, items: &[Item]) {
+        let fresh = items.iter().filter(|item| self.put_back.insert((reason, context, **item))).count() as u64;
+        self.skip(reason, fresh);
     }
 
     /// What has been spent in a context.
@@ -242,7 +240,6 @@ mod tests {
             (Item::Function(0xb, 0xa), 0xa),
             (Item::Ahead(0xb, 0xa), 0),
             (Item::AheadLibrary(0xa), 0),
-            (Item::LocalMemory, 0),
         ] {
             assert_eq!(item.owner(), owner, "{item:?}");
         }
@@ -281,7 +278,7 @@ mod tests {
         let mut queue = Queue::default();
         let items = [Item::Library(0xa), Item::Kernel(0xc, 0xa), Item::Library(0xb)];
         let met = |queue: &mut Queue, context| {
-            queue.met_work(context, &items);
+            queue.puts_back(Skip::InFlight, context, &items);
             skipped(queue)
         };
         assert_eq!([1, 1, 2].map(|context| met(&mut queue, context)), [3, 3, 6].map(|count| [(Skip::InFlight, count)]));

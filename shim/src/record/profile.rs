@@ -171,11 +171,6 @@ impl Notes {
         wanted.collect()
     }
 
-    /// The most local memory a thread that a kernel of earlier runs needed, in bytes; 0 where no kernel needed more than every context has.
-    pub fn local_bytes(&self) -> u64 {
-        self.known.local_bytes
-    }
-
     fn image(&self, id: ImageId) -> PathBuf {
         self.folder.join(IMAGES).join(id.to_string())
     }
@@ -269,12 +264,6 @@ impl Notes {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);
         noted.is_used(library, None, self.day);
-    }
-
-    /// The program launches a kernel that needs so many bytes of local memory a thread.
-    pub fn needs_local_memory(&self, bytes: u64) {
-        let noted = &mut *lock(&self.noted);
-        noted.is_new |= noted.own.needs_local_memory(bytes);
     }
 
     /// A module or library is about to be unloaded.
@@ -665,23 +654,6 @@ mod tests {
         next.finish(false);
         let known = folder.open(DAY).known;
         assert_eq!((known.seen.len(), known.seen.values().filter(|seen| seen.is_used).count()), (MOST_SEEN, 1));
-    }
-
-    #[test]
-    fn the_next_run_knows_the_most_local_memory_that_a_kernel_needed() {
-        let folder = Folder::new("local");
-        let notes = folder.open(DAY);
-        [2048, 4096, 3000].into_iter().for_each(|bytes| notes.needs_local_memory(bytes));
-        notes.write_news();
-        assert_eq!((notes.local_bytes(), folder.open(DAY + 1).local_bytes()), (0, 4096));
-        // It learns nothing, and writes nothing.
-        let next = folder.open(DAY + 2);
-        next.needs_local_memory(4096);
-        next.write_news();
-        assert_eq!(parts_in(&folder.0).len(), 1);
-        next.needs_local_memory(4097);
-        next.write_news();
-        assert_eq!((parts_in(&folder.0).len(), folder.open(DAY).local_bytes()), (2, 4097));
     }
 
     #[test]

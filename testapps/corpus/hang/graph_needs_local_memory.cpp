@@ -1,7 +1,6 @@
 // A graph whose kernel needs more local memory a thread than the context has is made executable while a persistent kernel runs: the call waits until local
 // memory can be resized.
 // expect: LG204 culprit=spin_until
-// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,7 +1,6 @@
 // A loaded kernel that needs more local memory a thread than the context has is launched while a persistent kernel runs: the
 // launch waits until local memory can be resized.
 // expect: LG204 culprit=spin_until
-// with-profile: completes
 // card: yes
 #include "../corpus.hpp"
 

@@ -62,7 +62,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
         thread::MARK_SPARE => std::array::from_fn(|number| entry[thread::SPARE + number]),
         1..=3 => {
             let shape = header.segments;
-            let Some((index, counted)) = segment_of(source, header, entry, lane) else {
+            let Some((index, counted)) = segment_of(header, entry, lane) else {
                 return Found::Nonsense("no segment");
             };
             let place = shape.area.place(index);
@@ -73,8 +73,8 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
                 return Found::Nonsense("a segment that is not its own");
             }
             let next = match counted {
-                Some(_) if cursors::are_there(header) => low(entry[thread::CURSOR]),
-                _ => before[segment::FIRST].wrapping_add(length) as u32,
+                Some(_) => low(entry[thread::CURSOR]),
+                None => before[segment::FIRST].wrapping_add(length) as u32,
             };
             if next != high(mark) {
                 return Found::Nothing;
@@ -96,20 +96,12 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
 }
 
 /// The index of the thread's segment in the lane before this one, and how many of its records are complete where its head does not say it.
-fn segment_of<S: Source>(
-    source: &S,
-    header: &Header,
-    entry: &[u64; thread::WORDS],
-    lane: u64,
-) -> Option<(u64, Option<u64>)> {
-    let (has_cursors, [work, others]) =
-        (cursors::are_there(header), [entry[thread::CURSOR], entry[thread::SEGMENTS_1_2]]);
+fn segment_of(header: &Header, entry: &[u64; thread::WORDS], lane: u64) -> Option<(u64, Option<u64>)> {
+    let others = entry[thread::SEGMENTS_1_2];
     let current = match lane {
-        1 => return cursors::of_entry(source, header, entry).map(|writing| (writing.segment, Some(writing.length))),
-        2 if has_cursors => low(others),
-        2 => high(work),
-        _ if has_cursors => high(others),
-        _ => low(others),
+        1 => return cursors::of_entry(header, entry).map(|writing| (writing.segment, Some(writing.length))),
+        2 => low(others),
+        _ => high(others),
     };
     let index = current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
     Some((index, None))

@@ -1,7 +1,6 @@
 //! Where threads write in the lane of work.
 //!
-//! From version 3 of the format on, the segment in which a thread is does not say how many records of it are complete: the thread's entry does,
-//! by its cursor. The head of a segment counts the records once the thread has left it. So a length is the larger one of both.
+//! The segment in which a thread is does not say how many records of it are complete: the thread's entry does, by its cursor. The head of a segment counts the records once the thread has left it. So a length is the larger one of both.
 //!
 //! Must not: be read after the records that it counts. What was complete when a cursor was read is there when the records are.
 
@@ -10,8 +9,6 @@ use super::source::{high, low, word, words, Source, BEFORE_RECORDS};
 use crate::trace::layout::{record, segment, thread, WORD};
 use crate::trace::Lane;
 
-/// Since when there are cursors.
-const SINCE: u32 = 3;
 /// A cursor counts in these.
 const PLACE_BYTES: u64 = (record::WORDS * WORD) as u64;
 
@@ -24,24 +21,9 @@ pub(super) struct Writing {
     pub length: u64,
 }
 
-/// Whether the recording has cursors.
-pub(super) fn are_there(header: &Header) -> bool {
-    header.version >= SINCE
-}
-
-/// What a thread's entry says of its segment in the lane of work; `None` if it has none, or a cursor that leads nowhere. Of an older recording
-/// the length is the one in the segment's head.
-pub(super) fn of_entry<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) -> Option<Writing> {
+/// What a thread's entry says of its segment in the lane of work; `None` if it has none, or a cursor that leads nowhere.
+pub(super) fn of_entry(header: &Header, entry: &[u64; thread::WORDS]) -> Option<Writing> {
     let cursor = entry[thread::CURSOR];
-    if are_there(header) {
-        return of_cursor(header, cursor);
-    }
-    let segment = low(cursor).checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
-    let head = words::<_, { segment::RECORDS }>(source, header.segments.area.place(segment));
-    Some(Writing { segment, length: head[segment::LENGTH] })
-}
-
-fn of_cursor(header: &Header, cursor: u64) -> Option<Writing> {
     let shape = header.segments;
     let in_bytes = |place: u32| u64::from(place) * PLACE_BYTES;
     let before = shape.records.checked_mul(shape.record_bytes)?.checked_add(BEFORE_RECORDS)?;
@@ -54,9 +36,8 @@ fn of_cursor(header: &Header, cursor: u64) -> Option<Writing> {
 }
 
 /// Whether a thread may be writing to the segment with this head, and its records are counted elsewhere.
-pub(super) fn is_written_to(header: &Header, head: &[u8]) -> bool {
-    are_there(header)
-        && u64::from(low(word(head, segment::STATE))) == segment::CURRENT
+pub(super) fn is_written_to(head: &[u8]) -> bool {
+    u64::from(low(word(head, segment::STATE))) == segment::CURRENT
         && u64::from(low(word(head, segment::LANE))) == Lane::Work as u64
         && word(head, segment::ENTRY) != 0
 }
@@ -70,12 +51,12 @@ pub(super) fn is_same_use(taken: u32, state: u64) -> bool {
 /// Complete records in the segment with this index, whose head was just read.
 pub(super) fn length<S: Source>(source: &S, header: &Header, index: u64, head: &[u8]) -> u64 {
     let told = word(head, segment::LENGTH);
-    if !is_written_to(header, head) {
+    if !is_written_to(head) {
         return told;
     }
     let entry = Some(word(head, segment::ENTRY) - 1).filter(|&entry| entry < header.threads.count);
-    let cursor = entry.map(|entry| words::<_, { thread::WORDS }>(source, header.threads.place(entry))[thread::CURSOR]);
-    let writing = cursor.and_then(|cursor| of_cursor(header, cursor)).filter(|writing| writing.segment == index);
+    let entry = entry.map(|entry| words::<_, { thread::WORDS }>(source, header.threads.place(entry)));
+    let writing = entry.and_then(|entry| of_entry(header, &entry)).filter(|writing| writing.segment == index);
     // A thread that has left the segment since has counted its records in the head before.
     let now = words::<_, { segment::RECORDS }>(source, header.segments.area.place(index));
     let is_its_own = is_same_use(high(word(head, segment::STATE)), now[segment::STATE]);

@@ -122,8 +122,6 @@ pub(super) struct Segments {
 
 /// Everything in the header.
 pub(super) struct Header {
-    /// Of the format.
-    pub version: u32,
     pub facts: Facts,
     pub threads: Area,
     pub contexts: Area,
@@ -155,7 +153,7 @@ impl Header {
             return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
         }
         let version = low(at(header::VERSION));
-        if !(layout::OLDEST_VERSION..=layout::VERSION).contains(&version) {
+        if version != layout::VERSION {
             return Err(Unreadable::Version(version));
         }
         let told = high(at(header::VERSION));
@@ -190,7 +188,6 @@ impl Header {
         let (lanes, lane_segments) = lanes(&head, defects);
         let hands = std::array::from_fn(|number| at(header::LANES + number * header::LANE_WORDS + lane::HAND));
         Ok(Self {
-            version,
             facts,
             threads,
             contexts,

@@ -45,7 +45,7 @@ impl Index {
         let mut index = Self::default();
         let (area, length) = (header.segments.area, header.length);
         each_entry(source, &area, length, defects, |number, bytes, defects| {
-            if !cursors::is_written_to(header, bytes) {
+            if !cursors::is_written_to(bytes) {
                 let told = word(bytes, segment::LENGTH);
                 return index.take(number, bytes, told, header, defects);
             }

@@ -34,7 +34,7 @@ impl Unfolded {
         in_progress: Option<&[u64; WORDS]>,
     ) {
         let segments = header.segments;
-        let writing = cursors::of_entry(source, header, &words::<_, { thread::WORDS }>(source, entry.offset));
+        let writing = cursors::of_entry(header, &words::<_, { thread::WORDS }>(source, entry.offset));
         let Some(writing) = writing.filter(|_| entry.seen.state == ThreadState::Alive) else { return };
         let place = segments.area.place(writing.segment);
         let head = || words::<_, { segment::RECORDS }>(source, place);

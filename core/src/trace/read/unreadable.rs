@@ -1,7 +1,7 @@
 //! Why nothing can be read.
 
 use crate::settings::MOST_RECORD_BYTES;
-use crate::trace::layout::{OLDEST_VERSION, VERSION};
+use crate::trace::layout::VERSION;
 use std::{fmt, io};
 
 /// See the module.
@@ -29,7 +29,7 @@ impl fmt::Display for Unreadable {
                  it just now",
             ),
             Self::Version(version) => {
-                write!(f, "this is a recording of version {version}; this build reads versions {OLDEST_VERSION} to {VERSION}")
+                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
             }
             Self::TooLarge(bytes) => {
                 let most = MOST_RECORD_BYTES >> 30;

@@ -41,7 +41,7 @@ fn a_program_of_the_corpus_that_says_so_completes_in_its_second_run() {
         for _ in 0..2 {
             let next = profiled(&work, corpus_program(name), &profile).finish();
             assert_eq!((next.code, next.stderr.as_str()), (Some(0), ""), "{name}: {next}");
-            let set_up = ahead(&next).1 + libraries_ahead(&next).1 + local_memory(&next).1;
+            let set_up = ahead(&next).1 + libraries_ahead(&next).1;
             assert!(set_up >= 1, "{name}: {next}");
         }
     }
@@ -195,251 +195,27 @@ fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_t
     }
 }
 
-/// Bytes of local memory a thread that were set aside ahead, in how many contexts, and what kept the guard from it, with the counts.
-fn local_memory(outcome: &Outcome) -> (u64, u64, Vec<(String, u64)>) {
-    let preload = &outcome.out().summary()["preload"];
-    let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {outcome}"));
-    let skipped = preload["skipped"].as_array().unwrap().iter();
-    let skipped = skipped.map(|skip| (skip["reason"].as_str().unwrap().to_owned(), skip["count"].as_u64().unwrap()));
-    (number("local_bytes_ahead"), number("local_memory_contexts"), skipped.collect())
-}
-
-/// What a launch of `many_locals` needs, in bytes a thread.
-const MANY: u64 = 32_768;
-
+/// Eight modules and eight libraries that the run after the first does not ask for.
 #[test]
-fn a_program_that_hangs_because_local_memory_grows_completes_in_its_second_run() {
+fn nothing_is_loaded_ahead_while_less_than_a_tenth_of_the_device_is_free() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let name = "local_memory_grows";
-    let profile = work.path().join("profile");
-    let eager = Run::new(&work, corpus_program(name)).set("CUDA_MODULE_LOADING", "EAGER");
-    assert_eq!(eager.start().finish_within(Duration::from_secs(1)).code, None, "it hangs with EAGER too");
-    let mut first = profiled(&work, corpus_program(name), &profile).hang_after("300ms").start();
-    let hang = first.until_a_hang_is_reported().hang();
-    assert_eq!(hang["verdicts"][0]["code"], "LG204", "{hang}");
-    // Not even its guard's exit handlers run.
-    drop(first);
-    for _ in 0..2 {
-        let next = profiled(&work, corpus_program(name), &profile).finish();
-        assert_eq!(
-            (next.code, next.stdout.as_str(), next.stderr.as_str()),
-            (Some(0), "the call returned\n", ""),
-            "{next}"
-        );
-        assert_eq!(local_memory(&next), (MANY, 1, vec![]), "{next}");
-    }
-    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
-    assert!(shown.stdout.contains("\n32.0 KiB of local memory a thread that a kernel needed at most\n"), "{shown}");
-    let text = lazyguard(
-        &work,
-        &["report", &profiled(&work, corpus_program(name), &profile).finish().out().path().to_string_lossy()],
-    );
-    assert!(
-        text.stdout.contains("32768 bytes of local memory a thread set aside in 1 context by the profile"),
-        "{text}"
-    );
-    let off = profiled(&work, corpus_program(name), &profile).set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
-    let mut off = off.start();
-    let hang = off.until_a_hang_is_reported().hang();
-    assert_eq!(hang["verdicts"][0]["code"], "LG204", "nothing is set aside with LAZYGUARD_PRELOAD=off: {hang}");
-}
-
-#[test]
-fn the_hazard_of_local_memory_that_grows_is_prevented_in_the_second_run() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let run = || {
-        let run = profiled(&work, corpus_program("local_memory_grows_beside_work"), &profile).finish();
-        assert_eq!(run.code, Some(0), "{run}");
-        let summary = run.out().summary();
-        (summary["hazards"].to_string(), summary["prevented"].to_string())
-    };
-    let (none, once) = ("[]".to_owned(), r#"[["LG107",1]]"#.to_owned());
-    assert_eq!([(); 3].map(|()| run()), [(once.clone(), none.clone()), (none.clone(), once.clone()), (none, once)]);
-}
-
-#[test]
-fn a_program_notices_nothing_of_a_stack_limit_that_a_profile_has_raised() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let bare = |does: &str| Run::new(&work, hostile_program("stack_limit")).args([does]).finish();
-    let run = |does: &str| {
-        let run = profiled(&work, hostile_program("stack_limit"), &profile).args([does]).finish();
-        run.expect_same_as(&bare(does));
-        local_memory(&run)
-    };
-    let set = |count| vec![("stack_limit_set".to_owned(), count)];
-    assert_eq!(run("asks"), (0, 0, vec![]), "nothing is known yet");
-    for _ in 0..2 {
-        // The primary context before and after it is reset, and two others, in one of which the program has set the limit.
-        assert_eq!(run("asks"), (MANY, 4, set(1)));
-        assert_eq!(run("sets"), (MANY, 1, set(1)));
-        assert_eq!(run("raised"), (MANY, 1, set(1)));
-        assert_eq!(run("captured"), (MANY, 1, vec![]));
-        assert_eq!(run("graph"), (MANY, 2, vec![]));
-        assert_eq!(run("first"), (MANY, 1, set(1)));
-        assert_eq!(run("fills"), (MANY, 1, vec![]));
-    }
-}
-
-/// The kernel is in graphs alone, in a context each: the profile learns of it where one is made executable, and where one is updated.
-#[test]
-fn what_graphs_need_is_known_from_the_call_that_makes_them_executable() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let bare = Run::new(&work, hostile_program("stack_limit")).args(["graph"]).finish();
-    assert_eq!(bare.code, Some(0), "{bare}");
-    let profile = work.path().join("profile");
-    for expected in [(0, 0, vec![]), (MANY, 2, vec![])] {
-        let run = profiled(&work, hostile_program("stack_limit"), &profile).args(["graph"]).finish();
-        run.expect_same_as(&bare);
-        assert_eq!(local_memory(&run), expected, "{run}");
-    }
-}
-
-#[test]
-fn local_memory_that_the_driver_refuses_or_the_budget_forbids_costs_a_count() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let program = || corpus_program("local_memory_grew_before_work");
-    let bare = Run::new(&work, program()).finish();
-    profiled(&work, program(), &profile).finish().expect_same_as(&bare);
-    for (name, value, reason) in [
-        ("LGSIM_FAIL", "cuCtxSetLimit=2", "local_memory_refused"),
-        ("LGSIM_FAIL", "cuCtxSetLimit=1", "local_memory_refused"),
-        ("LGSIM_FAIL", "cuCtxGetLimit=201", "local_memory_refused"),
-        ("LAZYGUARD_PRELOAD_TIME", "0s", "budget_time"),
+    let (program, profile) = (hostile_program("little_memory_left"), work.path().join("profile"));
+    profiled(&work, program.clone(), &profile).args(["uses"]).finish();
+    for (does, least, modules, left_out) in [
+        // Of the second context, all but what takes the free memory below a tenth of the device.
+        ("fills", "10", 8, 16),
+        ("fills", "0", 16, 0),
+        ("fills_for_a_moment", "10", 16, 16),
     ] {
-        let run = profiled(&work, program(), &profile).set(name, value).finish();
-        run.expect_same_as(&bare);
-        let (bytes, contexts, skipped) = local_memory(&run);
-        assert_eq!((bytes, contexts), (0, 0), "{name}={value}: {run}");
-        assert!(skipped.iter().any(|(why, count)| why == reason && *count > 0), "{name}={value}: {run}");
-        let summary = run.out().summary();
-        assert_eq!(summary["hazards"].to_string(), "[]", "{name}={value}: it grew before there was work: {run}");
-    }
-}
-
-#[test]
-fn local_memory_is_given_back_where_an_allocation_finds_none() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let profile = work.path().join("profile");
-    let program = || hostile_program("stack_limit");
-    profiled(&work, program(), &profile).args(["fills"]).finish();
-    let without_memory = |run: Run<'_>| run.args(["fills"]).set("LGSIM_FAIL", "cuMemAlloc_v2=2").finish();
-    let bare = without_memory(Run::new(&work, program()));
-    assert!(bare.code == Some(0) && bare.stdout.contains("cuMemAlloc: 2"), "{bare}");
-    let log = work.path().join("calls");
-    let run = without_memory(profiled(&work, program(), &profile).set("LGSIM_CALL_LOG", &log));
-    run.expect_same_as(&bare);
-    // The module that the program loads after that goes as well.
-    let given_back = ["local_memory_given_back", "code_given_back"].map(|reason| (reason.to_owned(), 1));
-    assert_eq!(local_memory(&run), (MANY, 1, given_back.into()), "{run}");
-    let count = calls_in(&log);
-    // Raised, and set back; the first allocation is tried again then, and the second one, for which nothing is left to give back, is not.
-    assert_eq!((count("cuCtxSetLimit"), count("cuMemAlloc_v2")), (2, 3), "{run}");
-}
-
-/// How often the simulated driver was called by this name, by its log of the calls.
-fn calls_in(log: &Path) -> impl Fn(&str) -> usize {
-    let log = fs::read_to_string(log).unwrap();
-    move |symbol| log.lines().filter(|line| line.split(' ').nth(1) == Some(symbol)).count()
-}
-
-/// A program, and a profile of a run of it with eight modules and eight libraries, of which its other runs ask for nothing.
-fn with_what_is_not_asked_for(work: &Work) -> (PathBuf, PathBuf) {
-    let (program, profile) = (hostile_program("no_memory_left"), work.path().join("profile"));
-    let taught = profiled(work, program.clone(), &profile).args(["uses"]).finish();
-    assert_eq!(taught.code, Some(0), "{taught}");
-    (program, profile)
-}
-
-/// Eight modules and eight libraries that this run does not ask for. All memory is there for a call that finds none, and the call is made again; where to unload
-/// takes long, other threads are let in between, and it is made again once more.
-#[test]
-fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_finds_no_memory() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = with_what_is_not_asked_for(&work);
-    let log = work.path().join("calls");
-    // A driver before 12.5 cannot be asked about a context as a whole: the guard asks the streams, of which one is the call's own.
-    for (does, symbol, driver, slow) in [
-        ("allocates", "cuMemAlloc_v2", "13000", ""),
-        ("allocates", "cuMemAlloc_v2", "13000", "cuModuleUnload=60"),
-        ("in_stream", "cuMemAllocAsync", "13000", ""),
-        ("in_stream", "cuMemAllocAsync", "12040", ""),
-        ("loads", "cuModuleLoadData", "13000", ""),
-    ] {
-        let on = |run: Run<'_>| {
-            let run = run.args([does]).set("LGSIM_CALL_LOG", &log).set("LGSIM_DRIVER_VERSION", driver);
-            run.set("LGSIM_DELAY", slow).finish()
-        };
-        let bare = on(Run::new(&work, program.clone()));
-        assert!(bare.code == Some(0) && bare.stdout.lines().all(|line| line.ends_with(": 0")), "{bare}");
-        let before = calls_in(&log)(symbol);
-        fs::remove_file(&log).unwrap();
-        let run = on(profiled(&work, program.clone(), &profile));
-        run.expect_same_as(&bare);
-        assert_eq!((ahead(&run), libraries_ahead(&run)), ((8, 0), (8, 0)), "{does}: {run}");
-        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{does}: {run}");
-        let calls = calls_in(&log);
-        fs::remove_file(&log).unwrap();
-        assert_eq!([calls("cuModuleUnload"), calls("cuLibraryUnload")], [8, 8], "{does}: {run}");
-        let again = calls(symbol) - before;
-        assert!(if slow.is_empty() { again == 1 } else { again > 1 }, "{does}: {again} times more: {run}");
-    }
-}
-
-/// To make a graph executable, and to launch it, takes memory as well. The driver is played that has none, so that the second call finds none either.
-#[test]
-fn what_was_loaded_ahead_and_not_asked_for_is_unloaded_where_a_call_about_a_graph_finds_no_memory() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = with_what_is_not_asked_for(&work);
-    for symbol in ["cuGraphInstantiateWithFlags", "cuGraphLaunch"] {
-        let log = work.path().join(symbol);
-        let fails = |run: Run<'_>| run.args(["graphs"]).set("LGSIM_FAIL", format!("{symbol}=2")).finish();
-        let bare = fails(Run::new(&work, program.clone()));
-        assert!(bare.code == Some(0) && bare.stdout.ends_with(": 2\n"), "{bare}");
-        let run = fails(profiled(&work, program.clone(), &profile).set("LGSIM_CALL_LOG", &log));
-        run.expect_same_as(&bare);
-        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), 16)], "{symbol}: {run}");
-        assert_eq!(calls_in(&log)(symbol), 2, "{symbol}: {run}");
-    }
-}
-
-/// The eight modules are held in the first context and in the second one, and the eight libraries in both.
-#[test]
-fn what_was_loaded_ahead_in_one_context_is_unloaded_where_a_call_finds_no_memory_in_another_or_in_several_threads() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = with_what_is_not_asked_for(&work);
-    for (does, prints, held) in [("second", "cuMemAlloc: 0\n", 24), ("threads", "512 of 512 pieces\n", 16)] {
         let bare = Run::new(&work, program.clone()).args([does]).finish();
-        assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), prints), "{bare}");
-        // The threads that come second find that the first one is at it.
-        let run = profiled(&work, program.clone(), &profile).args([does]).set("LGSIM_DELAY", "cuModuleUnload=2");
-        let run = run.finish();
+        assert_eq!(bare.code, Some(0), "{bare}");
+        let run = profiled(&work, program.clone(), &profile).args([does]).set("LAZYGUARD_PRELOAD_FREE", least).finish();
         run.expect_same_as(&bare);
-        assert_eq!(local_memory(&run).2, [("code_given_back".to_owned(), held)], "{does}: {run}");
+        let preload = &run.out().summary()["preload"];
+        let skipped = preload["skipped"].as_array().unwrap().iter();
+        let skipped = skipped.filter(|skip| skip["reason"] == "little_memory_free").map(|skip| skip["count"].as_u64());
+        assert_eq!((ahead(&run), skipped.flatten().sum()), ((modules, 0), left_out), "{does} {least}: {run}");
     }
-}
-
-/// To unload something waits until the context is idle.
-#[test]
-fn nothing_is_unloaded_for_a_call_that_finds_no_memory_while_a_kernel_spins() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let (program, profile) = with_what_is_not_asked_for(&work);
-    let bare = Run::new(&work, program.clone()).args(["spins"]).finish();
-    assert_eq!((bare.code, bare.stdout.as_str()), (Some(0), "cuMemAlloc: 0\n"), "{bare}");
-    let run = profiled(&work, program.clone(), &profile).args(["spins"]).finish();
-    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "cuMemAlloc: 2\n"), "{run}");
-    let refused = |count| vec![("no_room_while_busy".to_owned(), count)];
-    assert_eq!((ahead(&run), local_memory(&run).2), ((8, 0), refused(1)), "{run}");
-
-    // To find out that something is in flight keeps other threads' submissions waiting: of a program that asks again and again, not each time.
-    let log = work.path().join("calls");
-    let run = profiled(&work, program, &profile).args(["polls"]).set("LGSIM_CALL_LOG", &log).finish();
-    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "2000 of 2000 refused\n"), "{run}");
-    assert_eq!(local_memory(&run).2, refused(2000), "{run}");
-    let asked = calls_in(&log)("cuCtxRecordEvent");
-    assert!((1..1000).contains(&asked), "{asked}");
 }
 
 /// Without the nudge, as where a runtime holds hundreds of fat binaries: the second one comes with a kernel that is launched too late. Runtimes

@@ -12,16 +12,17 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
-/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`,
+/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
 /// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 17] = [
+const TESTED: [&str; 18] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
     "LAZYGUARD_PRELOAD_TIME",
     "LAZYGUARD_PRELOAD_SHARE",
     "LAZYGUARD_PRELOAD_MEMORY",
+    "LAZYGUARD_PRELOAD_FREE",
     "LAZYGUARD_NUDGE",
     "LAZYGUARD_DEFER",
     "LAZYGUARD_HANG_AFTER",
@@ -37,9 +38,13 @@ const TESTED: [&str; 17] = [
 
 #[test]
 fn every_setting_has_its_test() {
-    let output = Command::new(command()).arg("settings").output().unwrap_or_else(|error| panic!("{error}"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let known: BTreeSet<_> = said.lines().filter(|line| line.starts_with("LAZYGUARD")).collect();
+    let said = |arguments: &[&str]| {
+        let output = Command::new(command()).args(arguments).output().unwrap_or_else(|error| panic!("{error}"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let help = said(&["settings"]);
+    assert!(said(&["run", "--help"]).contains("[variable: LAZYGUARD]"));
+    let known: BTreeSet<_> = help.split("[variable: ").skip(1).filter_map(|rest| rest.split(']').next()).collect();
     assert_eq!(known, BTreeSet::from(TESTED), "left: the command's; right: tested here");
 }
 
@@ -370,6 +375,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_PRELOAD_TIME", "soon"),
         ("LAZYGUARD_PRELOAD_SHARE", "101"),
         ("LAZYGUARD_PRELOAD_MEMORY", "much"),
+        ("LAZYGUARD_PRELOAD_FREE", "101"),
         ("LAZYGUARD_NUDGE", "0.5"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
         ("LAZYGUARD_ON_HANG", "exit:256"),

@@ -1,0 +1,85 @@
+//! The one object of its kind, the driver or NCCL, whose functions the hooks stand in front of.
+//!
+//! Protocol: the addresses are set (Release) after the functions are.
+//!
+//! Must not: allocate.
+
+use super::dynamic_linker::Symbol;
+use super::objects::Loaded;
+use crate::runtime::pass_through;
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::report::PassThrough;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// See the module. It has one function for each entry point from its first one on.
+pub struct Adopted<const FUNCTIONS: usize> {
+    first: usize,
+    functions: [AtomicPtr<c_void>; FUNCTIONS],
+    /// Where it begins and ends; 0 without one.
+    addresses: [AtomicU64; 2],
+    /// What another one is counted as.
+    second: PassThrough,
+}
+
+impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
+    pub(super) const fn new(first: usize, second: PassThrough) -> Self {
+        Self {
+            first,
+            functions: [const { AtomicPtr::new(null_mut()) }; FUNCTIONS],
+            addresses: [const { AtomicU64::new(0) }; 2],
+            second,
+        }
+    }
+
+    /// Whether there is one.
+    pub fn is_there(&self) -> bool {
+        self.addresses[1].load(Ordering::Acquire) != 0
+    }
+
+    /// Its addresses; none without one.
+    pub fn addresses(&self) -> Range<u64> {
+        let end = self.addresses[1].load(Ordering::Acquire);
+        self.addresses[0].load(Ordering::Relaxed)..end
+    }
+
+    /// Where its function for an entry point is; `None` for an entry point of the other kind.
+    pub(super) fn place(&self, entry_point: EntryPoint) -> Option<&AtomicPtr<c_void>> {
+        self.functions.get(entry_point.index().wrapping_sub(self.first))
+    }
+
+    /// Its function for an entry point; null where there is none.
+    pub fn function(&self, entry_point: EntryPoint) -> *mut c_void {
+        self.place(entry_point).map_or(null_mut(), |function| function.load(Ordering::Relaxed))
+    }
+
+    /// Whether an object of this kind may be adopted: none is yet. A second one is counted.
+    pub(super) fn is_free_for(&self, object: &Loaded<'_>) -> bool {
+        if self.is_there() && object.addresses() != self.addresses() {
+            pass_through::note(self.second);
+        }
+        !self.is_there()
+    }
+
+    /// An object is adopted. `others` looks up what has no entry point.
+    pub(super) fn adopt(&self, object: &Loaded<'_>, others: impl FnOnce()) -> bool {
+        let dynamic = object.dynamic();
+        for (index, place) in self.functions.iter().enumerate() {
+            let symbol = EntryPoint::from_index(self.first + index).and_then(Symbol::of);
+            let function = symbol.and_then(|symbol| dynamic.defines(symbol.name()));
+            place.store(function.unwrap_or(null_mut()), Ordering::Relaxed);
+        }
+        others();
+        self.addresses[0].store(object.addresses().start, Ordering::Relaxed);
+        self.addresses[1].store(object.addresses().end, Ordering::Release);
+        true
+    }
+
+    /// It has been unloaded.
+    pub(super) fn forget(&self) {
+        self.addresses.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+        self.functions.iter().for_each(|place| place.store(null_mut(), Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,39 @@
+//! What an object's program headers say, and the name of its file.
+
+use std::ops::Range;
+
+/// From the first segment's to the last one's end, of an object at this load address.
+pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);
+    let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
+    loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+}
+
+/// The part that the dynamic linker has made read-only once the object was relocated: whole pages.
+pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Range<usize> {
+    let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO) else { return 0..0 };
+    // The dynamic linker leaves the page alone in which the part ends.
+    let page = page_bytes();
+    let begin = base.wrapping_add(header.p_vaddr);
+    let end = begin.saturating_add(header.p_memsz);
+    (begin / page * page) as usize..(end / page * page) as usize
+}
+
+/// The size of a page.
+#[cfg(target_arch = "x86_64")]
+fn page_bytes() -> u64 {
+    4096
+}
+
+/// The size of a page, which the kernel tells each process.
+#[cfg(target_arch = "aarch64")]
+fn page_bytes() -> u64 {
+    // SAFETY: takes an integer only.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
+}
+
+/// The last part of a path.
+pub(super) fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}

@@ -1,0 +1,129 @@
+//! The dynamic linker's own records of the loaded objects, and which object an address belongs to.
+
+use super::dynamic::{Dynamic, DynamicEntry, DT_DEBUG};
+use super::layout::{addresses, file_name, relocated_read_only};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ops::Range;
+use std::ptr::null_mut;
+
+const RTLD_DL_LINKMAP: c_int = 2;
+
+extern "C" {
+    fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
+}
+
+/// The loader's record of a loaded object (`struct link_map`): the public part.
+#[repr(C)]
+pub struct LinkMap {
+    /// The object's load address.
+    pub base: usize,
+    /// The path it was loaded from; empty for the program itself.
+    pub name: *const c_char,
+    first: *const DynamicEntry,
+    next: *mut LinkMap,
+}
+
+/// What a debugger reads: the list of the objects.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    first: *const LinkMap,
+    hook: usize,
+    state: c_int,
+}
+
+/// Of [`Debug`]: no object is being loaded or unloaded.
+const RT_CONSISTENT: c_int = 0;
+
+extern "C" {
+    static _r_debug: Debug;
+}
+
+/// The objects that are there when the process starts, by the dynamic linker's own list: for code that runs before any other thread does, and
+/// before it is known whether `dl_iterate_phdr` is the C library's.
+pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
+    // SAFETY: the dynamic linker has filled it in before it runs any code. The name is one that programs leave alone.
+    let first = unsafe { (&raw const _r_debug.first).read() };
+    // SAFETY: the loader's records; nothing is unloaded yet.
+    std::iter::successors(unsafe { first.as_ref() }, |map| unsafe { map.next.as_ref() })
+}
+
+/// The object that holds an address.
+pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
+    let mut info =
+        libc::Dl_info { dli_fname: null_mut(), dli_fbase: null_mut(), dli_sname: null_mut(), dli_saddr: null_mut() };
+    let mut map: *mut c_void = null_mut();
+    // SAFETY: both outputs are valid for writing, and the address is only compared with mapped ranges.
+    let found = unsafe { dladdr1(address, &mut info, &mut map, RTLD_DL_LINKMAP) };
+    if found == 0 || map.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's record outlives this use: the object holds code that is being called or was just looked up.
+    Some(unsafe { &*map.cast::<LinkMap>() })
+}
+
+/// Waits until no other thread is in the middle of loading an object: each holds the loader's lock until the object is relocated and its
+/// constructors have run, and a look-up takes that lock.
+pub fn wait_for_loads() {
+    object_of(wait_for_loads as *const () as *const c_void);
+}
+
+/// Whether the dynamic linker says that objects are being loaded or unloaded: by the calling thread itself, if it has waited for the others. The GNU C
+/// library before 2.41 says no more of it once the objects are mapped, and relocates them after that.
+pub fn are_changing() -> bool {
+    // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
+    let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
+    // SAFETY: null, or the dynamic linker's own structure, which stays. Volatile: it changes meanwhile.
+    !debug.is_null() && unsafe { (&raw const (*debug).state).read_volatile() } != RT_CONSISTENT
+}
+
+impl LinkMap {
+    /// The path the object was loaded from.
+    pub fn path(&self) -> &CStr {
+        if self.name.is_null() {
+            return c"";
+        }
+        // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
+        unsafe { CStr::from_ptr(self.name) }
+    }
+
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
+    }
+
+    /// Its dynamic section.
+    pub fn dynamic(&self) -> Dynamic {
+        Dynamic::at(self.base, self.first)
+    }
+
+    /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
+    /// base need not be where it begins, and for what lies below its base.
+    fn headers(&self) -> &[libc::Elf64_Phdr] {
+        if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
+            return &[];
+        }
+        // SAFETY: the first page of a loaded library.
+        let header = unsafe { &*(self.base as *const libc::Elf64_Ehdr) };
+        let is_one =
+            header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
+        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
+        let table =
+            |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
+        if is_one {
+            table(self.base + header.e_phoff as usize)
+        } else {
+            &[]
+        }
+    }
+
+    /// The addresses of a library, from its first segment's to its last one's end.
+    pub fn addresses(&self) -> Range<u64> {
+        addresses(self.headers(), self.base as u64)
+    }
+
+    /// See [`super::objects::Loaded::relocated_read_only`].
+    pub fn relocated_read_only(&self) -> Range<usize> {
+        relocated_read_only(self.headers(), self.base as u64)
+    }
+}
