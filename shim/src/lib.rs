@@ -20,10 +20,10 @@
 //!
 //! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the shim passes
 //!   the call on unchanged, and counts it under its reason ([`runtime::pass_through`]).
-//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. There are four exceptions:
+//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. There are three exceptions:
 //!   the loading mode that a small CUDA runtime instance asks for (see [`preload::nudge`]), the load of a module or library that was loaded
-//!   ahead by a profile (see [`preload::ahead`]), a release that the user has put off (see [`preload::releases`]), and a call that finds no memory
-//!   of the device, which is made once more where the guard has given some back (`hooks::room`).
+//!   ahead by a profile (see [`preload::ahead`]), and a release that the user has put off (see [`preload::releases`]): an allocation that finds no memory
+//!   is made once more behind those.
 //! * No lock is held across a driver call, and the watchdog makes none.
 //! * A process that does not use CUDA gets no thread, no file, no output and no allocation.
 //! * The guard takes no memory from the program's allocator ([`runtime::memory`]).

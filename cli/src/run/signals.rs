@@ -46,7 +46,6 @@ const PASSED_ON: [Signal; 15] = [
 /// Caught signals, from before the program's start on, so that none is lost.
 pub(super) struct Caught {
     by: By,
-    has_descriptors: bool,
     /// Those that came before the program was there.
     early: Vec<Heard>,
 }
@@ -94,22 +93,16 @@ impl Caught {
         let own = own.filter(|&s| s == Signal::CHILD || !has(ignored, s));
         let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(Signal::as_raw);
         let wanted: Vec<_> = wanted.collect();
-        let has_descriptors = has_descriptors();
-        let pipe = has_descriptors.then(|| SignalsInfo::new(&wanted).ok()).flatten();
+        let pipe = has_descriptors().then(|| SignalsInfo::new(&wanted).ok()).flatten();
         let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
-        Self { by, has_descriptors, early: Vec::new() }
+        Self { by, early: Vec::new() }
     }
 
-    /// What does not work without descriptors.
+    /// What is not known without descriptors of its own.
     pub fn complaint(&self) -> Option<&'static str> {
-        match (&self.by, self.has_descriptors) {
-            (By::Pipe(_), _) => None,
-            (By::Flags(_), true) => Some("socketpair is refused here: who has sent a signal is not known"),
-            (By::Flags(_), false) => Some(
-                "there are hardly any descriptors left (ulimit -n): who has sent a signal is not known, and not all that is left of the run \
-                 may be readable",
-            ),
-        }
+        let why =
+            "who has sent a signal is not known: descriptors are missing here (ulimit -n), or socketpair is refused";
+        matches!(self.by, By::Flags(_)).then_some(why)
     }
 
     /// The program is about to be started. What has come so far has not reached it, the terminal's signals neither.

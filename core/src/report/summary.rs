@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct SkipCount {
     /// The reason.
     pub reason: Skip,
-    /// How many kernels; for libraries that could not be looked into, how many libraries; of local memory, in how many contexts.
+    /// How many kernels; for libraries that could not be looked into, how many libraries.
     pub count: u64,
 }
 

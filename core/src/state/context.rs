@@ -3,14 +3,14 @@
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::context as place;
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 /// A driver context. What readers need of it after the process is gone lies in the recording's table of contexts.
 pub struct Context {
     words: Words,
     primary: AtomicBool,
     captures: AtomicU32,
-    local_memory: AtomicU64,
+    local_memory: AtomicUsize,
     launched: AtomicBool,
 }
 
@@ -23,7 +23,7 @@ impl Context {
             words,
             primary: AtomicBool::new(false),
             captures: AtomicU32::new(0),
-            local_memory: AtomicU64::new(0),
+            local_memory: AtomicUsize::new(0),
             launched: AtomicBool::new(false),
         }
     }
@@ -98,12 +98,12 @@ impl Context {
 
     /// The local memory that is known to be set aside there, in bytes a thread: less than there is where a launch was not seen.
     pub fn local_memory(&self) -> u64 {
-        self.local_memory.load(Ordering::Relaxed)
+        self.local_memory.load(Ordering::Relaxed) as u64
     }
 
     /// A launch, a graph or a limit sets so many bytes a thread aside. Returns how many were known to be before.
     pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
-        self.local_memory.fetch_max(bytes, Ordering::Relaxed)
+        self.local_memory.fetch_max(bytes as usize, Ordering::Relaxed) as u64
     }
 
     /// A kernel was launched in it.
@@ -221,7 +221,7 @@ impl Function {
 
     /// Whether functions know of this context. Of contexts past the 64th none does: their launches take the slow path each time, and none is known
     /// to be a first one.
-    pub fn knows_of(context: u32) -> bool {
+    fn knows_of(context: u32) -> bool {
         context < 64
     }
 

@@ -272,9 +272,4 @@ impl RawPayload {
     pub const fn loaded_image(&self) -> Image {
         Image::of(self.three)
     }
-
-    /// Whether two calls of one function are about the same event, address or handle.
-    pub const fn is_about_the_same(&self, other: &Self) -> bool {
-        self.detail == other.detail
-    }
 }

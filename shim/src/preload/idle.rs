@@ -58,7 +58,7 @@ impl Drop for Uncaptured {
 }
 
 /// Whether something may be captured, in any context.
-pub fn may_capture(process: &Process) -> bool {
+fn may_capture(process: &Process) -> bool {
     process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
 }
 
