@@ -160,7 +160,7 @@ impl HangReport {
             let Some(place) = self.place_of(&one.operation.origin) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
             let (name, verb) = (messages::name_of(&one.operation), if is_launch { "launched" } else { "called" });
-            match groups.iter_mut().find(|(_, other, there)| (*other, &*there) == (verb, &place)) {
+            match groups.iter_mut().find(|(_, other, there)| (*other, there) == (verb, &place)) {
                 Some((names, ..)) if names.contains(&name) => {}
                 Some((names, ..)) => names.push(name),
                 None => groups.push((vec![name], verb, place)),

@@ -3,6 +3,8 @@
 use lazyguard_e2e::{root, stack_program, Run, Work};
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 /// The lines by which a hang's reports say where the kernel was launched.
 struct Told {
@@ -20,6 +22,8 @@ fn told(test: &str, program: &str, kind: &str) -> Told {
     let mut running = run.start();
     let folder = running.until_a_hang_is_reported();
     let live = launched(&running.stderr());
+    // The recording alone shows a hang once the process was last seen after three thresholds.
+    thread::sleep(Duration::from_millis(500));
     drop(running);
     let reported = launched(&folder.report("text"));
     fs::remove_file(folder.path().join("hang.json")).unwrap_or_else(|error| panic!("{error}"));
