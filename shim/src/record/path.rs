@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
-pub const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
+const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 
 /// Frames of a path. Where nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
 /// name is one more frame before the line.
@@ -32,7 +32,7 @@ const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
 /// The most bytes of stack that they take.
 const MOST_BYTES: usize = 1 << 16;
-/// The most paths of a process: their texts take half of the smallest recording's room.
+/// The most paths of a process: their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
 /// Paths that a launch compares before it takes the slow path.
 const MOST_OTHERS: usize = 16;
@@ -137,6 +137,10 @@ impl Paths {
 #[cold]
 #[inline(never)]
 pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
+    let here = from_word(caller.address as u64, 0);
+    if !IS_KNOWN {
+        return here;
+    }
     let mut known = lock(&guard.paths.0);
     let at =
         known.paths.iter().position(|path| path.leads_surely(caller).is_some()).or_else(|| known.finds(guard, caller));
@@ -145,7 +149,7 @@ pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
         // Under the lock, so that no two threads join rings at a time.
         kept.store(path.map_or(NONE, |path| joined(kept, path)), Ordering::Relaxed);
     }
-    path.and_then(|path| path.leads_surely(caller)).unwrap_or(from_word(caller.address as u64, 0))
+    path.and_then(|path| path.leads_surely(caller)).unwrap_or(here)
 }
 
 /// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the

@@ -77,6 +77,12 @@ fn with_the_runtime_in_a_library_without_symbols() {
     expect_named(&told, "launches", &line("main", "launches.h", "// launches"));
 }
 
+#[test]
+fn of_a_graph() {
+    let told = told(lazyguard_e2e::this_test!(), "launches", "graph");
+    expect_named(&told, "launches", &line("main", "launches.h", "// graph"));
+}
+
 /// There the frames have frame pointers, and the kernel's own function on the host is one of them.
 #[test]
 fn of_a_program_that_is_not_optimised() {
@@ -97,10 +103,11 @@ fn in_a_library_of_the_programs_own() {
 #[test]
 fn of_a_program_without_symbols() {
     let place = line("main", "launches.h", "// launches");
-    for kind in ["static", "shared"] {
+    let graph = line("main", "launches.h", "// graph");
+    for (kind, place) in [("static", &place), ("shared", &place), ("graph", &graph)] {
         let told = told(&format!("{}_{kind}", lazyguard_e2e::this_test!()), "launches_stripped", kind);
         // The same code as that of the program with symbols.
-        expect_offset(&told.live, "launches_stripped", "launches", &place);
+        expect_offset(&told.live, "launches_stripped", "launches", place);
         assert_eq!(told.reported, told.live);
     }
 }
