@@ -187,7 +187,7 @@ impl HangReport {
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         // Of a launch more is known: see `place_of`.
-        let stack = stack.filter(|_| call.origin.via.is_empty());
+        let stack = stack.filter(|_| call.origin.outer.is_empty());
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }

@@ -36,7 +36,7 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
 }
 
 fn from(caller: u64) -> Origin {
-    Origin { caller, via: Vec::new() }
+    Origin { caller, outer: Vec::new() }
 }
 
 fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
@@ -139,12 +139,13 @@ fn the_head_says_who_why_what_to_do_and_where() {
     );
 }
 
-/// The line of the head that says where the kernels were launched: `k1` from 0x10, `k2` by this path from 0x20.
-fn launched(via: &[u64], places: Vec<FrameSeen>, runtimes: Vec<NudgeAnswer>) -> Option<String> {
+/// The line of the head that says where the kernels were launched: `k1` from 0x10, `k2` by these frames from 0x20.
+fn launched(inner: &[u64], places: Vec<FrameSeen>, runtimes: Vec<NudgeAnswer>) -> Option<String> {
     let mut report = HangReport { places, ..report() };
     report.preload.runtimes = runtimes;
     for held_back in report.verdicts.iter_mut().filter_map(|verdict| verdict.held_back.as_mut()) {
-        held_back.operation.origin.via = via.to_vec();
+        let mut addresses = inner.iter().copied().chain([0x20]);
+        held_back.operation.origin = Origin { caller: addresses.next().unwrap_or(0), outer: addresses.collect() };
     }
     report.head(None).get(3).cloned()
 }

@@ -30,8 +30,8 @@ const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 /// name is one more frame before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
-/// The most bytes of stack that they take.
-const MOST_BYTES: usize = 1 << 16;
+/// The most bytes of stack that each takes.
+const MOST_BYTES: u64 = 1 << 16;
 /// The most paths of a process: their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
 /// Paths that a launch compares before it takes the slow path.
@@ -39,17 +39,20 @@ const MOST_OTHERS: usize = 16;
 /// In place of a path: there are too many, or no runtime makes these launches.
 const NONE: usize = 1;
 
-/// See the module.
+/// See the module. On one line of a processor's cache.
+#[repr(align(64))]
 pub struct Path {
-    /// The return addresses, each with the distance of its word from the place right above the hook's own, which is the first; past them zeros.
-    frames: [(usize, usize); MOST_FRAMES],
-    count: usize,
-    /// The same distance of the return address outside of them.
-    outside: usize,
-    /// Whether a frame behind the runtime's is found by its frame pointer, as one is that may be of another size each time.
-    varies: bool,
+    /// The return addresses; in place of those that are not there the first one again.
+    frames: [usize; MOST_FRAMES],
+    /// How far their words are from the place right above the hook's own return address, which is the first.
+    distances: [i32; MOST_FRAMES],
+    /// The same of the return address outside of them.
+    outside: i32,
     /// Its number in the recording, from 1.
     number: u16,
+    /// Whether a frame behind the runtime's is found by its frame pointer, as one is that may be of another size each time. Then all frames count, else the
+    /// first three.
+    varies: bool,
     /// Another path by which the same function was launched, in a ring; 0 for none.
     next: AtomicUsize,
 }
@@ -65,8 +68,8 @@ impl Path {
     /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
     #[inline(always)]
     fn leads(&self, caller: Caller) -> Option<u64> {
-        let page = |distance: usize| caller.stack.wrapping_add(distance) / readable::PAGE;
-        if self.varies && page(self.frames[FRAMES - 1].1) != page(self.outside) {
+        let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
+        if self.varies && page(self.distances[FRAMES - 1]) != page(self.outside) {
             return None;
         }
         // SAFETY: see the module. The words behind a frame that varies are on the page of one before it.
@@ -75,9 +78,9 @@ impl Path {
 
     #[inline(always)]
     fn leads_by(&self, caller: Caller, word: impl Fn(usize) -> Option<usize>) -> Option<u64> {
-        let word = |distance: usize| word(caller.stack.wrapping_add(distance));
-        let holds = |(address, distance): &(usize, usize)| word(*distance) == Some(*address);
-        let is_it = self.frames.iter().take(self.count).all(holds);
+        let word = |distance: i32| word(caller.stack.wrapping_add_signed(distance as isize));
+        let holds = |frame: usize| word(self.distances[frame]) == Some(self.frames[frame]);
+        let is_it = holds(0) && holds(1) && holds(2) && (!self.varies || holds(3));
         let outside = word(self.outside).filter(|_| is_it)?;
         Some(from_word(outside as u64, self.number))
     }
@@ -177,8 +180,8 @@ impl Known {
             return None;
         }
         let place = self.paths.len();
-        let path = walked(caller, place as u16 + 1);
-        let frames: Vec<_> = path.frames.iter().take(path.count).map(|(address, _)| *address as u64).collect();
+        let (path, count) = walked(caller, place as u16 + 1);
+        let frames: Vec<_> = path.frames.iter().take(count).map(|address| *address as u64).collect();
         guard.tracker.recorder().add_path(guard.now(), path.number, &frames);
         self.paths.push(Box::leak(Box::new(path)));
         Some(place)
@@ -197,24 +200,25 @@ impl Known {
     }
 }
 
-/// The path from this hook on.
-fn walked(caller: Caller, number: u16) -> Path {
-    let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>());
+/// The path from this hook on, and how many frames it has.
+fn walked(caller: Caller, number: u16) -> (Path, usize) {
+    let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
     let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
-    let mut frames = [(0, 0); MOST_FRAMES];
-    let (mut count, mut varies, mut outside) = (0, false, distance(now.stack()));
+    let first = distance(now.stack());
+    let (mut frames, mut distances) = ([caller.address; MOST_FRAMES], [first; MOST_FRAMES]);
+    let (mut count, mut varies, mut outside) = (0, false, first);
     while count < if varies { MOST_FRAMES } else { FRAMES } {
-        frames[count] = (now.address() as usize, outside);
+        (frames[count], distances[count]) = (now.address() as usize, outside);
         count += 1;
         let next = unwind_index(now.address()).and_then(|index| caller_by(&Readable, index, &now));
-        let is_near = |next: &Registers| next.stack() > now.stack() && distance(next.stack()) < MOST_BYTES;
+        let is_near = |next: &Registers| (1..MOST_BYTES).contains(&next.stack().wrapping_sub(now.stack()));
         let Some(next) = next.filter(is_near) else { break };
         // The frame pointer lies below the return address.
         varies |= count == FRAMES && now.frame().is_some_and(|frame| frame.wrapping_add(16) == next.stack());
         outside = distance(next.stack());
         now = next;
     }
-    Path { frames, count, outside, varies, number, next: AtomicUsize::new(0) }
+    (Path { frames, distances, outside, number, varies, next: AtomicUsize::new(0) }, count)
 }
 
 /// Where the index of the tables lies that have the function of a return address.
