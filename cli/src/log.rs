@@ -313,7 +313,7 @@ struct Line<'a> {
     /// The call was left without returning, by an exception, a jump or a cancellation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     left: bool,
-    /// The return address of the call, as `0x...`.
+    /// The return address of the call, as `0x...`; of a launch by a CUDA runtime that of the outermost frame which is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Address>,
     /// The call had not returned.

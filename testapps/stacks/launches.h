@@ -31,6 +31,20 @@ int main(int, char **arguments) {
   CK(cuStreamSynchronize(stream));
   if (kind == "library") {
     CK(of_library<decltype(&__device_stub__spin_until)>("liblaunches.so", "launches_for")(runtime, function, stream, never_set.device));
+  } else if (kind == "graph") {
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec ready;
+    CUdeviceptr word = never_set.device;
+    void *parameters[] = {&word};
+    CUDA_KERNEL_NODE_PARAMS kernel{};
+    kernel.func = function;
+    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+    kernel.kernelParams = parameters;
+    CK(cuGraphCreate(&graph, 0));
+    CK(cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+    CK(cuGraphInstantiate(&ready, graph, 0));
+    CK(cudaGraphLaunch(ready, stream));  // graph
   } else {
     CK(spin_until(runtime, function, stream, never_set.device));  // launches
   }

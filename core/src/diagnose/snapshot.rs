@@ -56,19 +56,18 @@ pub struct Launches {
 /// From where a call was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The address that the call returns to, or 0 where its record is gone. Of a launch with `via` the one that the outermost of those functions returns to.
+    /// The address that the call returns to, or 0 where its record is gone.
     #[serde(default)]
     pub caller: u64,
-    /// Of a launch the return addresses between the call and `caller`, the innermost first: a runtime's are among them, and those of functions that nvcc
-    /// makes.
+    /// Of a launch by a CUDA runtime the return addresses of the frames outside that one, the innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub via: Vec<u64>,
+    pub outer: Vec<u64>,
 }
 
 impl Origin {
     /// The return addresses, the innermost first.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
-        self.via.iter().copied().chain([self.caller])
+        std::iter::once(self.caller).chain(self.outer.iter().copied())
     }
 }
 

@@ -67,7 +67,9 @@ impl<S: Source> View<'_, S> {
     }
 
     fn origin(&self, record: &Record) -> Origin {
-        Origin { caller: record.caller, via: self.recording.strings().path(record.path).to_vec() }
+        let path = self.recording.strings().path(record.path);
+        let mut addresses = path.iter().copied().chain([record.caller]);
+        Origin { caller: addresses.next().unwrap_or(0), outer: addresses.collect() }
     }
 
     fn operation(&self, record: &Record) -> OperationSeen {

@@ -160,7 +160,7 @@ impl HangReport {
             let Some(place) = self.place_of(&one.operation.origin) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
             let (name, verb) = (messages::name_of(&one.operation), if is_launch { "launched" } else { "called" });
-            match groups.iter_mut().find(|(_, other, there)| (*other, &*there) == (verb, &place)) {
+            match groups.iter_mut().find(|(_, other, there)| (*other, there) == (verb, &place)) {
                 Some((names, ..)) if names.contains(&name) => {}
                 Some((names, ..)) => names.push(name),
                 None => groups.push((vec![name], verb, place)),
@@ -186,6 +186,8 @@ impl HangReport {
     /// The program's frame in which a thread is blocked: from its stack, or from the return address of the call.
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
+        // Of a launch more is known: see `place_of`.
+        let stack = stack.filter(|_| call.origin.outer.is_empty());
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
@@ -193,12 +195,12 @@ impl HangReport {
     /// The program's innermost frame of those by which a call was made.
     fn place_of(&self, origin: &Origin) -> Option<String> {
         let kernels = self.kernels();
-        let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
-        let at = known.iter().position(|place| place.is_own(&kernels))?;
-        let (own, outermost) = (known.get(at)?, known.last().filter(|last| last.is_own(&kernels)));
+        let known = || origin.addresses().filter_map(|address| self.known(address));
+        let mut own = known().filter(|place| place.is_own(&kernels));
+        let (own, outermost) = (own.next()?, own.last());
         // Without names, a runtime that is linked into the program looks as the program does, and so does the function that nvcc makes of a kernel.
         let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
-        let by_runtime = at > 0 || self.preload.runtimes.iter().any(is_linked);
+        let by_runtime = known().next() != Some(own) || self.preload.runtimes.iter().any(is_linked);
         let place = outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own);
         Some(place.short())
     }

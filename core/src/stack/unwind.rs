@@ -77,6 +77,11 @@ impl Registers {
         self.get(self.machine.stack()).unwrap_or(0)
     }
 
+    /// The frame pointer, where it is known.
+    pub fn frame(&self) -> Option<u64> {
+        self.get(self.machine.frame())
+    }
+
     fn get(&self, register: Register) -> Option<u64> {
         self.known.get(usize::from(register.0)).copied().flatten()
     }
@@ -123,47 +128,20 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
 
 fn caller_in_memory(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Caller> {
     let window = Window::new(memory);
-    Tables::in_memory(&window, image.unwind_index?, now.machine)?.step(0, now, &|address| memory.word(address))
+    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| memory.word(address))
 }
 
-/// How far it is from a frame to its caller's: what the tables say of most frames, as three numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameSize {
-    /// Whether the function counts from its frame pointer; else from its stack pointer, right above the return address of what it has called.
-    pub from_frame_pointer: bool,
-    /// Bytes from there to the caller's stack pointer; the return address lies right below that.
-    pub bytes: u64,
-    /// How far below the caller's stack pointer the caller's frame pointer lies; `None` where the function has left the register alone.
-    pub saved_frame_pointer: Option<u64>,
-}
-
-/// The size of the frame to which a call returns at this address, by the tables whose index lies at `index`; `None` where the tables need more than
-/// [`FrameSize`] says.
-pub fn frame_size(memory: &impl Memory, index: u64, machine: Machine, address: u64) -> Option<FrameSize> {
-    let window = Window::new(memory);
-    let tables = Tables::in_memory(&window, index, machine)?;
-    let at = address.checked_sub(1)?;
-    let entry = tables.entry(at)?;
-    let mut context = UnwindContext::<usize, OnStack>::new_in();
-    let row = entry.unwind_info_for_address(&tables.frames, &tables.bases, &mut context, at).ok()?;
-    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
-    let from_frame_pointer = *register == machine.frame();
-    let lies_below = matches!(row.register(machine.returns()), Some(RegisterRule::Offset(-8)));
-    let saved_frame_pointer = match row.register(machine.frame()) {
-        None | Some(RegisterRule::SameValue) => None,
-        Some(RegisterRule::Offset(offset)) => Some(u64::try_from(-offset).ok()?),
-        Some(_) => return None,
-    };
-    let is_plain = lies_below && !entry.is_signal_trampoline() && (from_frame_pointer || *register == machine.stack());
-    let bytes = u64::try_from(*offset).ok().filter(|_| is_plain)?;
-    Some(FrameSize { from_frame_pointer, bytes, saved_frame_pointer })
+/// The same by the tables whose index lies at `index`, if they say it.
+pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
+    let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
+    caller(memory, &image, now).known()
 }
 
 /// How far above the frame pointer the frame of a function ends, once the function has set the pointer up; `function` is its first
 /// instruction.
 pub fn above_frame_pointer(memory: &impl Memory, image: &Image, machine: Machine, function: u64) -> Option<u64> {
     let window = Window::new(memory);
-    let tables = Tables::in_memory(&window, image.unwind_index?, machine)?;
+    let tables = Tables::in_memory(&window, image, machine)?;
     let entry = tables.entry(function)?;
     let mut context = UnwindContext::<usize, OnStack>::new_in();
     let mut rows = entry.rows(&tables.frames, &tables.bases, &mut context).ok()?;
@@ -222,7 +200,8 @@ struct Tables<R: Reader> {
 
 impl<'a, M: Memory> Tables<InMemory<'a, M>> {
     /// The tables of a file as they lie in memory. The section is all of the memory, so that an offset in it is an address.
-    fn in_memory(window: &'a Window<'a, M>, index_at: u64, machine: Machine) -> Option<Self> {
+    fn in_memory(window: &'a Window<'a, M>, image: &Image, machine: Machine) -> Option<Self> {
+        let index_at = image.unwind_index?;
         let index = EhFrameHdr::from(InMemory::from(window, index_at));
         let mut frames = EhFrame::from(InMemory::from(window, 0));
         frames.set_vendor(machine.vendor());

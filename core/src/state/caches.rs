@@ -237,11 +237,18 @@ pub(super) struct Caches {
     pub launch_streams: Cache,
     pub functions: Cache,
     pub streams: Cache,
+    /// As [`Line::path`], of launches of graphs.
+    pub graph_path: AtomicUsize,
 }
 
 impl Caches {
     pub fn new() -> Self {
-        Self { launch_streams: Cache::new(), functions: Cache::new(), streams: Cache::new() }
+        Self {
+            launch_streams: Cache::new(),
+            functions: Cache::new(),
+            streams: Cache::new(),
+            graph_path: AtomicUsize::new(0),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
 use crate::record::gpu_dump::{self, stays_blocked};
-use crate::record::{guard, Guard};
+use crate::record::{guard, path, Guard};
 use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
@@ -31,6 +31,7 @@ use lazyguard_core::state::{
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
+use std::sync::atomic::AtomicUsize;
 
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
@@ -276,6 +277,12 @@ impl Call {
             }
         }
         CallStep::Submit.taken();
+    }
+
+    /// From where the program came to a launch, by what is kept of the path of an earlier one.
+    pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
+        let known = kept.and_then(|kept| path::from(kept, self.caller));
+        known.unwrap_or_else(|| path::found(self.guard, kept, self.caller))
     }
 
     /// The record of the call before it is made.

@@ -192,16 +192,6 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
     }
 }
 
-/// From where the program came to a launch of this function.
-#[inline(always)]
-fn made_from(call: &Call, function: Handle) -> u64 {
-    if !path::IS_KNOWN {
-        return 0;
-    }
-    let kept = call.slot.path_to(call.use_key(function), call.about.context, call.epoch);
-    kept.and_then(|kept| path::from(kept, call.caller)).unwrap_or_else(|| path::found(call.guard, kept, call.caller))
-}
-
 /// How big a launch is.
 #[derive(Clone, Copy, Default)]
 struct Extent {
@@ -218,7 +208,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.flags = if cut { flag::CUT } else { 0 };
     call.submits_to(stream);
     call.uses(function);
-    call.about.from = made_from(call, function);
+    call.about.from = call.made_from(call.slot.path_to(call.use_key(function), call.about.context, call.epoch));
     if call.guard.tracker.slow_path() {
         call.beside_fillers();
     }

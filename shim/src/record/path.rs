@@ -1,111 +1,94 @@
 //! By which path the program's code came to a launch: the frames between the hook and the program.
 //!
-//! The call of a runtime's user returns into the runtime, and that one into the function that nvcc makes of a kernel; the line that launches it is
-//! three frames away from the hook. The slow path walks these frames, by the tables that files carry for exceptions, and keeps by what the path is known
-//! again: the return addresses of the frames, and how far from the hook's frame each lies. A launch on the fast path compares these words of the stack, and reads
-//! one more, the return address of the next frame, which is another one for each line of the program that launches the kernel. Its record has this
-//! address and the number of the path, whose frames the texts have.
+//! A launch by a CUDA runtime returns into the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's
+//! line. The slow path walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies.
+//! The fast path finds the same addresses there, and reads one more, that of the line, which may be another one each time. The launch's record has
+//! that address and the number of the path, whose frames the texts have.
 //!
-//! Why each word lies on the stack: a return address that is the known one leads to the same place of the same function, where the frame has the same size. A
-//! function that counts its frame from the frame pointer may have one of another size each time, so the distance of that register is compared first.
+//! Why each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into a
+//! function whose frame is as large as it was. A function with a frame pointer may have made room for what is as large as it is called for; behind
+//! the runtime's, the fast path reads past such a frame only on the page that it is on.
 //!
-//! Must not: read a word of the stack on the fast path before those below it have been found equal; wait for the dynamic linker's lock that is
-//! held while constructors run.
+//! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock that is held while constructors run.
 
 use super::Guard;
-use crate::lookup::objects::{self, Loaded};
+use crate::lookup::objects;
 use crate::runtime::readable;
-use lazyguard_core::map::HashMap;
-use lazyguard_core::stack::{frame_size, FrameSize, Machine, Memory};
+use lazyguard_core::map::HashSet;
+use lazyguard_core::stack::{caller_by, Machine, Memory, Registers};
 use lazyguard_core::state::Caller;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::from_word;
-use std::collections::hash_map::Entry;
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// Whether the library knows where it was called from; AArch64 leaves return addresses where the tables' three numbers do not say.
-pub const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
+/// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
+const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 
-/// Frames of a path: two of the runtime, and the function that nvcc makes of the kernel. Where that one has a frame pointer, the compiler has not optimised
-/// the program, and the kernel's own function on the host lies between it and the line that launches.
+/// Frames of a path. Where nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
+/// name is one more frame before the line.
 const FRAMES: usize = 3;
-const FRAMES_WITH_FRAME_POINTERS: usize = 4;
-/// Each frame has a word with its return address, and may have one with its frame pointer.
-const MOST_WORDS: usize = 2 * FRAMES_WITH_FRAME_POINTERS;
-/// The most paths of a process: their texts take an eighth of the smallest recording's room.
+const MOST_FRAMES: usize = 4;
+/// The most bytes of stack that each takes.
+const MOST_BYTES: u64 = 1 << 16;
+/// The most paths of a process: their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
-/// The most bytes of stack of a path.
-const MOST_BYTES: usize = 1 << 16;
 /// Paths that a launch compares before it takes the slow path.
 const MOST_OTHERS: usize = 16;
-/// In place of a path: there are too many, or the program calls the driver itself.
+/// In place of a path: there are too many, or no runtime makes these launches.
 const NONE: usize = 1;
 
-/// A word of the stack of a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Word {
-    /// How far above the place right above the hook's return address it lies, in bytes.
-    at: isize,
-    /// Of a frame pointer all bits, else none: it is compared by its distance from that place.
-    relative: usize,
-    value: usize,
-}
-
-/// By what a path is known again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Shape {
-    /// Where the hook returns to.
-    returns: usize,
-    words: [Word; MOST_WORDS],
-    count: usize,
-    /// Where the return address of the frame outside the path lies, as [`Word::at`].
-    outside: isize,
-}
-
-/// See the module.
+/// See the module. On one line of a processor's cache.
+#[repr(align(64))]
 pub struct Path {
-    shape: Shape,
+    /// The return addresses; in place of those that are not there the first one again.
+    frames: [usize; MOST_FRAMES],
+    /// How far their words are from the place right above the hook's own return address, which is the first.
+    distances: [i32; MOST_FRAMES],
+    /// The same of the return address outside of them.
+    outside: i32,
     /// Its number in the recording, from 1.
     number: u16,
+    /// Whether a frame behind the runtime's is found by its frame pointer, as one is that may be of another size each time. Then all frames count, else the
+    /// first three.
+    varies: bool,
     /// Another path by which the same function was launched, in a ring; 0 for none.
     next: AtomicUsize,
-}
-
-impl Shape {
-    /// A word of the stack above the hook's frame.
-    #[inline(always)]
-    fn word(caller: Caller, at: isize) -> usize {
-        // SAFETY: the words below were found equal, so the frame that has this one is on the stack; see the module.
-        unsafe { ((caller.stack as *const u8).wrapping_offset(at) as *const usize).read_volatile() }
-    }
-
-    #[inline(always)]
-    fn holds(&self, caller: Caller) -> bool {
-        let mut words = self.words.iter().take(self.count);
-        caller.address == self.returns
-            && words.all(|w| Self::word(caller, w.at).wrapping_sub(caller.stack & w.relative) == w.value)
-    }
 }
 
 impl Path {
     /// The path that was kept as this number, if there is one.
     #[inline(always)]
     fn kept<'a>(known: usize) -> Option<&'a Self> {
-        // SAFETY: 0, or a path of `Paths::find`, which is never freed.
+        // SAFETY: 0, or a path of `found`, which is never freed.
         unsafe { (known as *const Self).as_ref() }
     }
 
-    /// The word of the record of a launch that came by this path.
+    /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
     #[inline(always)]
-    fn from(&self, caller: Caller) -> u64 {
-        from_word(Shape::word(caller, self.shape.outside) as u64, self.number)
+    fn leads(&self, caller: Caller) -> Option<u64> {
+        let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
+        if self.varies && page(self.distances[FRAMES - 1]) != page(self.outside) {
+            return None;
+        }
+        // SAFETY: see the module. The words behind a frame that varies are on the page of one before it.
+        self.leads_by(caller, |at| Some(unsafe { (at as *const usize).read_volatile() }))
     }
 
-    fn others(&self) -> impl Iterator<Item = &Self> {
-        let next = |path: &&Self| Self::kept(path.next.load(Ordering::Acquire));
-        std::iter::successors(next(&self), next).take(MOST_OTHERS)
+    #[inline(always)]
+    fn leads_by(&self, caller: Caller, word: impl Fn(usize) -> Option<usize>) -> Option<u64> {
+        let word = |distance: i32| word(caller.stack.wrapping_add_signed(distance as isize));
+        let holds = |frame: usize| word(self.distances[frame]) == Some(self.frames[frame]);
+        let is_it = holds(0) && holds(1) && holds(2) && (!self.varies || holds(3));
+        let outside = word(self.outside).filter(|_| is_it)?;
+        Some(from_word(outside as u64, self.number))
+    }
+
+    /// The same for a thread that may ask the kernel what is there.
+    fn leads_surely(&self, caller: Caller) -> Option<u64> {
+        let surely = || self.leads_by(caller, |at| readable::value(at as *const usize));
+        self.leads(caller).or_else(|| surely().filter(|_| self.varies))
     }
 }
 
@@ -118,18 +101,19 @@ pub fn from(kept: &AtomicUsize, caller: Caller) -> Option<u64> {
         return Some(from_word(caller.address as u64, 0));
     }
     let path = Path::kept(known)?;
-    if path.shape.holds(caller) {
-        return Some(path.from(caller));
-    }
-    from_another(kept, path, caller)
+    path.leads(caller).or_else(|| from_another(kept, path, caller))
 }
 
 #[cold]
 #[inline(never)]
 fn from_another(kept: &AtomicUsize, path: &Path, caller: Caller) -> Option<u64> {
-    let other = path.others().find(|other| other.shape.holds(caller))?;
-    kept.store(from_ref(other).addr(), Ordering::Relaxed);
-    Some(other.from(caller))
+    let next = |path: &&Path| Path::kept(path.next.load(Ordering::Acquire));
+    let mut others = std::iter::successors(next(&path), next).take(MOST_OTHERS);
+    others.find_map(|other| {
+        let from = other.leads(caller)?;
+        kept.store(from_ref(other).addr(), Ordering::Relaxed);
+        Some(from)
+    })
 }
 
 /// The paths of a process.
@@ -138,14 +122,11 @@ pub struct Paths(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
+    paths: Vec<&'static Path>,
     /// Where runtimes have asked for the loading mode from.
     runtimes: Vec<usize>,
-    /// Whether a return address of launches lies in the same file as a runtime.
-    is_of_runtime: HashMap<usize, bool>,
-    paths: HashMap<Shape, &'static Path>,
-    /// The sizes of frames by their return addresses, where the tables say them. They are not those of a file that has taken another one's place: what is
-    /// read by them is looked at first.
-    sizes: HashMap<usize, Option<FrameSize>>,
+    /// Return addresses of launches that no runtime makes.
+    direct: HashSet<usize>,
 }
 
 impl Paths {
@@ -153,143 +134,112 @@ impl Paths {
     pub fn runtime_asks(&self, from: usize) {
         lock(&self.0).runtimes.push(from);
     }
-
-    /// The first frame of the path with this number: where its calls return to.
-    pub fn returns(&self, number: u16) -> Option<usize> {
-        let known = lock(&self.0);
-        let path = known.paths.values().find(|path| path.number == number)?;
-        Some(path.shape.returns)
-    }
 }
 
 /// The same where that says nothing: finds the path, and keeps it.
 #[cold]
 #[inline(never)]
 pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
-    let mut known = lock(&guard.paths.0);
-    if !known.is_of_runtime(caller.address) {
-        // The program calls the driver itself.
-        kept.into_iter().for_each(|kept| kept.store(NONE, Ordering::Relaxed));
-        return from_word(caller.address as u64, 0);
+    let here = from_word(caller.address as u64, 0);
+    if !IS_KNOWN {
+        return here;
     }
-    let (shape, frames) = known.walk(caller);
-    let number = known.paths.len() + 1;
-    let path = match known.paths.entry(shape) {
-        Entry::Occupied(path) => Some(*path.get()),
-        Entry::Vacant(place) => (number <= MOST_PATHS).then(|| {
-            guard.tracker.recorder().add_path(guard.now(), number as u16, &frames);
-            let path = Path { shape, number: number as u16, next: AtomicUsize::new(0) };
-            *place.insert(Box::leak(Box::new(path)))
-        }),
-    };
-    // Under the lock, so that no two threads join rings at a time.
+    let mut known = lock(&guard.paths.0);
+    let at =
+        known.paths.iter().position(|path| path.leads_surely(caller).is_some()).or_else(|| known.finds(guard, caller));
+    let path = at.and_then(|at| known.paths.get(at));
     if let Some(kept) = kept {
+        // Under the lock, so that no two threads join rings at a time.
         kept.store(path.map_or(NONE, |path| joined(kept, path)), Ordering::Relaxed);
     }
-    path.map_or(from_word(caller.address as u64, 0), |path| path.from(caller))
+    path.and_then(|path| path.leads_surely(caller)).unwrap_or(here)
 }
 
 /// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the
 /// two would take the slow path each time.
 fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
-    let Some(before) = Path::kept(kept.load(Ordering::Relaxed)) else { return from_ref(path).addr() };
+    let own = from_ref(path).addr();
+    let Some(before) = Path::kept(kept.load(Ordering::Relaxed)) else { return own };
     if path.next.load(Ordering::Relaxed) != 0 {
         return NONE;
     }
-    let next = match before.next.load(Ordering::Relaxed) {
-        0 => from_ref(before).addr(),
-        next => next,
-    };
-    path.next.store(next, Ordering::Release);
-    before.next.store(from_ref(path).addr(), Ordering::Release);
-    from_ref(path).addr()
+    let next = Some(before.next.load(Ordering::Relaxed)).filter(|next| *next != 0);
+    path.next.store(next.unwrap_or(from_ref(before).addr()), Ordering::Release);
+    before.next.store(own, Ordering::Release);
+    own
 }
 
 impl Known {
-    /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
-    fn is_of_runtime(&mut self, address: usize) -> bool {
-        let runtimes = &self.runtimes;
-        *self.is_of_runtime.entry(address).or_insert_with(|| {
-            let mut is_one = false;
-            objects::each(&mut |object| {
-                let is_here = |address: &usize| object.offset_of(*address as u64).is_some();
-                let found = is_here(&address);
-                is_one |= found && (object.file_name().starts_with(b"libcudart") || runtimes.iter().any(is_here));
-                !found
-            });
-            is_one
-        })
-    }
-
-    /// The path from this hook on, and the return addresses of its frames.
-    fn walk(&mut self, caller: Caller) -> (Shape, Vec<u64>) {
-        let (mut stack, mut frame) = (caller.stack, caller.frame);
-        // The hook has saved the register right below its return address.
-        let (mut frame_at, mut most) = (stack.wrapping_sub(16), FRAMES);
-        let mut frames = vec![caller.address];
-        let mut words = Vec::new();
-        let distance = |at: usize| at.wrapping_sub(caller.stack);
-        while let Some(size) = frames.last().and_then(|address| self.size(*address)) {
-            if size.from_frame_pointer {
-                words.push(Word { at: distance(frame_at) as isize, relative: usize::MAX, value: distance(frame) });
-            }
-            let begin = if size.from_frame_pointer { frame } else { stack };
-            let next = begin.wrapping_add(size.bytes as usize);
-            let value = |at: usize| readable::value(at as *const usize).filter(|_| at.is_multiple_of(8));
-            let Some(returns) = value(next.wrapping_sub(8)).filter(|_| next > stack && distance(next) <= MOST_BYTES)
-            else {
-                break;
-            };
-            if let Some(saved) = size.saved_frame_pointer {
-                frame_at = next.wrapping_sub(saved as usize);
-                let Some(saved) = value(frame_at) else { break };
-                frame = saved;
-            }
-            if frames.len() == FRAMES && size.from_frame_pointer {
-                most = FRAMES_WITH_FRAME_POINTERS;
-            }
-            stack = next;
-            frames.push(returns);
-            if frames.len() > most {
-                break;
-            }
-            words.push(Word { at: distance(next.wrapping_sub(8)) as isize, relative: 0, value: returns });
+    /// Walks a path that is new, if a runtime makes these launches; its place among the paths.
+    fn finds(&mut self, guard: &Guard, caller: Caller) -> Option<usize> {
+        if self.paths.len() == MOST_PATHS || self.direct.contains(&caller.address) {
+            return None;
         }
-        // The last one is not the path's, but the one outside.
-        frames.pop();
-        let mut shape = Shape {
-            returns: caller.address,
-            words: [Word::default(); MOST_WORDS],
-            count: words.len().min(MOST_WORDS),
-            outside: distance(stack.wrapping_sub(8)) as isize,
-        };
-        shape.words.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-        (shape, frames.into_iter().map(|address| address as u64).collect())
+        if !self.is_of_runtime(caller.address) {
+            self.direct.insert(caller.address);
+            return None;
+        }
+        let place = self.paths.len();
+        let (path, count) = walked(caller, place as u16 + 1);
+        let frames: Vec<_> = path.frames.iter().take(count).map(|address| *address as u64).collect();
+        guard.tracker.recorder().add_path(guard.now(), path.number, &frames);
+        self.paths.push(Box::leak(Box::new(path)));
+        Some(place)
     }
 
-    fn size(&mut self, address: usize) -> Option<FrameSize> {
-        *self.sizes.entry(address).or_insert_with(|| {
-            let mut size = None;
-            objects::each(&mut |object| {
-                let is_here = object.offset_of(address as u64).is_some();
-                if is_here {
-                    let index = object.unwind_index();
-                    size = index.and_then(|i| frame_size(&InObject(object), i, Machine::OWN, address as u64));
-                }
-                !is_here
-            });
-            size
-        })
+    /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
+    fn is_of_runtime(&self, address: usize) -> bool {
+        let mut is_one = false;
+        objects::each(&mut |object| {
+            let is_here = |address: &usize| object.offset_of(*address as u64).is_some();
+            let found = is_here(&address);
+            is_one |= found && (object.file_name().starts_with(b"libcudart") || self.runtimes.iter().any(is_here));
+            !found
+        });
+        is_one
     }
 }
 
-/// The memory of a loaded object, where it can be read.
-struct InObject<'a>(&'a Loaded<'a>);
+/// The path from this hook on, and how many frames it has.
+fn walked(caller: Caller, number: u16) -> (Path, usize) {
+    let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
+    let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
+    let first = distance(now.stack());
+    let (mut frames, mut distances) = ([caller.address; MOST_FRAMES], [first; MOST_FRAMES]);
+    let (mut count, mut varies, mut outside) = (0, false, first);
+    while count < if varies { MOST_FRAMES } else { FRAMES } {
+        (frames[count], distances[count]) = (now.address() as usize, outside);
+        count += 1;
+        let next = unwind_index(now.address()).and_then(|index| caller_by(&Readable, index, &now));
+        let is_near = |next: &Registers| (1..MOST_BYTES).contains(&next.stack().wrapping_sub(now.stack()));
+        let Some(next) = next.filter(is_near) else { break };
+        // The frame pointer lies below the return address.
+        varies |= count == FRAMES && now.frame().is_some_and(|frame| frame.wrapping_add(16) == next.stack());
+        outside = distance(next.stack());
+        now = next;
+    }
+    (Path { frames, distances, outside, number, varies, next: AtomicUsize::new(0) }, count)
+}
 
-impl Memory for InObject<'_> {
+/// Where the index of the tables lies that have the function of a return address.
+fn unwind_index(address: u64) -> Option<u64> {
+    let mut index = None;
+    objects::each(&mut |object| {
+        let is_here = object.offset_of(address).is_some();
+        index = index.or_else(|| object.unwind_index().filter(|_| is_here));
+        !is_here
+    });
+    index
+}
+
+/// The process's memory, a page of which can be read or not.
+struct Readable;
+
+impl Memory for Readable {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        let found = (1..=into.len()).rev().find_map(|count| self.0.bytes(address, count));
-        let found = found.unwrap_or_default();
+        let rest = readable::PAGE - address as usize % readable::PAGE;
+        let found = [into.len(), into.len().min(rest)].map(|count| readable::bytes(address as *const u8, count));
+        let found = found.into_iter().flatten().next().unwrap_or_default();
         into[..found.len()].copy_from_slice(found);
         found.len()
     }

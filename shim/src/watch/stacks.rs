@@ -47,7 +47,7 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     order::sort_by_key(&mut calls, |call| call.entered);
     let running = running.iter().filter_map(|thread| space.sleeping(*thread));
     let mut found: Vec<_> =
-        running.chain(calls.iter().filter_map(|call| space.seen(guard, call))).take(MOST_THREADS).collect();
+        running.chain(calls.iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
     let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
         folder.replace_by(STACKS, &mut |file| {
             // It holds stack memory: readable for its owner only, as a core file is.
@@ -143,13 +143,12 @@ impl<'a> Space<'a> {
     }
 
     /// The stack of a call, if it is there as the call has left it.
-    fn seen(&self, guard: &Guard, call: &PublishedCall) -> Option<Found> {
+    fn seen(&self, call: &PublishedCall) -> Option<Found> {
         let begin = call.frame as u64;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
         // The return address lies right below. Where it does not, the call was left by a jump.
         let address = self.memory.word(begin.checked_sub(8)?)?;
-        let returns = if call.path == 0 { Some(call.caller) } else { guard.paths.returns(call.path) };
-        if !is_of_nccl(call) && Some(address) != returns.map(|address| address as u64) {
+        if !is_of_nccl(call) && call.path == 0 && address != call.caller as u64 {
             return None;
         }
         let begin = match Machine::OWN {

@@ -3,6 +3,8 @@
 use lazyguard_e2e::{root, stack_program, Run, Work};
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 /// The lines by which a hang's reports say where the kernel was launched.
 struct Told {
@@ -20,6 +22,8 @@ fn told(test: &str, program: &str, kind: &str) -> Told {
     let mut running = run.start();
     let folder = running.until_a_hang_is_reported();
     let live = launched(&running.stderr());
+    // The recording alone shows a hang once the process was last seen after three thresholds.
+    thread::sleep(Duration::from_millis(500));
     drop(running);
     let reported = launched(&folder.report("text"));
     fs::remove_file(folder.path().join("hang.json")).unwrap_or_else(|error| panic!("{error}"));
@@ -73,6 +77,12 @@ fn with_the_runtime_in_a_library_without_symbols() {
     expect_named(&told, "launches", &line("main", "launches.h", "// launches"));
 }
 
+#[test]
+fn of_a_graph() {
+    let told = told(lazyguard_e2e::this_test!(), "launches", "graph");
+    expect_named(&told, "launches", &line("main", "launches.h", "// graph"));
+}
+
 /// There the frames have frame pointers, and the kernel's own function on the host is one of them.
 #[test]
 fn of_a_program_that_is_not_optimised() {
@@ -93,10 +103,11 @@ fn in_a_library_of_the_programs_own() {
 #[test]
 fn of_a_program_without_symbols() {
     let place = line("main", "launches.h", "// launches");
-    for kind in ["static", "shared"] {
+    let graph = line("main", "launches.h", "// graph");
+    for (kind, place) in [("static", &place), ("shared", &place), ("graph", &graph)] {
         let told = told(&format!("{}_{kind}", lazyguard_e2e::this_test!()), "launches_stripped", kind);
         // The same code as that of the program with symbols.
-        expect_offset(&told.live, "launches_stripped", "launches", &place);
+        expect_offset(&told.live, "launches_stripped", "launches", place);
         assert_eq!(told.reported, told.live);
     }
 }
