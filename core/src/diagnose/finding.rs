@@ -4,9 +4,8 @@
 
 use super::messages;
 use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path, Peers, Unseen};
-use super::shared_queue::SharedQueue;
-use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
+use super::paths::{End, Path, Paths, Peers, SharedQueue, Unseen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use crate::api::{counted, Class, Code, ThreadActivity};
@@ -612,6 +611,18 @@ impl<'a> Decision<'a> {
         finding.because.insert(0, quiet);
         finding.conclusive = false;
         Some(finding)
+    }
+}
+
+impl Snapshot {
+    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
+    pub fn collective_behind_a_queue(&self) -> Option<String> {
+        let paths = Paths::new(self);
+        self.streams.iter().find_map(|stream| {
+            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
+            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
+            Some(messages::behind_in_a_queue(&shared, &path))
+        })
     }
 }
 

@@ -1,8 +1,7 @@
 //! The sentences of a verdict.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Peers, Step, Unseen};
-use super::shared_queue::SharedQueue;
+use super::paths::{End, Path, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
     StreamRef, WaitSeen,

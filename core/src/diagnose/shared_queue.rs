@@ -9,8 +9,7 @@
 //!
 //! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
 
-use super::messages;
-use super::paths::{End, Path, Paths, Step};
+use super::paths::{End, Path, Paths, SharedQueue, Step};
 use super::snapshot::{BusyStream, Extent, OperationSeen, Snapshot};
 use crate::api::Class;
 use crate::order;
@@ -19,37 +18,7 @@ use crate::Nanos;
 /// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 const QUEUES_AT_FIRST: u32 = 8;
 
-/// A launch that comes behind another stream's launch in a hardware queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SharedQueue<'a> {
-    /// The stream of the launch that waits, and that launch.
-    pub waits: &'a BusyStream,
-    pub held_back: &'a OperationSeen,
-    /// The stream of the launch at the head of the queue, and that launch.
-    pub ahead: &'a BusyStream,
-    pub head: &'a OperationSeen,
-    /// How many queues there are. One is shared by all streams.
-    pub queues: u32,
-}
-
-impl SharedQueue<'_> {
-    /// Whether both streams are known to share a queue.
-    pub const fn is_certain(&self) -> bool {
-        self.queues == 1
-    }
-}
-
 impl Snapshot {
-    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
-    pub fn collective_behind_a_queue(&self) -> Option<String> {
-        let paths = Paths::new(self);
-        self.streams.iter().find_map(|stream| {
-            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
-            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
-            Some(messages::behind_in_a_queue(&shared, &path))
-        })
-    }
-
     fn queues(&self) -> u32 {
         self.connections.unwrap_or(QUEUES_AT_FIRST)
     }

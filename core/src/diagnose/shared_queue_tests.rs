@@ -120,7 +120,7 @@ fn the_launch_that_the_queue_holds_back_is_the_first_one_behind_its_head() {
     story.launch(1, 8, "done").launch(0, 9, "done").launch(2, 10, "ncclDevKernel_SendRecv");
     story.about(2, 12, "cuEventRecord", 0xe, 0).about(0, 14, "cuStreamWaitEvent", 0xe, 0).launch(0, 16, "add");
     story.launch(1, 18, "ncclDevKernel_SendRecv").waits(1, 30, "cuStreamSynchronize", Some(1));
-    (0..3).for_each(|stream| drop(story.driver_says_busy(stream)));
+    story.driver_says_busy(0).driver_says_busy(1).driver_says_busy(2);
     story.check(&[(Code::LG208, "ncclDevKernel_SendRecv")]);
     let told = story.snapshot().collective_behind_a_queue().unwrap();
     let [first, behind, sends] = [story.streams[1], story.streams[0], story.streams[2]];
