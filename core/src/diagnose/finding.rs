@@ -282,10 +282,8 @@ impl<'a> Decision<'a> {
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
         let because = vec![format!("{} on {on} not known to have ended", are(count))];
         if matches!(path.end, End::Peers(_)) {
-            let because =
-                because.into_iter().map(|outstanding| format!("{outstanding}, and its queue is full")).collect();
-            let held_back = self.submitted_by(call);
-            return Finding { because, held_back, ..self.by_its_end(vec![call], path) };
+            let because = vec![format!("{}, and its queue is full", because[0])];
+            return Finding { because, held_back: self.submitted_by(call), ..self.by_its_end(vec![call], path) };
         }
         let fix =
             "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
@@ -389,13 +387,12 @@ impl<'a> Decision<'a> {
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
         let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
         let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
-        let fix = format!(
+        let mut fix = format!(
             "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
         );
-        let fix = match shared.is_certain() {
-            true => fix,
-            false => format!("{fix}; if {first} does not end then either, find out why"),
-        };
+        if !shared.is_certain() {
+            fix = format!("{fix}; if {first} does not end then either, find out why");
+        }
         Finding {
             code: Code::LG211,
             calls,

@@ -229,15 +229,8 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        Self {
-            snapshot,
-            busy,
-            not_ready,
-            waits,
-            answers: Answers::of(snapshot),
-            ways: Cell::new(0),
-            in_queue: Cell::new(false),
-        }
+        let (answers, ways, in_queue) = (Answers::of(snapshot), Cell::new(0), Cell::new(false));
+        Self { snapshot, busy, not_ready, waits, answers, ways, in_queue }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
