@@ -450,11 +450,11 @@ pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> St
 fn shared_queue(shared: &SharedQueue<'_>) -> String {
     let queue = match shared.is_certain() {
         true => "the one hardware queue of all streams".to_owned(),
-        false => format!("one of the {} hardware queues, which more streams share,", shared.queues),
+        false => format!("one of the {} hardware queues, which more streams share", shared.queues),
     };
     let (head, ahead) = (operation(shared.head), stream(&shared.ahead.stream));
     let (first, on) = (operation(shared.held_back), stream(&shared.waits.stream));
-    format!("{head} on {ahead} waits at the head of {queue} and {first} on {on} was submitted after it (CUDA_DEVICE_MAX_CONNECTIONS)")
+    format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
 }
 
 /// The whole path, down to what does not end.
