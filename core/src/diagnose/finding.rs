@@ -4,9 +4,8 @@
 
 use super::messages;
 use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path, Peers, Unseen};
-use super::shared_queue::SharedQueue;
-use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
+use super::paths::{End, Path, Paths, Peers, SharedQueue, Unseen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use crate::api::{counted, Class, Code, ThreadActivity};
@@ -283,10 +282,8 @@ impl<'a> Decision<'a> {
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
         let because = vec![format!("{} on {on} not known to have ended", are(count))];
         if matches!(path.end, End::Peers(_)) {
-            let because =
-                because.into_iter().map(|outstanding| format!("{outstanding}, and its queue is full")).collect();
-            let held_back = self.submitted_by(call);
-            return Finding { because, held_back, ..self.by_its_end(vec![call], path) };
+            let because = vec![format!("{}, and its queue is full", because[0])];
+            return Finding { because, held_back: self.submitted_by(call), ..self.by_its_end(vec![call], path) };
         }
         let fix =
             "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
@@ -390,13 +387,12 @@ impl<'a> Decision<'a> {
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
         let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
         let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
-        let fix = format!(
+        let mut fix = format!(
             "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
         );
-        let fix = match shared.is_certain() {
-            true => fix,
-            false => format!("{fix}; if {first} does not end then either, find out why"),
-        };
+        if !shared.is_certain() {
+            fix = format!("{fix}; if {first} does not end then either, find out why");
+        }
         Finding {
             code: Code::LG211,
             calls,
@@ -612,6 +608,18 @@ impl<'a> Decision<'a> {
         finding.because.insert(0, quiet);
         finding.conclusive = false;
         Some(finding)
+    }
+}
+
+impl Snapshot {
+    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
+    pub fn collective_behind_a_queue(&self) -> Option<String> {
+        let paths = Paths::new(self);
+        self.streams.iter().find_map(|stream| {
+            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
+            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
+            Some(messages::behind_in_a_queue(&shared, &path))
+        })
     }
 }
 

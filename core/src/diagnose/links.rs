@@ -154,10 +154,7 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
             )),
             Step::Queue(shared) => Some((
                 Party::Operation { stream: shared.waits.stream.number, at: shared.held_back.at },
-                match shared.is_certain() {
-                    true => "shares the hardware queue with what waits for this",
-                    false => "may share a hardware queue with what waits for this",
-                },
+                "comes in a hardware queue after what waits for this",
             )),
             Step::Room(grid) => Some((
                 Party::Operation { stream: grid.stream.number, at: grid.front().at },

@@ -1,8 +1,7 @@
 //! The sentences of a verdict.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Peers, Step, Unseen};
-use super::shared_queue::SharedQueue;
+use super::paths::{End, Path, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, NewestWrite, OperationSeen,
     Snapshot, StreamRef, WaitSeen,
@@ -478,19 +477,13 @@ pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> St
 
 /// Which launch keeps another stream's from starting, and by which rule.
 fn shared_queue(shared: &SharedQueue<'_>) -> String {
-    let SharedQueue { waits, held_back, ahead, head, queues } = *shared;
-    let (first, ahead) = (operation(held_back), stream(&ahead.stream));
-    let (on, head) = (stream(&waits.stream), operation(head));
-    match shared.is_certain() {
-        true => format!(
-            "all streams share one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS is 1), and {head} on {ahead} waits at its head: {first} on {on} was \
-             submitted after that"
-        ),
-        false => format!(
-            "more streams are in use than the {queues} hardware queues (CUDA_DEVICE_MAX_CONNECTIONS); if {on} shares one with {ahead}, {first} \
-             starts after {head}, which was submitted before and waits there"
-        ),
-    }
+    let queue = match shared.is_certain() {
+        true => "the one hardware queue of all streams".to_owned(),
+        false => format!("one of the {} hardware queues, which more streams share", shared.queues),
+    };
+    let (head, ahead) = (operation(shared.head), stream(&shared.ahead.stream));
+    let (first, on) = (operation(shared.held_back), stream(&shared.waits.stream));
+    format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
 }
 
 /// The whole path, down to what does not end.

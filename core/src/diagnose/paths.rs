@@ -9,7 +9,6 @@
 //! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 
 use super::answers::Answers;
-use super::shared_queue::SharedQueue;
 use super::snapshot::{
     BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
     UnfollowedWork, WaitSeen,
@@ -21,6 +20,26 @@ use crate::model::{in_turn, takes_time};
 use crate::order;
 use crate::Nanos;
 use std::cell::Cell;
+
+/// A launch that comes behind another stream's launch in a hardware queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharedQueue<'a> {
+    /// The stream of the launch that waits, and that launch.
+    pub waits: &'a BusyStream,
+    pub held_back: &'a OperationSeen,
+    /// The stream of the launch at the head of the queue, and that launch.
+    pub ahead: &'a BusyStream,
+    pub head: &'a OperationSeen,
+    /// How many queues there are. One is shared by all streams.
+    pub queues: u32,
+}
+
+impl SharedQueue<'_> {
+    /// Whether both streams are known to share a queue.
+    pub const fn is_certain(&self) -> bool {
+        self.queues == 1
+    }
+}
 
 /// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,15 +229,8 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        Self {
-            snapshot,
-            busy,
-            not_ready,
-            waits,
-            answers: Answers::of(snapshot),
-            ways: Cell::new(0),
-            in_queue: Cell::new(false),
-        }
+        let (answers, ways, in_queue) = (Answers::of(snapshot), Cell::new(0), Cell::new(false));
+        Self { snapshot, busy, not_ready, waits, answers, ways, in_queue }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.

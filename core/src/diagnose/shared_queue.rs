@@ -9,56 +9,14 @@
 //!
 //! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
 
-use super::messages;
-use super::paths::{End, Path, Paths, Step};
-use super::snapshot::{BusyStream, Extent, OperationSeen, Snapshot};
+use super::paths::{End, Path, Paths, SharedQueue, Step};
+use super::snapshot::{BusyStream, Extent, OperationSeen};
 use crate::api::Class;
 use crate::order;
 use crate::Nanos;
 
 /// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 const QUEUES_AT_FIRST: u32 = 8;
-
-/// A launch that comes behind another stream's launch in a hardware queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SharedQueue<'a> {
-    /// The stream of the launch that waits, and that launch.
-    pub waits: &'a BusyStream,
-    pub held_back: &'a OperationSeen,
-    /// The stream of the launch at the head of the queue, and that launch.
-    pub ahead: &'a BusyStream,
-    pub head: &'a OperationSeen,
-    /// How many queues there are. One is shared by all streams.
-    pub queues: u32,
-}
-
-impl SharedQueue<'_> {
-    /// Whether both streams are known to share a queue.
-    pub const fn is_certain(&self) -> bool {
-        self.queues == 1
-    }
-}
-
-impl Snapshot {
-    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
-    pub fn collective_behind_a_queue(&self) -> Option<String> {
-        let paths = Paths::new(self);
-        self.streams.iter().find_map(|stream| {
-            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
-            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
-            Some(messages::behind_in_a_queue(&shared, &path))
-        })
-    }
-
-    fn queues(&self) -> u32 {
-        self.connections.unwrap_or(QUEUES_AT_FIRST)
-    }
-
-    /// Whether more streams than queues are in use, as far as the numbers of the busy ones show.
-    fn has_more_streams_than_queues(&self) -> bool {
-        self.streams.iter().any(|stream| stream.stream.number > self.queues())
-    }
-}
 
 impl<'a> Path<'a> {
     /// The first shared queue on the path.
@@ -79,8 +37,9 @@ impl<'a> Paths<'a> {
         until: Nanos,
         on_the_way: &mut Vec<(u32, Nanos)>,
     ) -> Option<Path<'a>> {
-        let queues = self.snapshot.queues();
-        let may_share = queues == 1 || self.snapshot.has_more_streams_than_queues();
+        let queues = self.snapshot.connections.unwrap_or(QUEUES_AT_FIRST);
+        // More streams than queues are in use, as far as the numbers of the busy ones show.
+        let may_share = queues == 1 || self.snapshot.streams.iter().any(|s| s.stream.number > queues);
         if !may_share || !self.answers.is_busy(busy.stream.number) || self.in_queue.replace(true) {
             return None;
         }
@@ -109,13 +68,14 @@ impl<'a> Paths<'a> {
         path
     }
 
-    /// Whether a kernel at the end of the path is known not to have ended; or the launch behind it is the first of its stream, and no collective, which
-    /// is likelier not to end.
+    /// Whether the path explains the wait better than that the launch itself does not end. A kernel at the end of the path may have ended, and then the
+    /// queue holds up nothing.
     fn is_believable(&self, path: &Path<'a>, shared: &SharedQueue<'a>) -> bool {
-        let first = shared.waits.front();
-        let may_wait = || first.at == shared.held_back.at && !first.waits_for_peers();
+        let (certain, is_collective) = (shared.is_certain(), shared.held_back.waits_for_peers());
+        let is_first = shared.waits.front().at == shared.held_back.at;
         match &path.end {
-            End::Runs(culprit) if path.barrier().is_none() => may_wait() || self.has_not_ended(culprit),
+            End::Runs(culprit) => certain && is_first && !is_collective || self.has_not_ended(culprit),
+            End::Peers(_) => certain || is_collective,
             _ => true,
         }
     }

@@ -54,22 +54,32 @@ fn a_stream_of_which_the_driver_has_said_nothing_holds_up_none() {
     story.check(&[(Code::LG299, "set")]);
 }
 
+/// A kernel that never ends, a kernel of a second stream behind it, and one of the third stream that is waited for.
+fn add_behind_an_event(story: &TestTrace) -> &TestTrace {
+    story.launch(0, 10, "spin").about(0, 11, "cuEventRecord", 0xe, 0).about(1, 12, "cuStreamWaitEvent", 0xe, 0);
+    story.launch(1, 13, "add").launch(2, 14, "set").waits(1, 30, "cuStreamSynchronize", Some(2));
+    story.driver_says_busy(0).driver_says_busy(1).driver_says_busy(2)
+}
+
 /// With more queues than one it is not known which streams share one, and with fewer streams than queues none do.
 #[test]
 fn with_more_streams_than_queues_two_streams_may_share_one() {
     let story = with_queues(0);
-    step_behind_spin(&story).check(&[(Code::LG299, "set")]);
-    let mut story = with_queues(2);
-    story.streams[1] = story.streams[2];
-    step_behind_spin(&story).check(&[(Code::LG211, "spin")]);
+    add_behind_an_event(&story).check(&[(Code::LG299, "set")]);
+    let story = with_queues(2);
+    add_behind_an_event(&story).check(&[(Code::LG211, "spin")]);
     let verdict = &story.diagnosis().verdicts[0];
-    assert!(verdict.sentence.contains("may not have started: step on stream"), "{}", verdict.sentence);
+    assert!(verdict.sentence.contains("may not have started: add on stream"), "{}", verdict.sentence);
     assert!(verdict.fix.ends_with("if set does not end then either, find out why"), "{}", verdict.fix);
     let mut story = with_queues(0);
     let more = (0..QUEUES_AT_FIRST).map(|n| StreamKey { handle: 0x100 + u64::from(n), context: 0, thread: 0 });
     let last = more.map(|key| story.tracker.stream(key, story.context, StreamKind::NonBlocking, 1)).last();
     story.streams[1] = last.unwrap();
-    step_behind_spin(&story).check(&[(Code::LG211, "spin")]);
+    add_behind_an_event(&story).check(&[(Code::LG211, "spin")]);
+    // A kernel that another one follows on its stream may have ended; that two streams share a queue is not known either.
+    let mut story = with_queues(2);
+    story.streams[1] = story.streams[2];
+    step_behind_spin(&story).check(&[(Code::LG299, "set")]);
 }
 
 #[test]
@@ -90,7 +100,10 @@ fn a_collective_at_the_end_of_the_path_is_lg208_and_the_queue_is_said() {
     story.check(&[(Code::LG208, "ncclDevKernel_SendRecv")]);
     let verdict = &story.diagnosis().verdicts[0];
     assert_eq!(verdict.culprits[0].stream.number, story.streams[0]);
-    assert!(verdict.chain.iter().any(|line| line.contains("share one hardware queue")), "{verdict:#?}");
+    assert!(
+        verdict.chain.iter().any(|line| line.contains("at the head of the one hardware queue of all streams")),
+        "{verdict:#?}"
+    );
 }
 
 /// A call that waits for all work waits for the kernel that does not end; the queue blocks the kernel that may end it.
@@ -120,9 +133,7 @@ fn the_launch_that_the_queue_holds_back_is_the_first_one_behind_its_head() {
     story.launch(1, 8, "done").launch(0, 9, "done").launch(2, 10, "ncclDevKernel_SendRecv");
     story.about(2, 12, "cuEventRecord", 0xe, 0).about(0, 14, "cuStreamWaitEvent", 0xe, 0).launch(0, 16, "add");
     story.launch(1, 18, "ncclDevKernel_SendRecv").waits(1, 30, "cuStreamSynchronize", Some(1));
-    for stream in 0..3 {
-        story.driver_says_busy(stream);
-    }
+    story.driver_says_busy(0).driver_says_busy(1).driver_says_busy(2);
     story.check(&[(Code::LG208, "ncclDevKernel_SendRecv")]);
     let told = story.snapshot().collective_behind_a_queue().unwrap();
     let [first, behind, sends] = [story.streams[1], story.streams[0], story.streams[2]];

@@ -52,14 +52,10 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
         return None;
     }
     let by_calls = waits::compare(&ranks);
-    let compared = match by_calls.as_ref().is_some_and(Ranks::names_one) {
-        true => by_calls,
-        // Collectives in graphs are no calls.
-        false => {
-            let by_kernels = kernels::compare(&ranks);
-            by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls)
-        }
-    }?;
+    // Collectives in graphs are no calls.
+    let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
+    let by_kernels = names_none.then(|| kernels::compare(&ranks)).flatten();
+    let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls)?;
     let all_have_joined = compared.behind.is_empty() && compared.different.is_empty();
     let by_orders = all_have_joined.then(|| orders::compare(&ranks, compared.compared_by)).flatten();
     Some(with_stack(by_orders.unwrap_or(compared), &ranks))

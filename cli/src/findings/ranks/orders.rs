@@ -52,20 +52,13 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) 
         OddRank {
             rank,
             process: process.process,
-            launched: launched(process),
+            launched: process.collectives.as_ref().map_or(0, |all| all.launches.len() as u64),
             collective: Some(order),
             doing: doing(process, &asked),
             stack: Vec::new(),
         }
     });
     Some(Ranks { different: differ.collect(), ..Ranks::new(sentence, compared_by) })
-}
-
-/// How many collectives a process has called, or launched where calls of NCCL were not seen.
-fn launched(process: &Process) -> u64 {
-    let called =
-        process.communications.as_ref().map(|calls| calls.members.iter().map(|member| member.collectives).sum());
-    called.or_else(|| Some(process.collectives.as_ref()?.launches.len() as u64)).unwrap_or(0)
 }
 
 #[cfg(test)]
