@@ -144,7 +144,10 @@ fn what_was_written_to_an_unsatisfied_wait_is_said_with_the_threads() {
          there is of 3."
     );
     let said = |line: &str| verdict.chain.iter().any(|said| said.contains(line));
-    assert!(said("stream 1 waits since +0.000 s by thread 100 for memory at 0xf1a6 to be == 7"), "{verdict:#?}");
+    assert!(
+        said("stream 1 waits since +0.000 s for memory at 0xf1a6 to be == 7 (submitted by thread 100)"),
+        "{verdict:#?}"
+    );
     let newest =
         "the newest write there of 3 is cuStreamWriteValue32_v2 of thread 100, submitted to stream 2 at +0.000 s";
     assert!(said(newest), "{verdict:#?}");

@@ -364,9 +364,9 @@ pub(super) fn held_back(load: &ColdLoadSeen) -> String {
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {
     let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
-    let by = if wait.thread == 0 { String::new() } else { format!(" by thread {}", wait.thread) };
+    let by = if wait.thread == 0 { String::new() } else { format!(" (submitted by thread {})", wait.thread) };
     format!(
-        "{} waits since {}{by} for memory at {:#x} to be {} {}{holds}",
+        "{} waits since {} for memory at {:#x} to be {} {}{by}{holds}",
         stream(&wait.stream),
         time(wait.at),
         wait.address,

@@ -69,8 +69,9 @@ impl Snapshot {
             self.blocked.iter().any(needed)
         };
         // The guard asks once in a patience, so that the newest answer may be older than one.
-        let rests = |s: &&BusyStream| self.was_busy_at_rest(s, 2) && self.rested(s) >= self.threshold_nanos.max(1);
-        let runs = self.streams.iter().filter(rests).filter(|s| !waited_for(s)).filter_map(|s| {
+        let rests = |s: &&BusyStream| self.was_busy_at_rest(s, 2) && self.rested(s) >= self.threshold_nanos;
+        let runs = self.streams.iter().filter(rests).filter(|s| self.threshold_nanos != 0 && !waited_for(s));
+        let runs = runs.filter_map(|s| {
             let path = decision.paths.from(s.stream.number, Nanos::MAX)?;
             let End::Runs(culprit) = &path.end else { return None };
             let calls_host = |op: &OperationSeen| op.call.class() == Some(Class::HostFunction);

@@ -17,12 +17,14 @@ use lazyguard_core::Nanos;
 /// The shortest time about which something is said.
 const LEAST: Nanos = 100_000_000;
 
-/// Records how much each such thread has computed since the former record, where that is half a threshold ago.
+/// Records how much each such thread has computed since the former record, where that is a quarter of the threshold ago. It begins at half the
+/// threshold: a program may have forbidden the calls that a look at a file takes, and its loads are short.
 pub fn note(guard: &'static Guard, threshold: Nanos) {
     let mut known = lock(&guard.reports.computing);
-    let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(loads_code);
+    let (at, least) = (guard.now(), LEAST.max(threshold / 4));
+    let is_long = |call: &PublishedCall| loads_code(call) && at.saturating_sub(call.entered) >= threshold / 2;
+    let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
     known.retain(|waiting, _| calls().any(|call| (call.thread, call.entered) == *waiting));
-    let (at, least) = (guard.now(), LEAST.max(threshold / 2));
     let is_due = |since: Nanos| at.saturating_sub(since) >= least;
     let due: Vec<_> = calls()
         .filter(|call| known.get(&(call.thread, call.entered)).is_none_or(|(since, _)| is_due(*since)))

@@ -146,8 +146,9 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
     .to_owned()
 }
 
-/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same.
-pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<String> {
+/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same, and the
+/// stack of the main thread of the first of them.
+pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
     let mut did: Vec<(String, Vec<&Process>)> = Vec::new();
     for process in processes {
         let Some(what) = when_it_was_ended(process) else { continue };
@@ -156,7 +157,9 @@ pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<String> {
             None => did.push((what, vec![process])),
         }
     }
-    did.into_iter().map(|(what, same)| format!("{}: when ended, {what}", who(&same))).collect()
+    let asked = Asked { by_the_run: true, at_the_hang: None };
+    let first = |same: &[&Process]| same.first().map(|process| stack(process, &asked)).unwrap_or_default();
+    did.into_iter().map(|(what, same)| (format!("{}: when ended, {what}", who(&same)), first(&same))).collect()
 }
 
 fn when_it_was_ended(process: &Process) -> Option<String> {

@@ -97,6 +97,22 @@ fn the_main_thread_of_the_rank_to_blame_is_looked_at_before_it_is_ended() {
     }
 }
 
+/// The guard sees no hang, and the time is over.
+#[test]
+fn a_process_that_is_ended_in_no_hang_shows_where_its_main_thread_waits() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = corpus_program("long_kernel_wakes_the_main_thread").to_string_lossy().into_owned();
+    let folder = work.path().join("out").to_string_lossy().into_owned();
+    let options = ["--timeout", "4s", "--hang-after", "400ms", "--out", &folder];
+    let outcome = under(&work, &options, &[&program]).set("LG_SCALE_MS", "60000").finish();
+    assert!(outcome.code == Some(124) && !outcome.stderr.contains("HANG"), "{outcome}");
+    let lines: Vec<_> = outcome.stderr.lines().collect();
+    let ended =
+        lines.iter().position(|line| line.ends_with("in no hang: its main thread was waiting, in no driver call"));
+    let stack = &lines[ended.unwrap_or_else(|| panic!("{outcome}"))..];
+    assert!(stack.iter().any(|line| line.contains("long_kernel_wakes_the_main_thread.cpp:")), "{outcome}");
+}
+
 /// One that hangs outside the driver by itself.
 #[test]
 fn a_process_that_hangs_outside_the_driver_shows_the_stack_of_its_main_thread() {
