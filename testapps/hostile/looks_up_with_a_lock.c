@@ -2,7 +2,6 @@
  * such a callback to end. Python does both with the interpreter's lock: ctypes looks up, and threadpoolctl visits the objects.
  *
  * bare and guarded: prints the same line, exit 0. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

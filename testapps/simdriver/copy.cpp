@@ -230,13 +230,20 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   return outcome();
 }
 
-CUresult wait_for_contexts(CUcontext to, CUcontext from) {
+// Has the stream of the copy that follows wait for all work of both contexts; the host waits for nothing.
+CUresult behind_contexts(CUcontext to, CUcontext from, bool per_thread) {
+  StreamRef stream;
+  CUresult r = find_stream(nullptr, per_thread, stream);
+  if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r != CUDA_SUCCESS) return r;
+  std::vector<OpRef> marks;
   for (CUcontext handle : {to, from}) {
     const auto context = registry().find<Context>(handle);
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    wait_until_done(mark_context(*context));
+    marks.push_back(mark_context(*context));
   }
-  return outcome();
+  submit(stream, make_op(Op::Kind::marker), marks);
+  return CUDA_SUCCESS;
 }
 
 // Done in no time, on whichever thread finds it ready.
@@ -321,11 +328,11 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
     return copy(convert(*pCopy), hStream, true, true);         \
   }
 
-// Between two contexts: behind all work of both.
+// Between two contexts: behind all work of both, asynchronously for the host (documented, and seen on a card).
 #define PEER(name, own)                                                                                             \
   CUresult name(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t ByteCount) {                 \
     ENTER();                                                                                                        \
-    const CUresult r = to == from ? CUDA_SUCCESS : wait_for_contexts(to, from);                                      \
+    const CUresult r = to == from ? CUDA_SUCCESS : behind_contexts(to, from, own);                                   \
     return r == CUDA_SUCCESS ? copy(device_to_device(dst, src, ByteCount), nullptr, own, false) : r;                \
   }
 

@@ -748,8 +748,9 @@ macro_rules! with_driver_api {
                 158 cuMemcpy cuMemcpy 4000 legacy;
                 159 cuMemcpy_ptds cuMemcpy 7000 per_thread;
             }
-            Copy (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize)
-                => copy::synchronous(dst_device, byte_count);
+            // Asynchronous for the host, and behind all work of both contexts (documented, and seen on a card).
+            CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize)
+                => copy::asynchronous(dst_device, byte_count, std::ptr::null_mut());
             {
                 160 cuMemcpyPeer cuMemcpyPeer 4000 legacy;
                 161 cuMemcpyPeer_ptds cuMemcpyPeer 7000 per_thread;
@@ -811,6 +812,10 @@ macro_rules! with_driver_api {
                 181 cuMemcpy2DUnaligned_v2_ptds cuMemcpy2DUnaligned 7000 per_thread;
                 182 cuMemcpy3D_v2 cuMemcpy3D 3020 legacy;
                 183 cuMemcpy3D_v2_ptds cuMemcpy3D 7000 per_thread;
+            }
+            CopyAsync (p_copy: Ptr)
+                => copy::asynchronous(0, 0, std::ptr::null_mut());
+            {
                 184 cuMemcpy3DPeer cuMemcpy3DPeer 4000 legacy;
                 185 cuMemcpy3DPeer_ptds cuMemcpy3DPeer 7000 per_thread;
             }

@@ -421,6 +421,26 @@ fn a_call_of_any_class_that_does_not_return_is_reported() {
     story.check(&[(Code::LG204, "resident")]);
 }
 
+/// A copy between two devices returns before it is made. The call that waits for it waits for the work of both.
+#[test]
+fn a_call_behind_a_copy_between_devices_waits_for_the_work_of_both() {
+    let story = TestTrace::new();
+    let other = story.tracker.context(0xd0, 1);
+    let default =
+        story.tracker.stream(StreamKey { handle: 1, context: other, thread: 0 }, other, StreamKind::Legacy, 1);
+    let on_it = |facts: Record| Record { stream: default, context: other as u16, ..facts };
+    story.launch(0, 10, "resident").call(&on_it(story.submit(0, 20, "cuMemcpyPeer")), 0);
+    story.launch(1, 24, "later");
+    story.blocked_in(1, &Record { context: other as u16, ..story.facts("cuCtxSynchronize", 30, None) });
+    story.check(&[(Code::LG204, "resident")]);
+    let sentence = &story.diagnosis().verdicts[0].sentence;
+    assert_eq!(
+        sentence,
+        "cuCtxSynchronize cannot return: cuMemcpyPeer waits for the work of both devices, and so for resident on stream 1, \
+         and resident has not ended."
+    );
+}
+
 /// The launch of a kernel that nothing else is in flight with is its own culprit where launches block.
 #[test]
 fn a_launch_that_blocks_until_its_kernel_has_ended_names_it() {

@@ -3,12 +3,12 @@
 //! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
 use super::messages;
-use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path, Paths, Peers, SharedQueue, Unseen};
+use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
+use super::paths::{copies_between_devices, End, Path, Paths, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
-use crate::api::{counted, Class, Code, ThreadActivity};
+use crate::api::{counted, Call, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::order;
 use crate::Nanos;
@@ -117,7 +117,7 @@ impl<'a> Decision<'a> {
             return Some(self.full_queue(call, path));
         }
         let whole = class.waits_for_whole_context()
-            || copies_between_devices(call)
+            || copy_between_devices(call, &path).is_some()
             || class == Class::Launch
             || call.sets_aside;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
@@ -320,7 +320,12 @@ impl<'a> Decision<'a> {
 
     /// LG204.
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
+        let copy = copy_between_devices(call, &path);
         let (because, fix) = match class {
+            _ if copy.is_some() => (
+                "a copy between two devices waits for all work of the contexts of both",
+                "make that copy before this work is submitted, or after it has ended",
+            ),
             Class::Free => (
                 messages::needs_idle(class),
                 "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
@@ -339,10 +344,6 @@ impl<'a> Decision<'a> {
                 "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start",
             ),
             Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
-            Class::Copy if copies_between_devices(call) => (
-                "a copy between two devices waits for all work of the contexts of both",
-                "make that copy before this work is submitted, or after it has ended",
-            ),
             Class::Copy | Class::Set => (
                 "the default stream waits for every stream that was created with default flags",
                 "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
@@ -359,8 +360,9 @@ impl<'a> Decision<'a> {
             (Class::Launch, Some(function)) => {
                 format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
             }
-            (Class::Copy, _) if copies_between_devices(call) => {
-                format!("{} cannot return: it waits for the work of both devices, and so for {waits}", call.call)
+            _ if copy.is_some() => {
+                let copies = copy.filter(|copy| **copy != call.call).map_or_else(|| "it".to_owned(), Call::to_string);
+                format!("{} cannot return: {copies} waits for the work of both devices, and so for {waits}", call.call)
             }
             (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
                 format!("{} cannot return: the default stream waits for {waits}", call.call)
@@ -624,6 +626,15 @@ impl Snapshot {
 }
 
 /// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
+/// The copy between two devices that a call is, or that is the first thing on its path to wait for something.
+fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
+    match path.steps.first() {
+        _ if copies_between_devices(&call.call) => Some(&call.call),
+        Some(Step::Devices(_, copy, _)) => Some(&copy.call),
+        _ => None,
+    }
+}
+
 fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
         Some(Extent::Memory { .. }) if operation.call.class().is_some_and(is_of_a_pool) => false,

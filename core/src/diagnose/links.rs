@@ -160,6 +160,9 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
                 Party::Operation { stream: grid.stream.number, at: grid.front().at },
                 "needs places of the device that this has",
             )),
+            Step::Devices(one, copy, _) => {
+                Some((Party::Operation { stream: one.number, at: copy.at }, "waits for the work of both devices"))
+            }
             Step::Legacy(one, _) => {
                 Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
             }
@@ -198,7 +201,7 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
     match step {
         Step::Writer(_, by) => Some(*by),
         Step::Event(wait) => Some(wait.recorded_on),
-        Step::Legacy(_, other) | Step::Pool(_, _, other) => Some(other.number),
+        Step::Legacy(_, other) | Step::Pool(_, _, other) | Step::Devices(_, _, other) => Some(other.number),
         Step::Queue(shared) => Some(shared.ahead.stream.number),
         Step::Barrier(_) | Step::HostFunctions(_) | Step::Room(_) => None,
     }

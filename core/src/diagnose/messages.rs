@@ -450,6 +450,13 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
             operation(grid.front()),
             stream(&grid.stream)
         )],
+        Step::Devices(one, copy, other) => vec![format!(
+            "{} on {} at {} waits for the work of both devices, and so for {}",
+            copy.call,
+            stream(one),
+            time(copy.at),
+            stream(other)
+        )],
         Step::Legacy(one, other) => vec![format!(
             "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
             stream(one),
@@ -612,7 +619,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
                 thread: None,
                 stream: Some(ahead.stream.number),
             }),
-            Step::HostFunctions(_) | Step::Legacy(..) | Step::Room(_) => None,
+            Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
         })
         .collect();
     if let End::Host(host, _) = &path.end {

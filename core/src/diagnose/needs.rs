@@ -3,11 +3,11 @@
 //! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Paths, Peers, Unseen};
+use super::paths::{copies_between_devices, End, Path, Paths, Peers, Unseen};
 use super::snapshot::{
     BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
 };
-use crate::api::{Call, Class, ColdKind, ComputeTime, StreamKind};
+use crate::api::{Class, ColdKind, ComputeTime, StreamKind};
 use crate::model::{self, queue_may_be_full};
 use crate::Nanos;
 
@@ -23,15 +23,6 @@ pub(super) fn loads_module(call: &BlockedCall) -> bool {
 /// Whether a call loads code, or may do so on a first use: the only calls in which the driver compiles.
 fn loads_code(call: &BlockedCall) -> bool {
     loads_module(call) || call.cold.is_some() || call.call.class() == Some(Class::LibraryLoad)
-}
-
-/// The call copies between two devices, and waits for the work of the contexts of both.
-pub(super) fn copies_between_devices(call: &BlockedCall) -> bool {
-    let base = match call.call {
-        Call::Known(entry_point) => entry_point.info().base(),
-        Call::Unknown(_) => "",
-    };
-    matches!(base, "cuMemcpyPeer" | "cuMemcpy3DPeer")
 }
 
 /// What a decision looks at.
@@ -65,7 +56,7 @@ impl<'a> Decision<'a> {
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]
             }
-            _ if copies_between_devices(call) => {
+            _ if copies_between_devices(&call.call) => {
                 self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
             }
             (Some(Class::Copy | Class::Set), _) => {

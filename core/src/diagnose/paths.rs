@@ -14,7 +14,7 @@ use super::snapshot::{
     UnfollowedWork, WaitSeen,
 };
 use super::verdict::Culprit;
-use crate::api::{Class, ColdKind};
+use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
 use crate::model::{in_turn, takes_time};
 use crate::order;
@@ -54,6 +54,8 @@ pub(super) enum Step<'a> {
     HostFunctions(&'a StreamRef),
     /// The order that the legacy default stream makes: this stream waits for that one.
     Legacy(&'a StreamRef, &'a StreamRef),
+    /// A copy between two devices on this stream waits for the work of both, and so for that stream.
+    Devices(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
     /// A pool has given this stream, then, memory that was freed in the order of that one, before.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
     /// A launch of another stream comes before this stream's in a hardware queue, and waits.
@@ -190,6 +192,7 @@ enum Gate<'a> {
     Behind(&'a HostFunctionSeen),
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
+    Devices(&'a OperationSeen, &'a BusyStream),
     /// Memory of a pool that was freed in the order of this stream then.
     Pool(&'a BusyStream, Nanos),
 }
@@ -348,9 +351,23 @@ impl<'a> Paths<'a> {
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
+        gates.extend(self.behind_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
         gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
         gates.retain(|(at, _)| *at <= until);
         gates
+    }
+
+    /// The copies between two devices on a stream, and the streams of other contexts that they may wait for.
+    fn behind_copies(
+        &self,
+        busy: &'a BusyStream,
+    ) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
+        let streams = &self.snapshot.streams;
+        let copies = busy.operations.iter().filter(|op| copies_between_devices(&op.call));
+        copies.flat_map(move |copy| {
+            let others = streams.iter().filter(|s| s.stream.context != busy.stream.context && s.since() < copy.at);
+            others.map(move |other| (copy, other))
+        })
     }
 
     /// Allocations of a stream that got memory that was freed before, in the order of another stream, and may not be free yet.
@@ -397,6 +414,10 @@ impl<'a> Paths<'a> {
             Gate::Pool(other, freed) => {
                 let path = self.find(other.stream.number, freed, on_the_way)?;
                 Some(path.behind(Step::Pool(&busy.stream, at, &other.stream)))
+            }
+            Gate::Devices(copy, other) => {
+                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                Some(path.behind(Step::Devices(&busy.stream, copy, &other.stream)))
             }
             Gate::Legacy(other) => {
                 // Only work submitted before this stream's operation.
@@ -471,6 +492,11 @@ fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64
         Some(Extent::Memory { address, bytes }) if address != 0 => Some((op.at, address, bytes)),
         _ => None,
     })
+}
+
+/// The call copies between two devices, behind all work of the contexts of both.
+pub(super) fn copies_between_devices(call: &Call) -> bool {
+    matches!(call, Call::Known(entry_point) if matches!(entry_point.info().base(), "cuMemcpyPeer" | "cuMemcpy3DPeer"))
 }
 
 fn is_host_function(operation: &OperationSeen) -> bool {

@@ -1,5 +1,5 @@
-// A kernel of one context never ends. With a second context current, memory is copied from that to the first by cuMemcpyPeer, which waits
-// for the work of both; the thread that would end the kernel is in the copy.
+// A kernel of one context never ends. With a second context current, memory is copied from that to the first by cuMemcpyPeer, which returns at once
+// and is made behind the work of both; the thread that would end the kernel waits for the second context.
 // expect: LG204 culprit=spin_until
 // card: no, because two contexts of one device take turns on a card
 #include "../corpus.hpp"
@@ -15,7 +15,8 @@ SCENARIO(peer_copy_behind_kernel) {
   CK(cuCtxCreate(&second, nullptr, 0, session.device));
   const CUdeviceptr there = lg::device_words(1024);
   CK(cuMemcpyPeer(here, session.context, there, second, 4096));
+  CK(cuCtxSynchronize());
   *stop.host = 1;
-  std::puts("the copy returned");
+  std::puts("the copy was made");
   return 0;
 }

@@ -12,6 +12,7 @@ SCENARIO(peer_copy_behind_long_kernel) {
   CK(cuCtxCreate(&second, nullptr, 0, session.device));
   const CUdeviceptr there = lg::device_words(1024);
   CK(cuMemcpyPeer(here, session.context, there, second, 4096));
-  std::puts("the copy returned");
+  CK(cuCtxSynchronize());
+  std::puts("the copy was made");
   return 0;
 }
