@@ -128,9 +128,13 @@ impl<'a> Decision<'a> {
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
-        // A call that waits for all work: the queue blocks the work that might end it.
-        let in_a_queue = self.behind_the_same(&path, |path| path.shared_queue().is_some_and(|s| s.is_certain()));
-        Some(self.by_its_end(vec![call], in_a_queue.unwrap_or(path)))
+        // A call that waits for a kernel that keeps others from starting, by the queue or by its size: one of those might end it.
+        let keeps_others = |path: &Path<'a>| {
+            matches!(path.end, End::Filled(..)) || path.shared_queue().is_some_and(|shared| shared.is_certain())
+        };
+        let through =
+            Some(&path).filter(|_| call.queries.is_none()).and_then(|p| self.behind_the_same(p, keeps_others));
+        Some(self.by_its_end(vec![call], through.unwrap_or(path)))
     }
 
     /// LG202.

@@ -39,3 +39,19 @@ fn a_smaller_grid_and_one_that_may_start_in_part_wait_for_no_other_kernel() {
     grid_behind("ncclDevKernel_AllReduce_Sum", false, BLOCKS.into()).check(&[(Code::LG299, "dispatch")]);
     grid_behind("spin", true, BLOCKS.into()).check(&[(Code::LG299, "dispatch")]);
 }
+
+/// The other way round the grid runs, and the thread waits for it.
+#[test]
+fn a_thread_that_waits_for_a_grid_is_said_which_collective_the_grid_keeps_from_starting() {
+    let story = TestTrace::new();
+    story.launch_of(0, 10, "dispatch", BLOCKS).launch(1, 20, "ncclDevKernel_AllReduce_Sum");
+    story.waits(1, 30, "cuStreamSynchronize", Some(0)).driver_says_busy(1);
+    story.check(&[(Code::LG299, "dispatch")]);
+    let function = story.function("dispatch");
+    let key = LaunchKey { function, block: [64, 1, 1], shared_or_owner: 0 };
+    let raw = RawPayload::resident(key, BLOCKS.into());
+    story.seen(Record { kind: Kind::Seen, function, raw, ..story.facts("cuLaunchKernel", 0, None) });
+    story.check(&[(Code::LG206, "dispatch")]);
+    let held_back = story.diagnosis().verdicts[0].held_back.clone().unwrap();
+    assert_eq!(held_back.operation.name(), "ncclDevKernel_AllReduce_Sum");
+}
