@@ -3,7 +3,6 @@
 //! Streams share the hardware queues of their context, as many as `CUDA_DEVICE_MAX_CONNECTIONS` says, and the driver gives the device the launches of
 //! one queue in the order of their submission. A launch that waits for earlier work of its own stream stays at the head of its queue, and the launches
 //! of other streams behind it wait as well. A launch that runs holds up none.
-//!
 //! With one queue all streams share it. With more the driver does not say which streams share one. So where more streams are in use than there are
 //! queues, two streams *may*, and the verdict says so.
 //!

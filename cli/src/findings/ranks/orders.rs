@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 struct Both<'a> {
     grid: &'a OperationSeen,
     collective: &'a OperationSeen,
+    grid_first: bool,
 }
 
 impl<'a> Both<'a> {
@@ -24,39 +25,30 @@ impl<'a> Both<'a> {
             fronts.filter(|operation| which(operation)).min_by_key(|operation| operation.at)
         };
         let grid = first(OperationSeen::fills_device)?;
-        Some(Self { grid, collective: first(|operation| operation.waits_for_peers() && !operation.fills_device())? })
-    }
-
-    fn has_the_grid_first(&self) -> bool {
-        self.grid.at < self.collective.at
+        let collective = first(|operation| operation.waits_for_peers() && !operation.fills_device())?;
+        Some(Self { grid, collective, grid_first: grid.at < collective.at })
     }
 }
 
 /// The first two ranks that have launched the two in different orders.
 pub(super) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) -> Option<Ranks> {
     let each = || ranks.iter().filter_map(|(rank, process)| Some((*rank, *process, Both::of(in_flight(process)?)?)));
-    let (one, _, first) = each().find(|(.., both)| both.has_the_grid_first())?;
+    let (one, _, first) = each().find(|(.., both)| both.grid_first)?;
     let (grid, collective) = (first.grid.name(), first.collective.name());
-    let is_other = |both: &Both<'_>| !both.has_the_grid_first() && both.grid.name() == grid;
+    let is_other = |both: &Both<'_>| !both.grid_first && both.grid.name() == grid;
     let (other, ..) = each().find(|(.., both)| is_other(both))?;
     let sentence = format!(
         "rank {one} has launched {grid}, which fills the device, before {collective}, and rank {other} the other way round: on rank {one} the \
          collective finds no room, and on rank {other} {grid} does not."
     );
     let asked = Asked::of(ranks);
-    let differ = each().filter(|(.., both)| both.grid.name() == grid).map(|(rank, process, both)| {
-        let order = match both.has_the_grid_first() {
-            true => format!("{grid} before {collective}"),
-            false => format!("{collective} before {grid}"),
-        };
-        OddRank {
-            rank,
-            process: process.process,
-            launched: process.collectives.as_ref().map_or(0, |all| all.launches.len() as u64),
-            collective: Some(order),
-            doing: doing(process, &asked),
-            stack: Vec::new(),
-        }
+    let differ = each().filter(|(.., both)| both.grid.name() == grid).map(|(rank, process, _)| OddRank {
+        rank,
+        process: process.process,
+        launched: process.collectives.as_ref().map_or(0, |all| all.launches.len() as u64),
+        collective: None,
+        doing: doing(process, &asked),
+        stack: Vec::new(),
     });
     Some(Ranks { different: differ.collect(), ..Ranks::new(sentence, compared_by) })
 }
