@@ -38,6 +38,11 @@ LG_KERNEL void ncclDevKernel_AllGather_RING_LL(volatile unsigned* joined, unsign
   lg_meet(joined, rank, ranks, number);
 }
 
+// A grid of each rank that waits for the grids of the others, and is no collective by its name.
+LG_KERNEL void dispatch(volatile unsigned* launched, unsigned rank, unsigned ranks, unsigned number) {
+  lg_meet(launched, rank, ranks, number);
+}
+
 // A producer that takes its time.
 LG_KERNEL void publish(volatile unsigned* word, unsigned value, unsigned long long nanoseconds) {
   lg_busy(nanoseconds);
@@ -62,5 +67,5 @@ LG_KERNEL void many_locals(int* p, int n) {
 
 LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume),
                 LG_ENTRY(ncclDevKernel_AllReduce_Sum_f32_RING_LL),
-                LG_ENTRY(ncclDevKernel_ReduceScatter_Sum_f32_RING_LL), LG_ENTRY(ncclDevKernel_AllGather_RING_LL), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
+                LG_ENTRY(ncclDevKernel_ReduceScatter_Sum_f32_RING_LL), LG_ENTRY(ncclDevKernel_AllGather_RING_LL), LG_ENTRY(dispatch), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
                 LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768));

@@ -64,11 +64,12 @@ def entries(data, header, word):
 
 def record(words):
     head, entered, returned, subject, place, extent, caller, detail = words
+    path = {"path": caller >> 48} if caller >> 48 else {}
     return {
         "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xBF, "result": signed(high(head)),
         "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
         "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
-        "extent": extent, "caller": caller, "detail": detail,
+        "extent": extent, "caller": caller & (1 << 48) - 1, "detail": detail, **path,
     }
 
 
@@ -270,6 +271,8 @@ def texts(data, header):
                                     "parts": [graph_part(entry, first) for first in range(5, len(entry.words) - 2, 3)]})
         elif kind == 8:
             found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
+        elif kind == 9:
+            found.setdefault("paths", []).append({"number": entry[2] & 0xFFFF, "frames": [entry[word] for word in range(3, len(entry.words))]})
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])

@@ -20,6 +20,9 @@ pub(crate) enum Command {
     /// environment.
     Run(Box<crate::run::Options>),
     /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
+    ///
+    /// A running process that keeps no recording in a file is asked what it does. One without the guard is looked at from outside: which
+    /// threads are in the CUDA driver, in which function, and on which stacks. The process goes on as before.
     Report(crate::report::Arguments),
     /// Show what the processes of a run do: launches a second, who waits for what and since when, hazards, hangs.
     ///
@@ -27,14 +30,16 @@ pub(crate) enum Command {
     Top(crate::top::Arguments),
     /// Say in one line whether the processes of a run are well, with an exit code for liveness probes.
     Health(crate::health::Arguments),
-    /// Print what the processes of a run do, as metrics for Prometheus; or write them to a file, or send them to a collector.
+    /// Print what the processes of a run do, as metrics for Prometheus, or write them to a file.
     Metrics(crate::metrics::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
+    #[command(hide = true)]
     Dump(crate::dump::Arguments),
     /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
     ///
     /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to
     /// copy its registers and its stack.
+    #[command(hide = true)]
     Attach(crate::attach::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::log::Arguments),
@@ -60,11 +65,13 @@ pub(crate) enum Command {
     Clean(crate::clean::Arguments),
     /// Look into a profile, by which a program's next run has its modules before it loads them, and keep it small.
     Profile(crate::profile::Arguments),
-    /// Print the path of the library, for LD_PRELOAD.
+    /// Print the path of the library, as doctor and --version do.
+    #[command(hide = true)]
     Path,
     /// Copy this command and its library into a folder, as an init container does for the containers of its pod.
     Install(crate::install::Arguments),
-    /// Print the table of settings.
+    /// Print the help of run, which has the table of settings.
+    #[command(hide = true)]
     Settings,
     /// Print a manual page, for `man -l -`.
     Man {
@@ -80,6 +87,7 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the driver symbols that the library stands in front of.
+    #[command(hide = true)]
     Symbols {
         /// With the ids by which recordings name them.
         #[arg(long)]

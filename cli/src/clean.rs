@@ -45,7 +45,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
             State::Lives => living += 1,
             State::Silent if !arguments.all => silent += 1,
             _ if left.is_fresh_evidence(sight.now) && !arguments.all => fresh += 1,
-            _ if sight.now.duration_since(left.since).unwrap_or_default() < least => newer += 1,
+            _ if left.age(sight.now) < least => newer += 1,
             _ => match remove(left, arguments.dry_run, sight.entries) {
                 Ok(freed) => {
                     let verb = if arguments.dry_run { "would remove" } else { "removed" };

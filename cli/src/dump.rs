@@ -57,10 +57,20 @@ pub(crate) struct Arguments {
 
 /// Asks a process, and prints its answer.
 pub(crate) fn dump(arguments: &Arguments) -> Outcome {
-    let asked = Asked::of(process_meant(&arguments.what)?)?;
-    let answer = asked.answer(Duration::from_nanos(arguments.timeout))?;
+    ask(process_meant(&arguments.what)?, arguments.format, Duration::from_nanos(arguments.timeout))
+}
+
+/// Whether a process has a place for requests.
+pub(crate) fn can_be_asked(process: u32) -> bool {
+    Asked::of(process).is_ok()
+}
+
+/// Asks this process, and prints its answer.
+pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
+    let asked = Asked::of(process)?;
+    let answer = asked.answer(limit)?;
     let mut out = Output::standard();
-    match arguments.format {
+    match format {
         Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
         Format::Text => {
             let text = match serde_json::from_str::<DumpReport>(&answer) {

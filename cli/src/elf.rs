@@ -9,9 +9,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Of read-only data, the most that is searched for a text.
-const MOST_SEARCHED: u64 = 64 << 20;
-
 /// A version of the C library.
 pub(crate) type Glibc = (u32, u32);
 
@@ -43,22 +40,14 @@ pub(crate) struct Elf {
     pub interpreter: Option<PathBuf>,
     pub needed: Vec<String>,
     pub soname: Option<String>,
-    pub rpath: Vec<String>,
-    pub runpath: Vec<String>,
     /// Dynamic symbols.
     pub symbols: Vec<Symbol>,
-    /// Functions of the driver's names in the table for debuggers, where that was left in.
-    pub inside: Vec<String>,
     /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
     pub glibc: Option<Glibc>,
     /// Fat binaries that a CUDA runtime registers.
     pub fat_binaries: u64,
     /// Device code, registered or not.
     pub has_device_code: bool,
-    /// It opens the driver by its name.
-    pub names_the_driver: bool,
-    /// It is the simulated driver.
-    pub is_simulated_driver: bool,
 }
 
 /// Why a file cannot be looked into.
@@ -84,13 +73,6 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// The machine of an ELF file of 64 bits, from its first bytes. The dynamic linker checks it before it takes a file.
-pub(crate) fn machine_of(path: &Path) -> Option<u16> {
-    let mut head = [0; 20];
-    files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
-    head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
-}
-
 /// Whether a file says that it uses CUDA: it has device code, or needs the driver or the runtime. Reads little, of any file.
 pub(crate) fn is_built_for_cuda(path: &Path) -> bool {
     let Ok(file) = files::open(path) else { return false };
@@ -108,6 +90,11 @@ pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
     let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let section = file.section_by_name(name)?;
     section.data().ok().map(<[u8]>::to_vec)
+}
+
+/// Whether a text is in a file's read-only data.
+pub(crate) fn says(path: &Path, text: &str) -> bool {
+    section(path, ".rodata").is_some_and(|data| holds(&data, text.as_bytes()))
 }
 
 /// The machine that this command is for.
@@ -131,17 +118,8 @@ pub(crate) fn machine_name(machine: u16) -> String {
 }
 
 impl Elf {
-    /// Reads a file.
+    /// Reads a file: neither its table for debuggers nor its data, which may take a second.
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
-        Self::read_as_far(path, true)
-    }
-
-    /// Reads what decides how a program starts: neither its table for debuggers nor its data, which may take a second.
-    pub fn read_for_start(path: &Path) -> Result<Self, Unreadable> {
-        Self::read_as_far(path, false)
-    }
-
-    fn read_as_far(path: &Path, whole: bool) -> Result<Self, Unreadable> {
         let mut head = Vec::new();
         let file = files::open(path).map_err(Unreadable::File)?;
         (&file).take(256).read_to_end(&mut head).map_err(Unreadable::File)?;
@@ -151,10 +129,10 @@ impl Elf {
             _ => return Err(Unreadable::NotElf(head)),
         }
         let cache = ReadCache::new(file);
-        Self::parse(path, &cache, whole).map_err(|error| Unreadable::Broken(error.to_string()))
+        Self::parse(path, &cache).map_err(|error| Unreadable::Broken(error.to_string()))
     }
 
-    fn parse(path: &Path, cache: &ReadCache<File>, whole: bool) -> object::Result<Self> {
+    fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
         let file = ElfFile64::<Endianness, _>::parse(cache)?;
         let (endian, header) = (file.endian(), file.elf_header());
         let mut found = Self {
@@ -165,15 +143,10 @@ impl Elf {
             interpreter: None,
             needed: Vec::new(),
             soname: None,
-            rpath: Vec::new(),
-            runpath: Vec::new(),
             symbols: Vec::new(),
-            inside: Vec::new(),
             glibc: None,
             fat_binaries: 0,
             has_device_code: false,
-            names_the_driver: false,
-            is_simulated_driver: false,
         };
         for segment in header.program_headers(endian, cache)? {
             if let Some(name) = segment.interpreter(endian, cache)? {
@@ -193,8 +166,6 @@ impl Elf {
                 match entry.d_tag(endian) {
                     elf::DT_NEEDED => found.needed.extend(text()),
                     elf::DT_SONAME => found.soname = text(),
-                    elf::DT_RPATH => found.rpath = folders(text()),
-                    elf::DT_RUNPATH => found.runpath = folders(text()),
                     elf::DT_FLAGS_1 => position_independent_program = value & elf::DF_1_PIE.0 != 0,
                     _ => {}
                 }
@@ -211,12 +182,6 @@ impl Elf {
                 Some(Symbol { name, defined, weak, data: symbol.kind() == object::SymbolKind::Data })
             })
             .collect();
-        found.inside = file
-            .symbols()
-            .take_while(|_| whole)
-            .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
-            .filter_map(|symbol| symbol.name().ok().filter(|name| is_followed(name)).map(str::to_owned))
-            .collect();
         // Versions are named in the table of names, among the symbols'.
         if let Some(names) = file.section_by_name(".dynstr").and_then(|section| section.data().ok()) {
             let names = names.split(|&b| b == 0).filter_map(|name| std::str::from_utf8(name).ok());
@@ -225,12 +190,6 @@ impl Elf {
         // 24 bytes each: a magic number, a version, and two pointers.
         found.fat_binaries = file.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / 24);
         found.has_device_code = found.fat_binaries > 0 || file.section_by_name(".nv_fatbin").is_some();
-        let data = file.section_by_name(".rodata").filter(|section| whole && section.size() <= MOST_SEARCHED);
-        if let Some(data) = data {
-            let data = data.data()?;
-            found.names_the_driver = holds(data, b"libcuda.so");
-            found.is_simulated_driver = holds(data, b"LGSIM_DRIVER_VERSION");
-        }
         Ok(found)
     }
 
@@ -253,7 +212,7 @@ impl Elf {
     /// cannot be read is not looked at.
     pub fn other_loader(&self) -> Option<&Path> {
         match &self.interpreter {
-            Some(loader) => Self::read_for_start(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
+            Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),
             None => (self.glibc.is_none() && self.exports("dlopen")).then_some(&self.path),
         }
     }
@@ -275,11 +234,6 @@ fn is_asked_about(name: &str) -> bool {
             name,
             "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary" | "__asan_default_options"
         )
-}
-
-fn folders(text: Option<String>) -> Vec<String> {
-    let text = text.unwrap_or_default();
-    text.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
 }
 
 fn holds(data: &[u8], text: &[u8]) -> bool {

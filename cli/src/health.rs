@@ -71,6 +71,10 @@ impl Health {
         if let Some((process, slow)) = slow.max_by_key(|(process, _)| process.hang_nanos) {
             line += &format!("; slow: {} in {} for {}", process.who(), slow.call, lasted(process.hang_nanos));
         }
+        let mut runs = live.iter().flat_map(|process| process.runs.iter().map(move |line| (process, line)));
+        if let Some((process, first)) = runs.next() {
+            line += &format!("; {}: {first}{}", process.who(), more_of(runs.count()));
+        }
         let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
         processes
             .iter()
@@ -92,6 +96,14 @@ fn more(hanging: usize) -> String {
     match hanging {
         0 | 1 => String::new(),
         several => format!(" (and {} more)", counted(several as u64 - 1, "process")),
+    }
+}
+
+fn more_of(others: usize) -> String {
+    if others == 0 {
+        String::new()
+    } else {
+        format!(" (and {others} more)")
     }
 }
 
@@ -178,6 +190,9 @@ mod tests {
     #[test]
     fn processes_that_have_ended_are_counted_beside_those_that_run() {
         check(&[sample()], 0, "well: 1 process");
+        let serve = "kernel serve has run on stream 3 for 41.0 s; no thread waits for it";
+        let serves = ProcessNow { runs: vec![serve.to_owned(); 2], ..sample() };
+        check(&[serves], 0, &format!("well: 1 process; rank 3, process 4242 (train): {serve} (and 1 more)"));
         let line = "well: 2 processes; 1 ended; 1 was ended by signal 11 (SIGSEGV)";
         check(&[sample(), with(Life::Ended), sample(), with(Life::Gone)], 0, line);
     }

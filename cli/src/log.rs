@@ -313,7 +313,7 @@ struct Line<'a> {
     /// The call was left without returning, by an exception, a jump or a cancellation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     left: bool,
-    /// The return address of the call, as `0x...`.
+    /// The return address of the call, as `0x...`; of a launch by a CUDA runtime that of the outermost frame which is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Address>,
     /// The call had not returned.
@@ -501,6 +501,9 @@ fn seen(record: &Record) -> Option<String> {
         Payload::StreamAnswer => "the driver says that the stream is busy".to_owned(),
         Payload::EventComplete(event) => format!("the driver says that event {event:#x} is complete"),
         Payload::Holds { address, value, .. } => format!("memory at {address:#x} holds {value}"),
+        Payload::Computes { thread, time } => {
+            format!("thread {thread} computed for {} % of {}", time.percent(), Took(time.within_nanos))
+        }
         Payload::Environment(Environment { launch_blocking, connections }) => format!(
             "CUDA_LAUNCH_BLOCKING is {}, CUDA_DEVICE_MAX_CONNECTIONS {}",
             if launch_blocking { "set" } else { "not set" },

@@ -112,6 +112,11 @@ fn unusable(error: clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let command = std::env::args_os().nth(1).unwrap_or_default().to_string_lossy().into_owned();
+    if error.kind() == ErrorKind::DisplayHelp && command == "run" && std::env::args_os().any(|word| word == "--help") {
+        // A line that cannot be written has no reader.
+        let _ = manual::settings();
+        return ExitCode::SUCCESS;
+    }
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();

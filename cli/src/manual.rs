@@ -1,27 +1,38 @@
-//! The documentation that `lazyguard` generates: the table of settings, manual pages, completions.
+//! The documentation that `lazyguard` generates: manual pages and completions.
 //!
 //! All of it comes from the tables that the arguments are parsed by.
 
 use crate::arguments::Arguments;
 use crate::output::{write_line, Output};
+use crate::run::options::exit_codes;
 use crate::{Failure, Outcome};
-use clap::CommandFactory;
+use clap::{Arg, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use lazyguard_core::settings::SETTINGS;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the table of settings.
+/// The whole help of `run`, an option a line: the parser's own takes three. The manual page has more.
+fn help_of_run() -> String {
+    let mut all = Arguments::command();
+    all.build();
+    let in_a_line = |arg: Arg| {
+        let values = arg.get_long_help().and_then(|help| Some(help.to_string().split_once('\n')?.1.to_owned()));
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let is_program = arg.is_positional();
+        arg.hide_short_help(false)
+            .hide(is_program)
+            .help(format!("{help} {}", values.unwrap_or_default()).trim_end().to_owned())
+    };
+    let Some(run) = all.find_subcommand_mut("run") else { return String::new() };
+    let mut run = run.clone().mut_args(in_a_line).term_width(0).after_help(exit_codes());
+    run.render_help().to_string()
+}
+
+/// Prints the help of `run`, which has every setting.
 pub(crate) fn settings() -> Outcome {
     let mut out = Output::standard();
-    for setting in SETTINGS {
-        write_line!(out, "{}", setting.name)?;
-        write_line!(out, "    {}", setting.help)?;
-        write_line!(out, "    values: {}", setting.values)?;
-        write_line!(out, "    default: {}", setting.default)?;
-        write_line!(out, "    option of lazyguard run: {}", setting.flag)?;
-    }
+    help_of_run().lines().try_for_each(|line| write_line!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -62,9 +73,9 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
 mod tests {
     use super::*;
     use crate::exit_code;
-    use crate::run::options::OWN;
+    use crate::run::options::{in_short, OWN};
     use clap::Parser as _;
-    use lazyguard_core::settings::RANKS;
+    use lazyguard_core::settings::{RANKS, SETTINGS};
 
     const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
 
@@ -103,12 +114,13 @@ mod tests {
         let mut all = Arguments::command();
         all.build();
         let mut run = all.find_subcommand("run").unwrap().clone();
-        let help = run.render_long_help().to_string();
+        let (help, short) = (help_of_run(), run.render_help().to_string());
+        assert!(help.lines().count() <= 60 && short.lines().count() <= 25, "{help}\n{short}");
         let mut page = Vec::new();
         Man::new(run).render(&mut page).unwrap();
         let page = String::from_utf8(page).unwrap().replace("\\-", "-");
         for setting in SETTINGS {
-            for text in [setting.flag, setting.name, setting.help] {
+            for text in [setting.flag, setting.name, in_short(setting.help)] {
                 assert!(help.contains(text), "the help lacks {text}");
             }
             assert!(
@@ -118,7 +130,7 @@ mod tests {
             );
         }
         for own in OWN {
-            assert!(help.contains(own.flag) && help.contains(own.help), "the help lacks {}", own.flag);
+            assert!(help.contains(own.flag) && help.contains(in_short(own.help)), "the help lacks {}", own.flag);
             assert!(page.contains(own.flag), "the manual page lacks {}", own.flag);
         }
         for (code, meaning) in exit_code::TABLE {

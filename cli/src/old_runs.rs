@@ -55,11 +55,11 @@ pub(crate) fn sight() -> Sight<'static> {
         now: SystemTime::now(),
         exists: &exists,
         open: &|path| files::open_unlinked(path),
-        is_locked: Some(&|file| match flock(file, FlockOperation::NonBlockingLockShared) {
+        is_locked: &|file| match flock(file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => flock(file, FlockOperation::Unlock).ok().map(|()| false),
             Err(Errno::WOULDBLOCK) => Some(true),
             Err(_) => None,
-        }),
+        },
     }
 }
 

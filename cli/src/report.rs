@@ -2,7 +2,11 @@
 //!
 //! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
 //! are always known, because the recorder writes each one before the call is made.
+//!
+//! A running process that keeps no recording in a file is asked ([`dump`]); one that is not guarded is looked at from outside ([`attach`]).
 
+use crate::attach;
+use crate::dump;
 use crate::findings;
 use crate::format::Format;
 use crate::gpu_core;
@@ -20,6 +24,12 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a process has to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two looks at a process from outside.
+const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -129,6 +139,13 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     if timing.wanted() {
         drop(out);
         return timing::report(what, timing, format);
+    }
+    if let Some(process) = Run::without_a_recording(what) {
+        drop(out);
+        return match dump::can_be_asked(process) {
+            true => dump::ask(process, format, PATIENCE),
+            false => attach::look_at(process, format, BETWEEN, false),
+        };
     }
     let run = Run::find(what)?;
     if run.process.is_none() && !is_process_folder(what) && findings::holds_processes(what) {

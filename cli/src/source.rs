@@ -42,7 +42,7 @@ const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// The run or recording that a command was asked to read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
@@ -95,6 +95,13 @@ impl Run {
         }
     }
 
+    /// The process that this number is of, where it runs and keeps no recording in a file.
+    pub fn without_a_recording(what: &Path) -> Option<u32> {
+        let process = what.to_str().filter(|_| !what.exists()).and_then(|text| text.parse().ok())?;
+        let unrecorded = |maps: String| recording_of(process, &maps).is_ok_and(|recording| recording.is_none());
+        (Status::of(process) != Status::Gone && maps_of(process).is_ok_and(unrecorded)).then_some(process)
+    }
+
     fn of_process(process: u32) -> Result<Self, Failure> {
         let is_gone = Status::of(process) == Status::Gone;
         let found = maps_of(process).and_then(|maps| recording_of(process, &maps));
@@ -122,7 +129,7 @@ impl Run {
             }
         };
         let attach =
-            if is_gone { String::new() } else { format!("; one that is not guarded: lazyguard attach {process}") };
+            if is_gone { String::new() } else { format!("; one that is not guarded: lazyguard report {process}") };
         let earlier = old_runs::folders_of(process).own.into_iter().next();
         let earlier = earlier.filter(|_| !is_gone).map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())

@@ -114,13 +114,13 @@ impl Symbolizer {
     /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
     /// names yet.
     pub fn name_in(&mut self, hang: &mut HangReport) {
-        let (calls, functions) = hang.addresses();
+        let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
         // A function is named by its first instruction, and a call by what lies before the address it returns to.
         let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
         for (address, before) in both {
             let frames = self.frames(address.wrapping_add(before));
-            // A call in an inlined function of the runtime counts as the program's.
-            let own = frames.iter().find(|frame| frame.is_of_the_program()).or(frames.first());
+            // A call in an inlined function of the runtime, or of nvcc's, counts as the program's.
+            let own = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first());
             let Some(own) = own else { continue };
             let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
             match hang.places.iter_mut().find(|known| known.address == address) {

@@ -1,8 +1,9 @@
 //! Private folders left behind by earlier processes: what they are, which of them are removed, and how.
 //!
-//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size
-//! have a limit. The library enforces it when a process makes a folder of its own, `lazyguard run` when it makes one, and
-//! `lazyguard clean` when it is called. Only this module says what may be removed.
+//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. One rule holds: a folder of this
+//! user's whose process has ended goes once it is older than [`DAY`], or while the newer ones take more than [`MOST_BYTES`], the oldest first.
+//! A failure that is younger than a day loses only its recordings to the size. The library enforces the rule on the folders of processes
+//! when it makes one, and `lazyguard run` on all when it makes one.
 //!
 //! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
 //! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
@@ -32,25 +33,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use remove::{remove_folder, DEEPEST};
 
-/// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
-pub const MOST_WITHOUT_HANG: usize = 8;
-/// For how long those stay.
+/// For how long a folder stays.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many folders with evidence stay for a day. Those beyond the other limits lose their recordings alone: the rest takes some 100 KiB.
-pub const MOST_OF_A_DAY: usize = 128;
-/// How many folders stay whole in one place, whatever is in them; the one that is being made is counted. Users look at the newest
-/// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
-pub const MOST_FOLDERS: usize = 16;
-/// How much they may take together, in bytes. The newest stays, however large it is.
+/// How much the folders in one place may take together, in bytes: sixteen recordings of the usual size. The newest stays, however large it is.
 pub const MOST_BYTES: u64 = 256 << 20;
+/// How many folders stay. Without its recordings, one takes some 100 KiB.
+pub const MOST_FOLDERS: usize = 128;
 /// How long a process may leave its recording unstamped and still count as alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
-
-/// Says whether another process holds a lock on a file.
-pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
 /// The facts of this machine.
 pub struct Sight<'a> {
@@ -66,9 +59,9 @@ pub struct Sight<'a> {
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
-    /// locks are not tested: a run of another namespace then counts as alive, and for the others the ids of processes decide.
-    pub is_locked: Option<&'a AskLock>,
+    /// Whether another process holds a lock on a file (flock(2)); `None` where the file system has no locks. Where nobody asks for locks, the
+    /// answer is that it does, and runs stay.
+    pub is_locked: &'a dyn Fn(&File) -> Option<bool>,
 }
 
 /// Whether the process of a folder is there.
@@ -125,39 +118,47 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
 
-/// Removes the excess folders in a place where a folder is about to be made.
+/// Removes what is too much in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
-    for (number, surplus) in surplus(&left, sight.now).into_iter().enumerate() {
-        // Where this fails, the next process tries again.
-        if surplus.is_fresh_evidence(sight.now) && number < MOST_OF_A_DAY {
-            surplus.remove_recordings();
-        } else {
-            let _ = surplus.remove(&mut entries);
+    // Where this fails, the next process tries again.
+    for (left, surplus) in surplus(&left, sight.now) {
+        match surplus {
+            Surplus::Recordings => left.remove_recordings(),
+            Surplus::All => drop(left.remove(&mut entries)),
         }
     }
 }
 
-/// The excess among these, the newest first; a folder whose process lives is never among them.
-pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
+/// How much of a folder is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Surplus {
+    Recordings,
+    All,
+}
+
+/// What is too much among these, the oldest first; a folder whose process lives is never among them.
+fn surplus(left: &[Left], now: SystemTime) -> Vec<(&Left, Surplus)> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     order::sort_by_key(&mut dead, |left| std::cmp::Reverse(left.since));
-    let mut without_hang = [0; 2];
-    let (mut folders, mut bytes) = (0, 0_u64);
-    let mut is_surplus = |left: &&Left| {
-        if !left.is_evidence {
-            let count = &mut without_hang[usize::from(left.private.is_run)];
-            *count += 1;
-            if *count >= MOST_WITHOUT_HANG || now.duration_since(left.since).is_ok_and(|age| age > DAY) {
-                return true;
+    let mut bytes = 0_u64;
+    let mut surplus: Vec<_> = dead
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, left)| {
+            bytes = bytes.saturating_add(left.bytes);
+            let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
+            match number > 0 && bytes > MOST_BYTES {
+                _ if is_old => Some((left, Surplus::All)),
+                true if left.is_evidence => Some((left, Surplus::Recordings)),
+                true => Some((left, Surplus::All)),
+                false => None,
             }
-        }
-        folders += 1;
-        bytes = bytes.saturating_add(left.bytes);
-        folders > 1 && (folders >= MOST_FOLDERS || bytes > MOST_BYTES)
-    };
-    dead.into_iter().filter(|left| is_surplus(left)).collect()
+        })
+        .collect();
+    surplus.reverse();
+    surplus
 }
 
 fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
@@ -171,24 +172,30 @@ impl Left {
         // Any user may put an entry of such a name here. For a link, the metadata is the link's own.
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
-        let state = match private.is_run {
-            true => state_of_run(&path, private, since, sight),
-            false => state_of_process(&path, private, since, sight),
-        };
         let is_ours = if private.is_run { is_ours_in_run } else { is_ours };
-        let (bytes, foreign) = look_through(&path, DEEPEST, &mut sight.entries.clone(), is_ours);
-        let mut left = Self { bytes, path, private, since, state, is_evidence: false, foreign };
-        left.is_evidence = if private.is_run {
-            run_is_evidence(&left.path, DEEPEST, &mut sight.entries.clone())
-        } else {
-            is_there(&left.path, HANG)
+        let mut entries = sight.entries;
+        let known = is_known_here(private, sight);
+        let lives = |folder: &Path| private.is_run && lives_in_run(&path, folder, known, since, sight);
+        let seen = look_through(&path, DEEPEST, &mut entries, private.is_run, &Look { is_ours, lives: &lives });
+        let state = match private.is_run {
+            _ if (sight.exists)(private.process) => State::Lives,
+            true if seen.lives || lives(&path) => State::Lives,
+            false if !known && may_live(&path, since, sight) => State::Lives,
+            _ if known => State::Gone,
+            _ => State::Silent,
         };
-        Some(left)
+        let is_evidence = seen.is_evidence || !private.is_run && is_there(&path, HANG);
+        Some(Self { bytes: seen.bytes, path, private, since, state, is_evidence, foreign: seen.foreign })
     }
 
     /// Whether it has evidence that is younger than a day: a user may still be looking for it.
     pub fn is_fresh_evidence(&self, now: SystemTime) -> bool {
-        self.is_evidence && now.duration_since(self.since).unwrap_or_default() <= DAY
+        self.is_evidence && self.age(now) <= DAY
+    }
+
+    /// For how long nothing in it has changed.
+    pub fn age(&self, now: SystemTime) -> Duration {
+        now.duration_since(self.since).unwrap_or_default()
     }
 
     /// Removes its recordings, and keeps its age.
@@ -223,84 +230,35 @@ impl Left {
     }
 }
 
-fn state_of_process(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
-    if (sight.exists)(private.process) {
-        return State::Lives;
-    }
-    if is_known_here(private, sight) {
-        return State::Gone;
-    }
-    // Where there is no recording in a file, the folder may have stood as it is for as long as such folders are kept.
-    let may_live = || sight.now.duration_since(since).map_or(true, |age| age <= DAY);
-    match is_stamped(path, sight).unwrap_or_else(may_live) {
-        true => State::Lives,
-        false => State::Silent,
-    }
+/// Whether a process may be alive whose number says nothing here. Where there is no recording in a file, the folder may have stood as it is
+/// for as long as such folders are kept.
+fn may_live(path: &Path, since: SystemTime, sight: &Sight<'_>) -> bool {
+    is_stamped(path, sight).unwrap_or_else(|| is_recent(since, sight))
 }
 
-fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
-    let known = is_known_here(private, sight);
-    let is_recent = sight.now.duration_since(since).map_or(true, |age| age <= DAY);
-    // Two hosts may come to the same number of a namespace, so a lock counts in each.
-    let is_locked = |folder: &Path| match lock_of(folder, sight) {
-        Lock::Held => true,
-        Lock::Free => false,
-        Lock::NotAsked => !known,
-        Lock::NotTold => !known && is_recent,
+fn is_recent(since: SystemTime, sight: &Sight<'_>) -> bool {
+    sight.now.duration_since(since).map_or(true, |age| age <= DAY)
+}
+
+/// Whether a process or a run whose folder is in the run `root`, or that run itself, still runs. Two hosts may come to the same number of a
+/// namespace, so a lock counts in each.
+fn lives_in_run(root: &Path, folder: &Path, known: bool, since: SystemTime, sight: &Sight<'_>) -> bool {
+    let is_locked = || {
+        let mark = (sight.open)(&folder.join(MARK));
+        mark.is_ok_and(|mark| (sight.is_locked)(&mark).unwrap_or(!known && is_recent(since, sight)))
     };
-    if (sight.exists)(private.process) || is_locked(path) {
-        return State::Lives;
+    if root == folder {
+        return is_locked();
     }
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // For a run that has ended, the numbers are enough: it waited for the processes it started, or released them.
-    let is_stamped = |folder: &Path| (!known || !is_there(path, KEPT)) && is_stamped(folder, sight) == Some(true);
-    let lives = |folder: &Path| {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped(folder) || is_locked(folder)
-    };
-    match (has_living(path, DEEPEST, &mut sight.entries.clone(), &lives), known) {
-        (true, _) => State::Lives,
-        (false, true) => State::Gone,
-        (false, false) => State::Silent,
-    }
+    let is_stamped = || (!known || !is_there(root, KEPT)) && is_stamped(folder, sight) == Some(true);
+    process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped() || is_locked()
 }
 
 /// Whether the process numbers in such a folder's name are those of this namespace.
 fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
-}
-
-/// What the lock on the mark of a run shows.
-enum Lock {
-    /// The run is alive.
-    Held,
-    /// It is over, or there is no mark.
-    Free,
-    /// The file system has no locks.
-    NotTold,
-    /// See [`Sight::is_locked`].
-    NotAsked,
-}
-
-fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
-    let Ok(mark) = (sight.open)(&folder.join(MARK)) else { return Lock::Free };
-    match sight.is_locked.map(|is_locked| is_locked(&mark)) {
-        None => Lock::NotAsked,
-        Some(None) => Lock::NotTold,
-        Some(Some(true)) => Lock::Held,
-        Some(Some(false)) => Lock::Free,
-    }
-}
-
-/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. True as well where there are more
-/// entries than are looked at.
-fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
-    entries_of(root).any(|entry| {
-        let Some(rest) = entries.checked_sub(1) else { return true };
-        *entries = rest;
-        folder_at(&entry).is_some_and(|folder| {
-            lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, entries, lives)
-        })
-    })
 }
 
 /// The process in the name of a folder of a run: `rankR-PID`, followed by a dot and a number after an exec, or `run-PID`,
@@ -311,20 +269,6 @@ pub fn process_of(name: &str) -> Option<u32> {
         None => name.rsplit_once('-').and_then(|(_, process)| process.split('.').next()),
     };
     process?.parse().ok()
-}
-
-/// Whether a run has kept what the user is to look at: its path was printed, or a process has left the report of a hang. True as
-/// well where there are more entries than are looked at.
-fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
-    is_there(root, KEPT)
-        || entries_of(root).any(|entry| {
-            let Some(rest) = entries.checked_sub(1) else { return true };
-            *entries = rest;
-            folder_at(&entry).is_some_and(|folder| {
-                is_there(&folder, HANG)
-                    || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1, entries)
-            })
-        })
 }
 
 /// Whether a process has stamped its recording lately; `None` where there is no recording in a file.
@@ -342,30 +286,53 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     Some(now.saturating_sub(Duration::from_nanos(stamped)) <= SILENT)
 }
 
-/// What a folder takes in bytes, and the first entry in it that is not LazyGuard's, as far as it is looked through.
-fn look_through(
-    folder: &Path,
-    depth: usize,
-    entries: &mut usize,
+/// What is in a folder, as far as it is looked through.
+#[derive(Default)]
+struct Seen {
+    bytes: u64,
+    /// The first entry that is not LazyGuard's.
+    foreign: Option<String>,
+    /// Of a run: a process in it still runs; or there are more entries than are looked at.
+    lives: bool,
+    /// Of a run: its path was printed, or a process has left the report of a hang; or there are more entries.
+    is_evidence: bool,
+}
+
+struct Look<'a> {
     is_ours: fn(&Entry) -> bool,
-) -> (u64, Option<String>) {
-    let (mut bytes, mut foreign) = (0_u64, None);
+    lives: &'a dyn Fn(&Path) -> bool,
+}
+
+/// Looks through a folder; `is_run`: its folders are those of processes and runs.
+fn look_through(folder: &Path, depth: usize, entries: &mut usize, is_run: bool, look: &Look<'_>) -> Seen {
+    let mut seen = Seen { is_evidence: is_run && is_there(folder, KEPT), ..Seen::default() };
     for entry in entries_of(folder) {
-        let Some(rest) = entries.checked_sub(1) else { break };
+        let Some(rest) = entries.checked_sub(1) else {
+            (seen.lives, seen.is_evidence) = (seen.lives || is_run, seen.is_evidence || is_run);
+            break;
+        };
         *entries = rest;
-        if foreign.is_none() && !is_ours(&entry) {
-            foreign = Some(name_of(&entry));
+        if seen.foreign.is_none() && !(look.is_ours)(&entry) {
+            seen.foreign = Some(name_of(&entry));
         }
         let Ok(about) = entry.metadata() else { continue };
         // Blocks are of 512 bytes, whatever the file system counts in.
-        bytes = bytes.saturating_add(about.blocks().saturating_mul(512));
-        if about.is_dir() && depth > 0 {
-            let (within, theirs) = look_through(&entry.path(), depth - 1, entries, is_ours);
-            bytes = bytes.saturating_add(within);
-            foreign = foreign.or_else(|| Some(format!("{}/{}", name_of(&entry), theirs?)));
+        seen.bytes = seen.bytes.saturating_add(about.blocks().saturating_mul(512));
+        if !about.is_dir() {
+            continue;
+        }
+        let path = entry.path();
+        seen.lives = seen.lives || is_run && (look.lives)(&path);
+        seen.is_evidence = seen.is_evidence || is_run && is_there(&path, HANG);
+        if depth > 0 {
+            let within = look_through(&path, depth - 1, entries, is_run && is_there(&path, MARK), look);
+            seen.bytes = seen.bytes.saturating_add(within.bytes);
+            seen.lives |= within.lives;
+            seen.is_evidence |= within.is_evidence;
+            seen.foreign = seen.foreign.or_else(|| Some(format!("{}/{}", name_of(&entry), within.foreign?)));
         }
     }
-    (bytes, foreign)
+    seen
 }
 
 /// Whether an entry of a process's folder is LazyGuard's own, or the beginning of one.

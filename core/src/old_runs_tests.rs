@@ -47,7 +47,7 @@ impl Base {
             exists: &|process| process == ALIVE,
             open: &open,
             // The files say it by themselves.
-            is_locked: Some(&|file| Some(file.metadata().unwrap().len() == 6)),
+            is_locked: &|file| Some(file.metadata().unwrap().len() == 6),
         }
     }
 
@@ -114,34 +114,39 @@ fn there(folders: &[PathBuf]) -> Vec<bool> {
 }
 
 #[test]
-fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
+fn what_is_older_than_a_day_goes_whatever_is_in_it() {
     let base = Base::new();
-    let hung: Vec<_> = (0..30).map(|n| base.process(NO_PROCESS, HERE, 90_000 + n)).collect();
-    hung.iter().for_each(|folder| put(folder, HANG, "{}"));
-    let living = base.process(ALIVE, HERE, 1_000);
+    let [old, new] = [90_000, 80_000].map(|age| {
+        let (process, run) = (base.process(NO_PROCESS, HERE, age), base.run(NO_PROCESS, HERE, NO_PROCESS, age));
+        let hung = base.process(NO_PROCESS, HERE, age);
+        put(&hung, HANG, "{}");
+        [process, run, hung]
+    });
+    let living = base.process(ALIVE, HERE, 90_000);
     base.tidy();
-    let kept: Vec<_> = (0..30).map(|n| n < MOST_FOLDERS - 1).collect();
-    assert_eq!(there(&hung), kept, "the one that is being made is counted");
-    assert!(living.exists());
-    base.tidy();
-    assert_eq!(there(&hung), kept);
+    assert_eq!((there(&old), there(&new), living.exists()), (vec![false; 3], vec![true; 3], true));
 }
 
 #[test]
 fn a_failure_stays_for_a_day_without_its_recording_where_many_follow() {
     let base = Base::new();
-    let hung: Vec<_> =
-        (0..MOST_FOLDERS + MOST_OF_A_DAY + 2).map(|n| base.process(NO_PROCESS, HERE, 100 + n as u64)).collect();
-    for folder in &hung {
+    let hung: Vec<_> = (0..MOST_FOLDERS + 2).map(|n| base.process(NO_PROCESS, HERE, 100 + n as u64)).collect();
+    let killed = base.process(NO_PROCESS, HERE, 150);
+    for (number, folder) in hung.iter().enumerate() {
         put(folder, HANG, "{}");
         put(folder, TRACE, stamped(100));
+        if number == 3 {
+            put(folder, "log.jsonl", "");
+            let log = File::options().write(true).open(folder.join("log.jsonl")).unwrap();
+            rustix::fs::fallocate(&log, rustix::fs::FallocateFlags::empty(), 0, MOST_BYTES).unwrap();
+        }
     }
     base.tidy();
     base.tidy();
     let whole: Vec<_> = hung.iter().map(|folder| folder.join(TRACE)).collect();
-    assert_eq!(there(&whole).iter().filter(|there| **there).count(), MOST_FOLDERS - 1);
-    assert_eq!(there(&hung).iter().filter(|there| **there).count(), MOST_FOLDERS - 1 + MOST_OF_A_DAY);
-    assert!(hung[MOST_FOLDERS].join(HANG).exists() && !hung.last().unwrap().exists());
+    assert_eq!(there(&whole)[..5], [true, true, true, false, false]);
+    assert_eq!(there(&hung).iter().filter(|there| **there).count(), MOST_FOLDERS - 1, "the killed one was one more");
+    assert!(hung[MOST_FOLDERS - 2].join(HANG).exists() && !killed.exists());
 }
 
 #[test]
@@ -156,29 +161,15 @@ fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
         foreign: None,
     };
     let gone = |bytes, age| left(bytes, age, State::Gone);
-    let paths =
-        |all: &[Left]| -> Vec<_> { surplus(all, now()).iter().map(|left| left.path.display().to_string()).collect() };
+    let paths = |all: &[Left]| -> Vec<_> {
+        surplus(all, now()).iter().map(|(left, _)| left.path.display().to_string()).collect()
+    };
     assert_eq!(paths(&[gone(100 << 20, 3), gone(100 << 20, 1), gone(100 << 20, 2)]), ["3"]);
     assert_eq!(paths(&[gone(4 << 30, 1), gone(1, 2)]), ["2"]);
     assert_eq!(paths(&[gone(MOST_BYTES, 1)]), [""; 0]);
     // Folders of live processes are neither removed nor counted against the limit.
     assert_eq!(paths(&[left(4 << 30, 1, State::Lives), gone(1, 2), left(1, 3, State::Lives)]), [""; 0]);
     assert_eq!(paths(&[gone(MOST_BYTES, 2), left(1, 3, State::Silent)]), ["3"]);
-}
-
-#[test]
-fn of_what_has_no_hang_a_few_stay_for_a_day() {
-    let base = Base::new();
-    let new: Vec<_> = (0..10).map(|n| base.process(NO_PROCESS, HERE, 100 + n)).collect();
-    let runs: Vec<_> = (0..10).map(|n| base.run(NO_PROCESS, HERE, NO_PROCESS, 100 + n)).collect();
-    base.tidy();
-    let kept: Vec<_> = (0..10).map(|n| n < MOST_WITHOUT_HANG - 1).collect();
-    assert_eq!((there(&new), there(&runs)), (kept.clone(), kept));
-    let base = Base::new();
-    let (old, hung) = (base.process(NO_PROCESS, HERE, 90_000), base.process(NO_PROCESS, HERE, 90_000));
-    put(&hung, HANG, "{}");
-    base.tidy();
-    assert_eq!((old.exists(), hung.exists()), (false, true));
 }
 
 #[test]
@@ -316,7 +307,15 @@ fn folders_that_lie_too_deep_in_each_other_stay_and_take_no_stack() {
     let (user, namespace) = (sight.user, sight.namespace);
     let sweep = move || {
         let exists = |process| process == ALIVE;
-        let sight = Sight { user, namespace, entries: 4096, now: now(), exists: &exists, open: &open, is_locked: None };
+        let sight = Sight {
+            user,
+            namespace,
+            entries: 4096,
+            now: now(),
+            exists: &exists,
+            open: &open,
+            is_locked: &|_| Some(false),
+        };
         tidy(&place, &sight);
     };
     std::thread::Builder::new().stack_size(256 << 10).spawn(sweep).unwrap().join().unwrap();
@@ -389,15 +388,15 @@ fn a_lock_on_a_run_counts_whatever_its_number_says() {
         (base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000), base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000));
     put(&locked, MARK, "locked");
     assert_eq!((base.state(&locked), base.state(&free)), (State::Lives, State::Gone));
-    // The library asks for no lock: it leaves the runs of others alone, and the numbers say what its own are.
+    // The library asks for no lock: it leaves runs alone.
     let elsewhere = base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 90_000);
     let state = |sight: &Sight<'_>, path: &Path| {
         all_in(&base.0, sight).into_iter().find(|left| left.path == path).unwrap().state
     };
-    let library = Sight { is_locked: None, ..base.sight() };
-    assert_eq!((state(&library, &free), state(&library, &elsewhere)), (State::Gone, State::Lives));
+    let library = Sight { is_locked: &|_| Some(true), ..base.sight() };
+    assert_eq!((state(&library, &free), state(&library, &elsewhere)), (State::Lives, State::Lives));
     // A file system that has no locks.
-    let without = Sight { is_locked: Some(&|_| None), ..base.sight() };
+    let without = Sight { is_locked: &|_| None, ..base.sight() };
     let recent = base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 1_000);
     assert_eq!((state(&without, &free), state(&without, &elsewhere)), (State::Gone, State::Silent));
     assert_eq!(state(&without, &recent), State::Lives);

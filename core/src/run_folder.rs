@@ -82,6 +82,8 @@ pub mod file {
     pub const REQUEST: &str = "dump.request";
     /// What the Python interpreter says of its threads.
     pub const PYTHON: &str = "python.txt";
+    /// The main thread's stack, as `lazyguard run` has read it before it ended the process.
+    pub const MAIN_STACK: &str = "main-stack.json";
     /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// In the folder of a run: marks it, and identifies the run; locked for as long as the run lasts.
@@ -97,7 +99,7 @@ pub mod file {
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
     /// All of those in a process's folder.
-    pub const OF_A_PROCESS: [&str; 13] = [
+    pub const OF_A_PROCESS: [&str; 14] = [
         LOG,
         RUN,
         HANG,
@@ -107,6 +109,7 @@ pub mod file {
         DUMP_TEXT,
         REQUEST,
         PYTHON,
+        MAIN_STACK,
         TIMELINE,
         GPU_CORE,
         GPU_PIPE,

@@ -532,7 +532,8 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
         block: [0; 3],
         shared_bytes: 0,
     };
-    let Some(launch) = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
+    let Some(launch) =
+        begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
     else {
         return false;
     };

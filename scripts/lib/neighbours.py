@@ -2,7 +2,7 @@
 
 Each neighbour runs in both orders of LD_PRELOAD, beside programs that hang without the guard and one that does not, on the simulated driver. A
 program has to do what it does with the guard alone: complete with the same output, be kept from hanging, and with LAZYGUARD_PRELOAD=off hang
-with the same code. What is found has to be what docs/NEIGHBOURS.md says; --write writes it there.
+with the same code. What is found has to be what docs/DOCTOR.md says; --write writes it there.
 
 A neighbour that this machine lacks and cannot fetch, or beside which the program fails without the guard too, is a line `skipped: NAME: why`
 and no test.
@@ -26,7 +26,7 @@ import fetching
 import guard
 from tools import ROOT, TARGET, Failure, c_compiler
 
-PAGE = ROOT / "docs" / "NEIGHBOURS.md"
+PAGE = ROOT / "docs" / "DOCTOR.md"
 BEGIN, END = "<!-- written by scripts/check-neighbours --write -->\n", "<!-- end -->\n"
 FETCHED = ROOT / "target" / "tools" / "neighbours"
 VERSIONS = FETCHED / "versions.json"
@@ -274,7 +274,7 @@ def write(rows):
 def main():
     parser = argparse.ArgumentParser(prog="check-neighbours", description="Check the guard beside other preloaded libraries.")
     parser.add_argument("--all", action="store_true", help="every program, instead of two")
-    parser.add_argument("--write", action="store_true", help="write the results into docs/NEIGHBOURS.md, from every program")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/DOCTOR.md, from every program")
     parser.add_argument("neighbours", nargs="*", metavar="NAME", help="those whose names contain one of these; all")
     options = parser.parse_args()
     chosen = [one for one in NEIGHBOURS if not options.neighbours or any(part in one.name for part in options.neighbours)]

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <tuple>
 
-namespace twin {
+namespace cudart {
 
 namespace {
 
@@ -297,4 +297,4 @@ void launch_kernel(Unit& unit, const char* kernel, unsigned blocks, unsigned thr
   CK(runtime.need<PFN_cuLaunchKernel_v4000>("cuLaunchKernel", 4000)(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr));
 }
 
-}  // namespace twin
+}  // namespace cudart

@@ -21,7 +21,8 @@
 
 #include "image.hpp"
 
-namespace twin {
+// As in the real runtime, so that reports take these functions for the runtime's.
+namespace cudart {
 
 using lg::FatbinWrapper;
 
@@ -49,10 +50,10 @@ class Unit {
 // Defines the translation unit NAME, whose device code is kernels/NAME.cu. The alignment is said because compilers like to give a
 // structure of this size more, and wrappers then no longer lie 24 bytes apart.
 #define TWIN_UNIT(NAME)                                                                       \
-  static ::twin::Fatbin fatbin_##NAME;                                                        \
-  __attribute__((section(".nvFatBinSegment"), used, aligned(8))) static ::twin::FatbinWrapper \
+  static ::cudart::Fatbin fatbin_##NAME;                                                        \
+  __attribute__((section(".nvFatBinSegment"), used, aligned(8))) static ::cudart::FatbinWrapper \
       fatbin_wrapper_##NAME = {0x466243b1, 1, &fatbin_##NAME, nullptr};                       \
-  static ::twin::Unit NAME(#NAME, &fatbin_wrapper_##NAME, &fatbin_##NAME)
+  static ::cudart::Unit NAME(#NAME, &fatbin_wrapper_##NAME, &fatbin_##NAME)
 
 struct MappedMemory {
   void* host;
@@ -87,4 +88,6 @@ void launch(Unit& unit, const char* kernel, unsigned blocks, unsigned threads, C
   launch_kernel(unit, kernel, blocks, threads, stream, parameters);
 }
 
-}  // namespace twin
+}  // namespace cudart
+
+namespace twin = cudart;

@@ -25,6 +25,7 @@ struct Stream : Object {
   const int priority;
   bool legacy = false;
   uint64_t id = 0;
+  uint64_t place = 0;  // among the streams of the context, in the order of their making
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 
   // Guarded by engine_mutex().
@@ -93,6 +94,8 @@ struct Context : Object {
   StreamRef legacy;
   std::unordered_map<uint64_t, StreamRef> per_thread;
   std::list<OpRef> unfinished;
+  std::vector<OpRef> queues;  // of each hardware queue the newest kernel
+  uint64_t places = 0;
   OpRef barrier;
 };
 

@@ -11,6 +11,7 @@
 
 #include "context.hpp"
 #include "entry.hpp"
+#include "loading.hpp"
 #include "settings.hpp"
 
 namespace lgsim {
@@ -78,6 +79,7 @@ void give_to_worker(OpRef op) {
 }
 
 void complete(const OpRef &finished);
+void release(std::vector<OpRef> &waiting);
 
 // Every dependency has completed.
 void start(const OpRef &op) {
@@ -91,11 +93,12 @@ void start(const OpRef &op) {
       complete(op);
       return;
     case Op::Kind::kernel:
-      if (!take_room(*op)) {
+      if (take_room(*op))
+        give_to_worker(op);
+      else
         engine().waiting_for_room.push_back(op);
-        return;
-      }
-      give_to_worker(op);
+      op->dispatched = true;
+      release(op->behind);
       return;
     case Op::Kind::work:
     case Op::Kind::wait:
@@ -104,10 +107,24 @@ void start(const OpRef &op) {
   }
 }
 
-void complete(const OpRef &finished) {
-  // A chain of quick ops may be long: it is walked, not recursed into.
+// Something that these ops wait for is done. A chain of ops that become ready may be long: it is walked, not recursed into.
+void release(std::vector<OpRef> &waiting) {
   static std::vector<OpRef> *const ready = new std::vector<OpRef>;
   static bool walking = false;
+  for (OpRef &dependent : waiting)
+    if (--dependent->unmet == 0) ready->push_back(std::move(dependent));
+  waiting.clear();
+  if (walking) return;
+  walking = true;
+  for (size_t i = 0; i < ready->size(); i++) {
+    OpRef next = std::move((*ready)[i]);
+    start(next);
+  }
+  ready->clear();
+  walking = false;
+}
+
+void complete(const OpRef &finished) {
   Engine &e = engine();
 
   Op &op = *finished;
@@ -129,20 +146,9 @@ void complete(const OpRef &finished) {
       give_to_worker(std::move(kernel));
     }
   }
-  for (OpRef &dependent : op.dependents)
-    if (--dependent->unmet == 0) ready->push_back(std::move(dependent));
-  op.dependents.clear();
   if (op.context->barrier == finished) op.context->barrier = nullptr;
   if (e.waiting) e.progress.notify_all();
-
-  if (walking) return;
-  walking = true;
-  for (size_t i = 0; i < ready->size(); i++) {
-    OpRef next = std::move((*ready)[i]);
-    start(next);
-  }
-  ready->clear();
-  walking = false;
+  release(op.dependents);
 }
 
 void *worker_main(void *argument) {
@@ -216,6 +222,18 @@ void append(const StreamRef &stream, const OpRef &op, bool takes_room) {
   stream->last = op;
 }
 
+// The kernel comes behind the newest one of its hardware queue.
+void enter_queue(const OpRef &kernel, Stream &stream) {
+  std::vector<OpRef> &queues = stream.context.queues;
+  queues.resize(hardware_queues());
+  OpRef &newest = queues[stream.place % queues.size()];
+  if (newest && !newest->dispatched) {
+    newest->behind.push_back(kernel);
+    kernel->unmet++;
+  }
+  newest = kernel;
+}
+
 // False where there is room only because all work is lost.
 bool wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
   Engine &e = engine();
@@ -241,6 +259,7 @@ bool submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &
   depend_on_stream(op, *stream);
   for (const OpRef &other : also) depend(op, other);
   append(stream, op, takes_room);
+  if (op->kind == Op::Kind::kernel) enter_queue(op, *stream);
   if (op->unmet == 0) start(op);
   return had_room;
 }

@@ -2,7 +2,8 @@
 //
 // Protocol. Everything submitted is an Op. An op starts when every op it depends on has completed, and, if it is a kernel, when
 // the device has room for a block of it. Stream order, the legacy stream, events, barriers and graph edges are all expressed as
-// such dependencies; there is no other queue. All op state is guarded by one mutex, engine_mutex(), which is never held while an
+// such dependencies. Streams share the hardware queues of their context: a kernel of a stream is given to the device behind the kernels that came before
+// it in its queue. One that waits for something keeps the later ones of its queue waiting, and one that runs does not. All op state is guarded by one mutex, engine_mutex(), which is never held while an
 // op runs, while a caller waits, or while anything but op state is touched.
 //
 // Ops that take no time complete on the thread that made them ready. The others run on worker threads, as many as ops run at the
@@ -60,6 +61,8 @@ struct Op {
   int64_t completed_ns = 0;
   uint64_t threads_taken = 0;
   bool takes_room = false;  // in its stream's queue
+  bool dispatched = false;  // its hardware queue goes on behind it
+  std::vector<OpRef> behind;  // the next kernel of its hardware queue, until this one is dispatched
   std::vector<OpRef> dependents;
   std::list<OpRef>::iterator unfinished_at;
 };

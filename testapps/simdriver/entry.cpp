@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <string>
@@ -28,6 +29,7 @@ struct Plan {
   int result = 0;
   int never_returns = -1;  // its number among those that do not, or -1
   unsigned delay_ms = 0;
+  bool computes = false;  // meanwhile
   bool too_new = false;
   bool checks_capture = false;
   bool asks_no_context = false;
@@ -59,6 +61,7 @@ const Plan *make_plan(const char *symbol) {
   }
   if (auto it = s.never_return.find(symbol); it != s.never_return.end()) plan->never_returns = it->second;
   if (auto it = s.delay_ms.find(symbol); it != s.delay_ms.end()) plan->delay_ms = it->second;
+  plan->computes = s.computes.count(symbol) != 0;
   plan->too_new = introduced_in(symbol) > s.driver_version;
   plan->checks_capture = is_among_capture_checks(symbol);
   plan->asks_no_context = asks_no_context(base_name(symbol));
@@ -94,6 +97,12 @@ __attribute__((constructor)) void when_loaded() {
 
 }  // namespace
 
+void compute_for(unsigned milliseconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
 bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
   const Settings &s = settings();
   if (s.call_log_fd >= 0) log_call(s.call_log_fd, call.symbol);
@@ -103,11 +112,12 @@ bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
     plan = make_plan(call.symbol);
     __atomic_store_n(&call.plan, static_cast<const void *>(plan), __ATOMIC_RELEASE);  // with the load above
   }
-  if (plan->delay_ms) {
+  if (plan->delay_ms && plan->computes) compute_for(plan->delay_ms);
+  if (plan->delay_ms && !plan->computes) {
     timespec delay{plan->delay_ms / 1000, static_cast<long>(plan->delay_ms % 1000) * 1000000};
     nanosleep(&delay, nullptr);
   }
-  if (plan->never_returns >= 0 && never_returns_here(plan->never_returns)) for (;;) pause();
+  if (plan->never_returns >= 0 && never_returns_here(plan->never_returns)) for (;;) plan->computes ? compute_for(1000) : (void)pause();
   if (plan->fails) {
     answer = static_cast<CUresult>(plan->result);
     return true;

@@ -30,6 +30,9 @@ extern std::atomic<unsigned char> slow_entry;
 // True when the call must answer `answer` instead of doing its work.
 bool enter_slowly(Call &call, bool needs_init, CUresult &answer);
 
+// Computes for so long, as a compiler does.
+void compute_for(unsigned milliseconds);
+
 // cuInit has succeeded: calls may be answered.
 void initialised();
 bool is_initialised();

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <ctime>
 
+#include "entry.hpp"
 #include "loading.hpp"
 
 namespace lgsim {
@@ -105,9 +105,7 @@ CUresult compile_ptx(Image &image) {
   std::vector<std::string> words = ptx_words(image.bytes);
   // Enough to be noticed, and the more the more there is to compile; real kernels take a good while longer.
   const long entries = std::count(words.begin(), words.end(), ".entry");
-  const long milliseconds = 20 + entries;
-  const timespec compiling{milliseconds / 1000, milliseconds % 1000 * 1000000};
-  nanosleep(&compiling, nullptr);
+  compute_for(static_cast<unsigned>(20 + entries));
   words.resize(words.size() + 3);
   for (size_t i = 0; i + 3 < words.size(); i++) {
     if (words[i] != ".entry") continue;

@@ -19,6 +19,8 @@ namespace {
 
 bool eager = false;
 bool launch_blocking = false;
+constexpr unsigned kQueuesAtFirst = 8, kMostQueues = 32;
+unsigned queues = kQueuesAtFirst;
 
 // About what a kernel and a module cost on a device: see the costs in the ground truth.
 constexpr int64_t kFunctionBytes = 27 << 10;
@@ -54,6 +56,7 @@ void drop_library(const Library *library) {
 
 bool eager_loading() { return eager; }
 bool launches_block() { return launch_blocking; }
+unsigned hardware_queues() { return queues; }
 
 void read_loading_mode() {
   const char *mode = getenv("CUDA_MODULE_LOADING");
@@ -63,6 +66,9 @@ void read_loading_mode() {
   if (mode && !strcmp(mode, "LAZY")) eager = false;
   const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
   launch_blocking = blocking && !strcmp(blocking, "1");
+  const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int wanted = connections ? atoi(connections) : 0;
+  queues = wanted < 1 ? kQueuesAtFirst : std::min(static_cast<unsigned>(wanted), kMostQueues);
 }
 
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module) {

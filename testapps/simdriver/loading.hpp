@@ -91,6 +91,8 @@ CUresult open_library(Library &library);
 bool eager_loading();
 // Whether CUDA_LAUNCH_BLOCKING is set: read by cuInit, too.
 bool launches_block();
+// How many hardware queues the streams of a context share: CUDA_DEVICE_MAX_CONNECTIONS, or 8.
+unsigned hardware_queues();
 void read_loading_mode();  // from the environment, by cuInit
 
 // The following want the context lock held alone.

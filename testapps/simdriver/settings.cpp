@@ -87,6 +87,13 @@ void read_one(Settings &s, const std::string &name, const char *value) {
       else
         complain(name + ": " + symbol + "=" + delay + " names no number of milliseconds; ignored");
     });
+  } else if (name == "LGSIM_COMPUTES") {
+    each_item(value, [&](const std::string &symbol, const std::string &rest) {
+      if (rest.empty())
+        s.computes.insert(symbol);
+      else
+        complain(name + ": " + symbol + " takes no value; ignored");
+    });
   } else if (name == "LGSIM_CALL_LOG") {
     s.call_log_fd = open_log(name, value);
   } else if (name == "LGSIM_LOOKUP_LOG") {
@@ -128,6 +135,7 @@ void check_symbol_names() {
   for (const auto &[symbol, code] : settings().fail) check("LGSIM_FAIL", symbol);
   for (const auto &[symbol, number] : settings().never_return) check("LGSIM_NEVER_RETURN", symbol);
   for (const auto &[symbol, ms] : settings().delay_ms) check("LGSIM_DELAY", symbol);
+  for (const auto &symbol : settings().computes) check("LGSIM_COMPUTES", symbol);
 }
 
 }  // namespace lgsim

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace lgsim {
 
@@ -15,6 +16,7 @@ struct Settings {
   std::unordered_map<std::string, int> fail;           // symbol -> the integer it answers
   std::unordered_map<std::string, int> never_return;   // symbol -> its number in the list
   std::unordered_map<std::string, unsigned> delay_ms;  // symbol -> milliseconds
+  std::unordered_set<std::string> computes;            // symbols
   int call_log_fd = -1;
   int lookup_log_fd = -1;
   bool free_running = false;

@@ -22,6 +22,7 @@ use crate::output::Output;
 use crate::process::Status;
 use crate::source::duration;
 use crate::{Failure, Outcome};
+use lazyguard_core::report::StackSeen;
 use look::{Look, Looker};
 use python::Python;
 use seen::{Attached, ThreadSeen};
@@ -55,7 +56,11 @@ fn pid(text: &str) -> Result<u32, &'static str> {
 
 /// Looks at a process, and prints what was seen.
 pub(crate) fn attach(arguments: &Arguments) -> Outcome {
-    let process = arguments.process;
+    look_at(arguments.process, arguments.format, Duration::from_nanos(arguments.between), arguments.all)
+}
+
+/// Looks at this process twice, with so much time between, and prints what was seen; `all`: also threads that are not in the driver.
+pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {
     let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
     let stopped = match Status::of(process) {
         Status::Gone => return Err(failure("there is no process with this id".to_owned())),
@@ -89,7 +94,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     let calls: Vec<u32> =
         first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
     if !calls.is_empty() {
-        std::thread::sleep(Duration::from_nanos(arguments.between));
+        std::thread::sleep(between);
     }
     let between = begin.elapsed();
     let second: Vec<Look> = calls.iter().filter_map(|thread| looker.look_at(*thread)).collect();
@@ -116,12 +121,26 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
         refused,
     };
     let mut out = Output::standard();
-    match arguments.format {
+    match format {
         Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
-        Format::Text => text::write(&attached, arguments.all, &mut out)?,
+        Format::Text => text::write(&attached, all_threads, &mut out)?,
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The Python frames that a note has.
+const MOST_NOTED: usize = 8;
+
+/// The stack of a process's main thread at this moment, with its names, and the frames of Python as notes.
+pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
+    let target = Target::open(process).ok()?;
+    let Look { mut stack, state, .. } = Looker::new(&target).look_at(process)?;
+    let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
+    let noted = python.iter().take(MOST_NOTED);
+    stack.notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
+    stack.notes.push(format!("seen from outside; it was {state}"));
+    target.is_still_there().then_some(stack)
 }
 
 /// What two looks at a thread come to.

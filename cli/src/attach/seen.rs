@@ -7,7 +7,7 @@ use lazyguard_core::api::Code;
 use lazyguard_core::report::FrameSeen;
 use serde::Serialize;
 
-/// What `lazyguard attach --format json` prints.
+/// What `lazyguard report PID --format json` prints of a process without the guard.
 #[derive(Serialize)]
 pub(super) struct Attached {
     /// The process.
@@ -16,7 +16,7 @@ pub(super) struct Attached {
     pub command: Vec<String>,
     /// The path of the driver's library that it has mapped; null where it has none.
     pub driver: Option<String>,
-    /// Whether the process has mapped `liblazyguard.so`: then `lazyguard dump` says more.
+    /// Whether the process has mapped `liblazyguard.so`: then the guard knows more.
     pub guarded: bool,
     /// Whether the process was stopped, as by Ctrl-Z, when it was looked at.
     pub stopped: bool,

@@ -23,10 +23,7 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     let stopped = if attached.stopped { ", which is stopped (SIGSTOP, Ctrl-Z)" } else { "" };
     write_line!(out, "process {process} ({command}){stopped}")?;
     if attached.guarded {
-        write_line!(
-            out,
-            "it is guarded: lazyguard dump {process} and lazyguard report {process} know more, and stop nothing"
-        )?;
+        write_line!(out, "it is guarded: lazyguard report {process} knows more once it has initialised CUDA")?;
     }
     for refused in &attached.refused {
         write_line!(out, "{refused}")?;

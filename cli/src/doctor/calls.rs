@@ -18,7 +18,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
             "set LD_LIBRARY_PATH to its folder, or install it",
         );
     }
-    other_drivers(closure, driver, found);
     for (place, file) in closure.files.iter().enumerate() {
         followed(file, closure, found);
         own_functions(file, place == 0 && !file.is_library, driver, found);
@@ -33,6 +32,9 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
             );
         }
     }
+    for file in closure.files.iter().filter(|file| is_cudas(file)) {
+        found.ok(About::Program, format!("{} is {}", file.name(), file.path.display()));
+    }
     device_code(closure, settings, found);
     if !closure.needs_driver() {
         found.note(
@@ -43,23 +45,15 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
     }
 }
 
+/// A CUDA runtime or NCCL as a shared library.
+fn is_cudas(file: &Elf) -> bool {
+    let name = file.soname.as_deref().unwrap_or_default();
+    name.starts_with("libcudart.so") || name.starts_with("libnccl.so")
+}
+
 fn is_of_the_c_library(file: &Elf) -> bool {
     let name = file.soname.as_deref().unwrap_or_default();
     ["libc.so", "libdl.so", "libpthread.so", "ld-linux"].iter().any(|start| name.starts_with(start))
-}
-
-fn other_drivers(closure: &Closure, driver: Option<&Driver>, found: &mut Findings) {
-    let Some(driver) = driver else { return };
-    for (place, who) in &closure.drivers {
-        let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
-        if file != driver.file {
-            found.note(
-                About::Program,
-                format!("{who} gets another driver than the one above, through its RPATH or RUNPATH: {}", file.display()),
-                "take the path out (patchelf --remove-rpath), unless it is meant: two drivers in a process do not know each other",
-            );
-        }
-    }
 }
 
 fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
@@ -97,7 +91,6 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
     }
     let exported = file.symbols.iter().filter(|symbol| symbol.defined && is_followed(&symbol.name));
     let exported: Vec<_> = exported.map(|symbol| symbol.name.as_str()).collect();
-    let inside: Vec<_> = file.inside.iter().map(String::as_str).filter(|name| !exported.contains(name)).collect();
     if let Some(first) = exported.first() {
         found.note(
             About::Program,
@@ -107,17 +100,6 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
                 exported.len()
             ),
             "see in `lazyguard report` that driver calls are counted",
-        );
-    }
-    if let Some(first) = inside.first() {
-        found.note(
-            About::Program,
-            format!(
-                "{name} has {} of the driver's functions linked into it ({first}, …): calls of them are not seen; what they \
-                 hand on by dlsym or cuGetProcAddress is",
-                inside.len()
-            ),
-            "see in `lazyguard report` that driver calls are counted; else link it with libcuda.so",
         );
     }
 }

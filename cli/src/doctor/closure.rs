@@ -2,12 +2,9 @@
 //!
 //! Libraries that the program opens while it runs are not included.
 
-use super::linker::{handed_on, Linker, Place};
-use crate::elf::Elf;
-use std::collections::{HashSet, VecDeque};
-
-/// More than any program has.
-const MOST: usize = 1024;
+use super::loader::{Answer, LOADER};
+use crate::elf::{own_machine, says, Elf};
+use std::path::{Path, PathBuf};
 
 /// A library that is needed and not there.
 pub(super) struct Missing {
@@ -17,40 +14,32 @@ pub(super) struct Missing {
 
 /// See the module.
 pub(super) struct Closure {
-    /// The program first, then its libraries, the nearest first. The dynamic linker itself is left out.
+    /// The program first, then its libraries, the nearest first. Neither the dynamic linker nor the driver is among them.
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
-    /// Drivers that are linked, each with the file that is linked with it.
-    pub drivers: Vec<(Place, String)>,
+    /// The driver that is linked.
+    pub driver: Option<PathBuf>,
+}
+
+/// The glibc linker that loads a file; `None` where that is another one, or none of this machine.
+pub(super) fn loader_of(file: &Elf) -> Option<&Path> {
+    let loader = file.interpreter.as_deref().or(file.is_library.then_some(Path::new(LOADER)))?;
+    (file.machine == own_machine() && file.other_loader().is_none() && loader.exists()).then_some(loader)
 }
 
 impl Closure {
-    pub fn of(program: Elf, linker: &Linker<'_>) -> Self {
-        let mut found = Self { files: Vec::new(), missing: Vec::new(), drivers: Vec::new() };
-        let mut seen = HashSet::new();
-        let mut waiting = VecDeque::from([(program, Vec::new())]);
-        while let Some((file, inherited)) = waiting.pop_front() {
-            for name in &file.needed {
-                let is_driver = is_driver(name);
-                // The linker loads a name once. A driver is still noted for each file: RPATH may find a different one.
-                if name.starts_with("ld-linux") || !is_driver && !seen.insert(name.clone()) || seen.len() > MOST {
-                    continue;
-                }
-                match linker.find_for(name, &file, &inherited) {
-                    Some(place) if is_driver => found.drivers.push((place, file.name())),
-                    Some(place) => {
-                        // An unreadable library is skipped here.
-                        if let Ok(library) = Elf::read(&place.path) {
-                            waiting.push_back((library, handed_on(&file, &inherited)));
-                        }
-                    }
-                    None if is_driver => {}
-                    None => found.missing.push(Missing { name: name.clone(), needed_by: file.name() }),
-                }
-            }
-            found.files.push(file);
-        }
-        found
+    pub fn of(program: Elf) -> Self {
+        let answer = loader_of(&program).map(|loader| Answer::of(loader, &program.path, "")).unwrap_or_default();
+        let (drivers, libraries): (Vec<_>, Vec<_>) = answer.found.into_iter().partition(|(name, _)| is_driver(name));
+        // An unreadable library is skipped here.
+        let libraries = libraries.iter().filter_map(|(_, file)| Elf::read(file).ok());
+        let files: Vec<_> = std::iter::once(program).chain(libraries).collect();
+        let needed_by = |name: &String| files.iter().find(|file| file.needed.contains(name)).map(Elf::name);
+        let missing = answer.missing.into_iter().filter(|name| !is_driver(name));
+        let missing = missing
+            .map(|name| Missing { needed_by: needed_by(&name).unwrap_or_else(|| "a library".to_owned()), name })
+            .collect();
+        Self { missing, driver: drivers.into_iter().next().map(|(_, file)| file), files }
     }
 
     /// The program itself.
@@ -68,8 +57,8 @@ impl Closure {
         self.linked_with_driver().next().is_some()
             || self.files.iter().any(|file| {
                 file.has_device_code
-                    || file.names_the_driver
                     || file.symbols.iter().any(|symbol| !symbol.defined && !symbol.weak && symbol.is_the_drivers())
+                    || says(&file.path, "libcuda.so")
             })
     }
 }

@@ -3,9 +3,9 @@
 //! Must not: load the driver. Its table of exports says what it offers.
 
 use super::finding::{About, Findings};
-use super::linker::{Linker, Place};
+use super::loader::{Answer, ABSENT};
 use super::machine::Machine;
-use crate::elf::Elf;
+use crate::elf::{machine_name, own_machine, says, Elf};
 use lazyguard_core::api::DRIVER_ENTRY_POINTS;
 use std::path::{Path, PathBuf};
 
@@ -113,20 +113,23 @@ impl std::fmt::Display for Release {
     }
 }
 
-/// Finds and examines the driver that a program would load. `of_program` is the one that the program itself is linked with; `needed`
-/// says whether there is a program that needs a driver.
+/// Examines the driver that a program would load: the one that it is linked with, or else the one that `preloaded` has. `needed` says
+/// whether there is a program that needs a driver.
 pub(super) fn look(
     machine: &Machine,
-    linker: &Linker<'_>,
-    of_program: Option<Place>,
+    preloaded: &Answer,
+    linked: Option<PathBuf>,
     needed: bool,
     found: &mut Findings,
 ) -> Option<Driver> {
-    let Some(place) = linker.find(NAME).or(of_program) else {
-        none(machine, linker, needed, found);
-        return None;
+    let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {
+        Ok(path) => path,
+        Err(why) => {
+            none(machine, why, needed, found);
+            return None;
+        }
     };
-    let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+    let file = path.canonicalize().unwrap_or_else(|_| path.clone());
     let elf = match Elf::read(&file) {
         Ok(elf) => elf,
         Err(error) => {
@@ -138,40 +141,42 @@ pub(super) fn look(
             return None;
         }
     };
-    let driver = Driver { is_simulated: elf.is_simulated_driver, release: Release::of_file(&file), file, elf };
-    if is_stub(&driver.file) || is_stub(&place.path) {
+    let driver =
+        Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: Release::of_file(&file), file, elf };
+    if is_stub(&driver.file) || is_stub(&path) {
         found.note_or_problem(
             needed,
             About::Driver,
             format!(
-                "{} is a stub to link against, and no driver ({}): a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
-                place.path.display(),
-                place.by.name()
+                "{} is a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
+                path.display()
             ),
             "take the folder of stubs out of LD_LIBRARY_PATH and of the linker's configuration",
         );
         return None;
     }
-    introduce(&driver, &place, found);
+    introduce(&driver, found);
     versions(machine, &driver, found);
     features(&driver, found);
     Some(driver)
 }
 
-fn none(machine: &Machine, linker: &Linker<'_>, needed: bool, found: &mut Findings) {
+/// `why` the dynamic linker gives no file for the driver.
+fn none(machine: &Machine, why: &str, needed: bool, found: &mut Findings) {
+    if !why.starts_with(ABSENT) {
+        let what = format!("{NAME} cannot be loaded: {why}");
+        return found.problem(About::Driver, what, "install the driver again, or mend the file's permissions");
+    }
     let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
-    let (what, todo) = match &hidden {
+    let (what, todo) = match &hidden.as_ref().map(|folder| folder.display()) {
         Some(folder) => (
-            format!("{NAME} is in {}, where the dynamic linker does not look", folder.display()),
-            format!(
-                "set LD_LIBRARY_PATH={}, or name the folder in /etc/ld.so.conf.d and run ldconfig",
-                folder.display()
-            ),
+            format!("{NAME} is in {folder}, where the dynamic linker does not look"),
+            format!("set LD_LIBRARY_PATH={folder}, or name the folder in /etc/ld.so.conf.d and run ldconfig"),
         ),
         None => (
             format!(
                 "there is no {NAME} for {} here: nothing can be said of what the guard can do",
-                linker.machine_name()
+                machine_name(own_machine())
             ),
             "install NVIDIA's driver; in a container, start it with the NVIDIA container toolkit (--gpus all)"
                 .to_owned(),
@@ -189,9 +194,9 @@ fn is_compat(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "compat")
 }
 
-fn introduce(driver: &Driver, place: &Place, found: &mut Findings) {
+fn introduce(driver: &Driver, found: &mut Findings) {
     let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
-    let what = format!("{}{release} (found by {})", driver.file.display(), place.by.name());
+    let what = format!("{}{release}", driver.file.display());
     match driver.is_simulated {
         true => found.note(
             About::Driver,

@@ -15,7 +15,7 @@
 //! | `kernel` | what the kernel or a container engine refuses |
 //! | `program` | whether anything can be preloaded into a program |
 //! | `closure`, `calls` | the program's libraries, and how they reach the driver |
-//! | `elf`, `linker`, `machine`, `finding` | files, the search for libraries, the machine, and what is said |
+//! | `loader`, `machine`, `finding` | the dynamic linker's answers, the machine, and what is said |
 //!
 //! Must not: load the driver or the program into this process, or leave anything behind.
 
@@ -29,30 +29,29 @@ mod gpu_dump;
 mod kernel;
 mod library;
 mod limits;
-mod linker;
+mod loader;
 mod machine;
 mod preloaded;
 pub(crate) mod program;
 pub(crate) mod sanitizer;
 mod start;
 
-use crate::elf::own_machine;
+use crate::elf::{own_machine, Elf};
 use crate::on_hang::KILL;
 use crate::source::duration;
 use crate::Outcome;
-use closure::Closure;
-
+use closure::{loader_of, Closure};
 use finding::{About, Findings, Format};
 use lazyguard_core::settings::{Settings, ON_HANG, SETTINGS};
-use linker::Linker;
+use loader::{Answer, LOADER};
 use machine::Machine;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The guard's library, if it is not where this command's is (lazyguard path).
+    /// The guard's library, if it is not beside this command or in ../lib.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// For a person or for a program.
@@ -81,17 +80,17 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
 
     let mut about_program = Findings::default();
     let program = arguments.program.first().and_then(|name| program::read(&machine, name, &mut about_program));
-    let linker = Linker::new(&machine, program.as_ref().map_or(own_machine(), |program| program.machine));
-    let closure = program.map(|program| Closure::of(program, &linker));
+    let closure = program.map(Closure::of);
     let needed = closure.as_ref().is_some_and(Closure::needs_driver);
 
-    let of_program = closure.as_ref().and_then(|closure| closure.drivers.first()).map(|(place, _)| place.clone());
-    let driver = driver::look(&machine, &linker, of_program, needed, &mut found);
+    let preloaded = preloaded(&machine, closure.as_ref().and_then(Closure::program), library.as_ref());
+    let linked = closure.as_ref().and_then(|closure| closure.driver.clone());
+    let driver = driver::look(&machine, &preloaded, linked, needed, &mut found);
     devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), needed, &mut found);
     // A driver for another machine does not start on this one.
     let own = driver.as_ref().filter(|driver| driver.elf.machine == own_machine());
     let devices = own.map(|own| start::look(own, Duration::from_nanos(arguments.start_limit), needed, &mut found));
-    preloaded::look(&machine, &linker, &mut found);
+    preloaded::look(&machine, &preloaded, &mut found);
     folder::look(&machine, &settings, &mut found);
     limits::look(&machine, &settings, &mut found);
     kernel::look(&mut found);
@@ -105,6 +104,16 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     }
     found.append(about_program);
     found.print(arguments.format)
+}
+
+/// The files that the dynamic linker finds for the names in `LD_PRELOAD`, and for the driver as a program opens it: by the folders that the
+/// program names, where one is given and can be asked about.
+fn preloaded(machine: &Machine, program: Option<&Elf>, library: Option<&Elf>) -> Answer {
+    let names = format!("{} {}", machine.told("LD_PRELOAD").unwrap_or_default(), driver::NAME);
+    let of_program = program.and_then(|program| Some((loader_of(program)?, program.path.as_path())));
+    let other = library.map_or(Path::new("/bin/sh"), |library| library.path.as_path());
+    let (loader, file) = of_program.unwrap_or((Path::new(LOADER), other));
+    Answer::of(loader, file, &names)
 }
 
 /// The settings in force, with what is wrong with them.
@@ -121,7 +130,7 @@ fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     }
     let count = complaints.len();
     for complaint in complaints {
-        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard settings` prints what there is");
+        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard run --help` has what there is");
     }
     if !settings.enabled {
         found.note(About::Settings, "LAZYGUARD=off: the guard leaves every call untouched", "unset it");

@@ -1,9 +1,9 @@
 //! What the environment, the system or the driver loads into programs beside the guard.
 //!
-//! docs/NEIGHBOURS.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
+//! docs/DOCTOR.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
 
 use super::finding::{About, Findings};
-use super::linker::Linker;
+use super::loader::Answer;
 use super::machine::Machine;
 use crate::elf::Elf;
 
@@ -20,7 +20,7 @@ enum Order {
 }
 
 /// Examines everything that is preloaded.
-pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings) {
+pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
     let by_system = names(&without_comments(&machine.text("/etc/ld.so.preload").unwrap_or_default()));
     if by_environment.is_empty() && by_system.is_empty() {
@@ -37,12 +37,12 @@ pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings)
             Some(guard) if position < guard => Order::InFront,
             Some(_) => Order::Behind,
         };
-        one(name, "LD_PRELOAD", order, linker, found);
+        one(name, "LD_PRELOAD", order, files, found);
     }
     // The linker loads these behind those of the environment.
     let order = if guard.is_some() { Order::Behind } else { Order::GuardIsMissing };
     for name in &by_system {
-        one(name, "/etc/ld.so.preload", order, linker, found);
+        one(name, "/etc/ld.so.preload", order, files, found);
     }
     for (name, what, todo) in [
         (
@@ -84,16 +84,19 @@ fn own(name: &str, position: usize, found: &mut Findings) {
     }
 }
 
-fn one(name: &str, place: &str, order: Order, linker: &Linker<'_>, found: &mut Findings) {
-    let elf = linker.find(name).and_then(|place| Elf::read(&place.path).ok());
-    let Some(elf) = elf else {
-        return found.note(
-            About::Preloaded,
-            format!(
-                "{place} names {name}, which cannot be loaded: the dynamic linker says so at each start, and goes on"
-            ),
-            "correct the name, or take it out",
-        );
+fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findings) {
+    let elf = match files.file(name).map(|file| Elf::read(&file)) {
+        Ok(Ok(elf)) => elf,
+        unreadable => {
+            let why = unreadable.map_or_else(str::to_owned, |_| "its file cannot be read".to_owned());
+            return found.note(
+                About::Preloaded,
+                format!(
+                    "{place} names {name}, which cannot be loaded: {why}; the dynamic linker says so at each start"
+                ),
+                "correct the name, or take it out",
+            );
+        }
     };
     let drivers = elf.symbols.iter().filter(|symbol| symbol.defined && symbol.is_the_drivers());
     let drivers: Vec<_> = drivers.map(|symbol| symbol.name.as_str()).collect();
@@ -147,7 +150,6 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::super::finding::Level;
     use super::*;
-    use crate::elf::own_machine;
     use std::path::Path;
 
     #[test]
@@ -157,7 +159,7 @@ mod tests {
         let seen = |environment: &[(&str, &str)]| {
             let machine = Machine::played(&root, environment);
             let mut found = Findings::default();
-            look(&machine, &Linker::new(&machine, own_machine()), &mut found);
+            look(&machine, &Answer::default(), &mut found);
             found.all().iter().map(|finding| (finding.level, finding.what.clone())).collect::<Vec<_>>()
         };
         assert_eq!(seen(&[])[0].0, Level::Ok);
@@ -184,7 +186,7 @@ mod tests {
         {
             let machine = Machine::played(Path::new("/"), &[("LD_PRELOAD", &list)]);
             let mut found = Findings::default();
-            look(&machine, &Linker::new(&machine, own_machine()), &mut found);
+            look(&machine, &Answer::default(), &mut found);
             let said = found.all().iter().find(|finding| finding.what.contains(library)).unwrap();
             assert_eq!(said.level, Level::Ok, "{said:?}");
         }

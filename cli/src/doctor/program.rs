@@ -17,93 +17,78 @@ const MOST_INTERPRETERS: usize = 5;
 
 /// Finds the program's ELF file, through scripts; `None` where there is none that can be read.
 pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Option<Elf> {
-    let mut name = name.to_owned();
-    for _ in 0..MOST_INTERPRETERS {
-        let Some(path) = machine.program(&name) else {
-            found.problem(
-                About::Program,
-                format!("{}: there is no such program in PATH", name.display()),
-                "give its path",
-            );
+    let through = |script: &Path, line: &str, interpreter: &Path| {
+        let (script, interpreter) = (script.display(), interpreter.display());
+        found.note(
+            About::Program,
+            format!("{script} is a script (#!{line}): the guard goes into {interpreter} and everything that it starts"),
+            "none; what it starts or imports is looked at by giving that to the doctor: a program, or a library's file",
+        );
+    };
+    let (path, read) = match follow(machine, name, through) {
+        Ok(end) => end,
+        Err((what, todo)) => {
+            found.problem(About::Program, what, todo);
             return None;
-        };
-        let path = match path.canonicalize() {
-            Ok(path) => path,
-            Err(error) => {
-                found.problem(About::Program, format!("{}: {error}", path.display()), "give the path of a program");
-                return None;
-            }
-        };
-        let shown = path.display();
-        match Elf::read(&path) {
-            Ok(elf) => {
-                privileges(&path, found);
-                return Some(elf);
-            }
-            Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
-                let first = head[2..].split(|&b| b == b'\n').next().unwrap_or_default();
-                let line = String::from_utf8_lossy(first).trim().to_owned();
-                let Some(interpreter) = interpreter(first) else {
-                    found.problem(
-                        About::Program,
-                        format!("{shown} is a script without an interpreter"),
-                        "name one in its first line",
-                    );
-                    return None;
-                };
-                found.note(
-                    About::Program,
-                    format!("{shown} is a script (#!{line}): the guard goes into {} and everything that it starts", interpreter.display()),
-                    "none; what it starts or imports is looked at by giving that to the doctor: a program, or a library's file",
-                );
-                name = interpreter;
-            }
-            Err(error @ Unreadable::File(_)) => {
-                let todo = match &error {
-                    Unreadable::File(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                        "let this user read it; what may be run and not read hides from the guard's report as well"
-                    }
-                    _ => "give the path of a program",
-                };
-                found.problem(About::Program, format!("{shown} {error}: nothing can be told of it"), todo);
-                return None;
-            }
-            Err(Unreadable::Narrow) => {
-                found.problem(
-                    About::Program,
-                    format!("{shown} is a program of 32 bits: the guard's library is one of 64, and is passed over"),
-                    "build it for 64 bits; CUDA has no other any more",
-                );
-                return None;
-            }
-            Err(error) => {
-                found.problem(About::Program, format!("{shown} {error}"), "give the path of a program");
-                return None;
-            }
         }
-    }
-    found.problem(
-        About::Program,
-        format!("{}: its interpreters have interpreters without end", name.display()),
-        "name a program in its first line",
-    );
+    };
+    let error = match read {
+        Ok(elf) => {
+            privileges(&path, found);
+            return Some(elf);
+        }
+        Err(error) => error,
+    };
+    let (more, todo) = match &error {
+        Unreadable::File(error) if error.kind() == io::ErrorKind::PermissionDenied => (
+            ": nothing can be told of it",
+            "let this user read it; what may be run and not read hides from the guard's report as well",
+        ),
+        Unreadable::Narrow => (
+            ": the guard's library is one of 64, and is passed over",
+            "build it for 64 bits; CUDA has no other any more",
+        ),
+        _ => ("", "give the path of a program"),
+    };
+    found.problem(About::Program, format!("{} {error}{more}", path.display()), todo);
     None
 }
 
-/// The file that the kernel loads for a program, through scripts, and what is in it. Says nothing.
-pub(crate) fn loaded(name: &OsStr) -> Option<(PathBuf, Result<Elf, Unreadable>)> {
-    let machine = Machine::this();
-    let mut name = PathBuf::from(name);
+/// The file that the kernel loads for a program, and what is in it.
+pub(crate) type Loaded = (PathBuf, Result<Elf, Unreadable>);
+
+/// That of a program's name, through scripts. Says nothing.
+pub(crate) fn loaded(name: &OsStr) -> Option<Loaded> {
+    follow(&Machine::this(), Path::new(name), |_, _, _| ()).ok()
+}
+
+/// Follows a program's name through scripts, each of which is shown with its first line and its interpreter, to the file that the kernel
+/// loads; or says what is wrong, and what to do.
+fn follow(
+    machine: &Machine,
+    name: &Path,
+    mut script: impl FnMut(&Path, &str, &Path),
+) -> Result<Loaded, (String, &'static str)> {
+    let mut name = name.to_owned();
     for _ in 0..MOST_INTERPRETERS {
-        let path = machine.program(&name)?;
-        name = match Elf::read_for_start(&path) {
-            Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
-                interpreter(head[2..].split(|&b| b == b'\n').next()?)?
-            }
-            read => return Some((path, read)),
+        let Some(path) = machine.program(&name) else {
+            return Err((format!("{}: there is no such program in PATH", name.display()), "give its path"));
         };
+        let first = match Elf::read(&path) {
+            Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
+                head[2..].split(|&b| b == b'\n').next().unwrap_or_default().to_owned()
+            }
+            read => return Ok((path, read)),
+        };
+        let Some(interpreter) = interpreter(&first) else {
+            let what = format!("{} is a script without an interpreter", path.display());
+            return Err((what, "name one in its first line"));
+        };
+        script(&path, String::from_utf8_lossy(&first).trim(), &interpreter);
+        name = interpreter;
     }
-    None
+    let what = format!("{}: its interpreters have interpreters without end", name.display());
+    Err((what, "name a program in its first line"))
 }
 
 /// The interpreter in the first line of a script. Behind `env` it is the first word that is neither an option nor a variable.
@@ -183,32 +168,24 @@ pub(super) fn bears(
         );
         return false;
     };
-    let linker = interpreter.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if linker.starts_with("ld-musl") {
-        found.problem(
-            About::Program,
-            format!(
-                "{name} runs with musl ({}): the guard's library, like CUDA itself, needs glibc",
-                interpreter.display()
-            ),
-            "build it for glibc, or run it in an image with glibc (not Alpine)",
-        );
-        return false;
-    }
     if !machine.at(interpreter).exists() {
         found.problem(
             About::Program,
             format!("{name} asks for the dynamic linker {}, which is not there", interpreter.display()),
-            "install the system that it was built for, or build it here",
+            "install the system that it was built for, or build it here, for glibc",
         );
         return false;
     }
-    if !linker.starts_with("ld-linux") && !linker.starts_with("ld64") {
-        found.note(
+    if let Some(loader) = program.other_loader() {
+        found.problem(
             About::Program,
-            format!("{name} has a dynamic linker that is not glibc's own: {}", interpreter.display()),
-            "see in `lazyguard report` that driver calls are counted",
+            format!(
+                "{name} is loaded by {}, and the guard's library, like CUDA itself, needs glibc's",
+                loader.display()
+            ),
+            "build it for glibc, or run it in an image with glibc (not Alpine)",
         );
+        return false;
     }
     if let (Some(needs), Some(has)) = (library.and_then(|library| library.glibc), libc.and_then(|libc| libc.glibc)) {
         if needs > has {

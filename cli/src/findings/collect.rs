@@ -394,7 +394,7 @@ pub(super) fn process(run: &Run) -> Process {
 
     if let Some(opened) = &opened {
         let facts = opened.recording.facts();
-        (found.process, found.program, found.rank) = (facts.process, facts.program.clone(), facts.rank.clone());
+        (found.process, found.program, found.rank) = (facts.process, facts.program.clone(), opened.recording.rank());
         found.host.clone_from(&facts.host);
         found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
         let launches = opened.recording.threads().iter().map(|thread| thread.launches);

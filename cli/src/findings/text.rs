@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// The most findings printed at the end of a run; the report has them all.
 const MOST_TOLD: usize = 8;
+/// Main threads whose stacks are printed of processes that were ended and do not hang.
+const MOST_ENDED_STACKS: usize = 2;
 /// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
@@ -192,7 +194,11 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
         let ended = when_they_were_ended(&seen.processes);
-        lines.extend(ended.iter().take(MOST_TOLD).cloned());
+        // A hang says more.
+        let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
+        lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
+            std::iter::once(line).chain(stack.iter().filter(move |_| at < most)).cloned()
+        }));
         lines.extend(more(ended.len(), MOST_TOLD));
     }
     if seen.failed == Some(FailedOn::Hazard) {

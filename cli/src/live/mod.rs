@@ -10,7 +10,7 @@
 //!
 //! The process writes its recording and its reports anyway. This reads them: no process is asked, stopped or slowed.
 //!
-//! Must not: write into a run folder; read a record twice; or decide whether something is a hang: the process's own watchdog does.
+//! Must not: write into a run folder; read a record twice, but for a stream that is at rest; or decide whether something is a hang: the process's own watchdog does.
 
 mod hang;
 mod job;
@@ -41,6 +41,7 @@ pub(crate) fn sample() -> ProcessNow {
         launches: 0,
         launches_per_second: None,
         waits: Vec::new(),
+        runs: Vec::new(),
         outstanding: Default::default(),
         tally: tally::Tally::default(),
         hazards: Default::default(),

@@ -7,6 +7,7 @@ use super::life::{Heartbeat, Life};
 use super::tally::Tally;
 use crate::ends;
 use crate::process::Status;
+use crate::recorded::Recorded;
 use crate::source::{self, RecordingFile, Run, HAZARDS};
 use crate::Failure;
 use lazyguard_core::api::{Class, Code};
@@ -53,6 +54,8 @@ pub(crate) struct ProcessNow {
     pub launches_per_second: Option<f64>,
     /// The calls that threads are in, the longest first.
     pub waits: Vec<WaitNow>,
+    /// Kernels that run while no thread waits for them, a line each.
+    pub runs: Vec<String>,
     /// By class of stream what is outstanding.
     pub outstanding: BTreeMap<StreamClass, OutstandingNow>,
     /// The sums over the records; nothing without [`Depth::Records`].
@@ -104,6 +107,7 @@ fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>)
 /// A process that is followed.
 pub(super) struct Followed {
     folder: Option<PathBuf>,
+    run: Run,
     live: Option<LiveRecording<RecordingFile>>,
     /// The process by the number that the user has named.
     named: Option<u32>,
@@ -124,6 +128,7 @@ impl Followed {
         };
         let followed = Self {
             folder: run.folder.clone(),
+            run: run.clone(),
             live,
             named: run.process,
             heartbeat: Heartbeat::default(),
@@ -219,17 +224,19 @@ impl Followed {
         let settings = recording.strings().settings().iter();
         let settings = Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0;
         let hang = self.hang.now().filter(|_| goes_on).cloned();
+        let rests = goes_on && hang.is_none() && stands_at_rest(recording, settings.hang_after_nanos);
         Some(ProcessNow {
             process: facts.process,
             program: facts.program.clone(),
             host: facts.host.clone(),
-            rank: facts.rank.clone(),
+            rank: recording.rank(),
             life,
             end: end_of(life, self.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
             calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
             launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
             launches_per_second: None,
             waits: if goes_on { waits(recording) } else { Vec::new() },
+            runs: if rests { runs(&self.run) } else { Vec::new() },
             outstanding: if goes_on { outstanding(recording) } else { BTreeMap::new() },
             tally: self.tally.clone(),
             hazards: by_code(joined(self.hazards.1.clone(), self.gathered.hazards(recording))),
@@ -258,6 +265,7 @@ impl Followed {
             launches: 0,
             launches_per_second: None,
             waits: Vec::new(),
+            runs: Vec::new(),
             outstanding: BTreeMap::new(),
             tally: Tally::default(),
             hazards: BTreeMap::new(),
@@ -327,6 +335,21 @@ fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
 fn function<S: Source>(recording: &Recording<S>, number: u32) -> Option<String> {
     let function = recording.strings().function(number, Nanos::MAX).filter(|_| number != 0)?;
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle))
+}
+
+/// Whether a stream has had work outstanding for the threshold, and nothing was submitted to it since.
+fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool {
+    let now = recording.facts().last_seen;
+    let idle = |context: u32| recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until);
+    let rests = |at: Nanos| threshold != 0 && now.saturating_sub(at) >= threshold;
+    recording.streams().iter().any(|s| rests(s.last_submitted) && s.oldest(idle(s.context)).is_some())
+}
+
+/// The kernels that run while no thread waits for them. Who waits for whom is in the records, all of which this reads: few processes have a
+/// stream that is at rest.
+fn runs(run: &Run) -> Vec<String> {
+    let recorded = run.open().ok().flatten().and_then(|opened| Recorded::read(opened).ok());
+    recorded.map(|recorded| recorded.unwatched()).unwrap_or_default()
 }
 
 fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, OutstandingNow> {

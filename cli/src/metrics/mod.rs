@@ -4,13 +4,11 @@
 //! |---|---|
 //! | `families` | the metrics, by what `live` says of the processes |
 //! | `text` | Prometheus' text format |
-//! | `otlp` | OpenTelemetry's JSON, sent to a collector over HTTP |
 //! | `writer` | a file that is replaced every few seconds |
 //!
 //! Must not: be in the guarded process. The command reads the files of the run.
 
 mod families;
-mod otlp;
 mod text;
 mod writer;
 
@@ -20,7 +18,6 @@ use crate::live::{Depth, Job};
 use crate::output::{say, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
-use otlp::Collector;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,12 +38,16 @@ pub(crate) struct Arguments {
     /// Write to this file, which is replaced as a whole: for node_exporter, one that ends with .prom in the folder of its textfile collector.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Send them to a collector of OpenTelemetry instead: http://HOST:4318/v1/metrics.
-    #[arg(long, value_name = "URL", conflicts_with = "output", value_parser = Collector::parse)]
-    otlp: Option<Collector>,
-    /// Write or send again after so long, until the command is ended: 15s, 1m.
+    /// Was a push to a collector of OpenTelemetry.
+    #[arg(long, hide = true, value_parser = otlp)]
+    otlp: Option<String>,
+    /// Write again after so long, until the command is ended: 15s, 1m.
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     interval: Option<u64>,
+}
+
+fn otlp(_: &str) -> Result<String, String> {
+    Err("--otlp is gone: --output FILE writes what node_exporter serves, which a collector scrapes".to_owned())
 }
 
 fn interval(text: &str) -> Result<u64, String> {
@@ -57,15 +58,13 @@ fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Prints, writes or sends the metrics.
+/// Prints or writes the metrics.
 pub(crate) fn metrics(arguments: Arguments) -> Outcome {
-    let Arguments { what, output, otlp, interval } = arguments;
+    let Arguments { what, output, interval, .. } = arguments;
     let ends = Arc::new(AtomicBool::new(false));
     if interval.is_some() {
-        if output.is_none() && otlp.is_none() {
-            return Err(Failure::Usage(
-                "--interval needs a place that is written again: --output or --otlp".to_owned(),
-            ));
+        if output.is_none() {
+            return Err(Failure::Usage("--interval needs a file that is written again: --output".to_owned()));
         }
         // The first process of a container is not ended by a signal that it has no action for.
         for signal in [SIGINT, SIGTERM] {
@@ -77,12 +76,12 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     loop {
         let begin = Instant::now();
         let families = families::of(&job.look(Depth::Records));
-        let written = match (&output, &otlp) {
-            (Some(path), _) => writer::replace(path, &text::text(&families)),
-            (None, Some(collector)) => collector.send(&families),
-            (None, None) => {
+        let text = text::text(&families);
+        let written = match &output {
+            Some(path) => writer::replace(path, &text),
+            None => {
                 let mut out = Output::standard();
-                out.raw().write_all(text::text(&families).as_bytes())?;
+                out.raw().write_all(text.as_bytes())?;
                 out.flush().map_err(Failure::Output)
             }
         };
@@ -94,7 +93,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
             }
             return Ok(ExitCode::from(u8::from(families.is_empty())));
         };
-        // A collector that does not answer, or a folder that is not there yet, may be there the next time.
+        // A folder that is not there yet may be there the next time.
         let problems = written.err().map(|failure| failure.to_string()).into_iter().chain(job.problems().to_vec());
         let problems = problems.collect::<Vec<_>>().join("; ");
         if !problems.is_empty() && problems != complained {
@@ -107,5 +106,13 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
             }
             thread::sleep(POLL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_push_is_answered_with_what_to_use_instead() {
+        assert!(super::otlp("http://collector:4318").unwrap_err().contains("gone: --output FILE"));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct RecordingSeen<'a> {
     /// The machine.
     host: &'a str,
     /// The rank in the job, or empty.
-    rank: &'a str,
+    rank: String,
     /// The driver's version, as `cuDriverGetVersion` counts.
     driver_version: u32,
     /// LazyGuard's version.
@@ -185,7 +185,7 @@ impl Recorded {
             process: facts.process,
             program: &facts.program,
             host: &facts.host,
-            rank: &facts.rank,
+            rank: self.opened.recording.rank(),
             driver_version: facts.driver_version,
             lazyguard: &facts.lazyguard,
             state: self.opened.state(),
@@ -246,10 +246,21 @@ impl Recorded {
         !calls && snapshot.any_stands_at_rest()
     }
 
+    /// Kernels that run while no thread waits for them, a line each; of a process that stands still, none.
+    pub(crate) fn unwatched(&self) -> Vec<String> {
+        if self.diagnosis.status == Status::Well {
+            self.snapshot.unwatched()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
     pub(crate) fn outstanding(&self) -> Option<String> {
         let after = self.settings.hang_after_nanos;
-        self.snapshot.longest_at_rest(after).filter(|_| after != 0)
+        let longest = || self.snapshot.longest_at_rest(after).filter(|_| after != 0);
+        let runs = || self.unwatched().into_iter().next();
+        self.opened.alive.then(runs).flatten().or_else(longest)
     }
 
     /// The hang, as the live report would have described it.
@@ -257,7 +268,7 @@ impl Recorded {
         let facts = self.opened.recording.facts();
         HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(
             &facts.host,
-            &facts.rank,
+            &self.opened.recording.rank(),
             facts.armed_unix_nanos,
         )
     }

@@ -130,7 +130,8 @@ impl Recorded {
     /// The process, as the first line of a report names it.
     fn who(&self) -> String {
         let facts = self.opened.recording.facts();
-        let rank = if facts.rank.is_empty() { String::new() } else { format!("rank {} ", facts.rank) };
+        let rank = self.opened.recording.rank();
+        let rank = if rank.is_empty() { rank } else { format!("rank {rank} ") };
         let host = if facts.host.is_empty() { String::new() } else { format!("{} ", facts.host) };
         let at = time_of_day(facts.armed_unix_nanos.saturating_add(self.snapshot.at));
         format!("{at} {host}{rank}pid {} ({})", facts.process, facts.program)
@@ -139,7 +140,8 @@ impl Recorded {
     /// The state of the process; `known` is how it was cut off, where the guard knows it.
     pub(crate) fn how_it_ended(&self, known: Option<String>) -> String {
         let facts = self.opened.recording.facts();
-        let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
+        let rank = self.opened.recording.rank();
+        let rank = if rank.is_empty() { rank } else { format!(", rank {rank}") };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
         let last = self.snapshot.at.max(facts.last_seen);
         format!(

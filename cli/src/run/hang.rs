@@ -5,15 +5,21 @@
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
-use crate::files;
-use lazyguard_core::run_folder::file::GPU_PIPE;
+use crate::{attach, files};
+use lazyguard_core::old_runs::process_of;
+use lazyguard_core::report::DumpReport;
+use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
-const HANG: &str = "hang.json";
+/// The most processes whose main threads are looked at.
+const MOST_LOOKED_AT: usize = 16;
 
 /// The keys read from a report.
 #[derive(Deserialize)]
@@ -98,6 +104,38 @@ fn folders_of_processes(root: &Path, of_other_users: Option<&Path>) -> Vec<PathB
 pub(super) fn with_contexts(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
     let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
     folders_of_processes(root, of_other_users).into_iter().filter(has_pipe).collect()
+}
+
+/// Before the processes of a run are ended: keeps the stack of each main thread of which the process itself has said nothing. The rank to blame
+/// computes perhaps, or is stopped. A thread looks, for the kernel may not answer; it is left behind then.
+pub(super) fn keep_main_threads(root: &Path, of_other_users: Option<&Path>, alive: &[u32], limit: Duration) {
+    let folders = folders_of_processes(root, of_other_users).into_iter();
+    let process = |folder: &Path| process_of(&folder.file_name()?.to_string_lossy());
+    let found = folders.filter_map(|folder| Some((process(&folder).filter(|p| alive.contains(p))?, folder)));
+    let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
+    let (done, wait) = mpsc::channel();
+    let looks = move || {
+        for (process, folder) in silent {
+            let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
+            // What cannot be kept is missing in the report.
+            let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
+        }
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().name("lazyguard-looks".to_owned()).spawn(looks).is_ok() {
+        let _ = wait.recv_timeout(limit);
+    }
+}
+
+/// Whether the process hangs by its own report, or has said where its main thread is.
+fn is_known(folder: &Path, process: u32) -> bool {
+    let answer = || files::open_in(folder, DUMP).and_then(files::all_of_short).ok();
+    let has_stack = |dump: DumpReport| {
+        dump.hang.snapshot.blocked.iter().any(|call| call.queries.is_none())
+            || dump.hang.stacks.iter().any(|stack| stack.thread == process)
+    };
+    told_in(folder).is_some_and(|told| told.resolved.is_none())
+        || answer().and_then(|text| serde_json::from_slice(&text).ok()).is_some_and(has_stack)
 }
 
 fn folders_in(root: &Path) -> Vec<PathBuf> {

@@ -122,7 +122,7 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--library",
         value: Some("FILE"),
         values: "a file",
-        default: "that of this command, which `lazyguard path` prints",
+        default: "that of this command, which `lazyguard doctor` names",
         help: "the guard's library",
         many: false,
     },
@@ -206,9 +206,9 @@ impl TypedValueParser for Words {
     }
 }
 
-/// What `-h` says of an option: the part before the first colon or semicolon.
-fn in_short(help: &'static str) -> &'static str {
-    help.split([':', ';']).next().unwrap_or(help)
+/// What the help says of an option in a line: the part before the first colon or semicolon, unless that is only a value.
+pub(crate) fn in_short(help: &'static str) -> &'static str {
+    help.split([':', ';']).next().filter(|first| first.contains(' ')).unwrap_or(help)
 }
 
 fn of_setting(setting: &'static Setting) -> Arg {
@@ -293,14 +293,14 @@ const PROGRAM: &str = "PROGRAM";
 
 /// What the help and the manual page have below the options.
 fn more_help() -> String {
-    let mut text = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
-                    Exit codes:\n"
-        .to_owned();
-    for (code, meaning) in exit_code::TABLE {
-        text.push_str(&format!("  {code:<7} {meaning}\n"));
-    }
-    text.push_str(FILES_AND_EXAMPLES);
-    text
+    let durations = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.";
+    format!("{durations}\n\n{}\n{FILES_AND_EXAMPLES}", exit_codes())
+}
+
+/// What a run ends with.
+pub(crate) fn exit_codes() -> String {
+    let code = |(code, meaning): &(&str, &str)| format!("\n  {code:<7} {meaning}");
+    format!("Exit codes:{}", exit_code::TABLE.iter().map(code).collect::<String>())
 }
 
 const FILES_AND_EXAMPLES: &str = "

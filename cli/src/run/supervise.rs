@@ -292,7 +292,7 @@ impl Supervisor {
             self.say(format!(
                 "the {timeout:?} of --timeout are over: ending the program and everything it has started"
             ));
-            self.begin_to_end(End::TimedOut);
+            self.begin_to_end(root, End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = name_of(&folder);
             if self.limits.fails {
@@ -302,14 +302,14 @@ impl Supervisor {
             self.say(format!(
                 "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
             ));
-            self.begin_to_end(End::EndedOnHang);
+            self.begin_to_end(root, End::EndedOnHang);
         } else if let Some(folder) = self.does_not_answer() {
             self.say(format!(
                 "{} has not answered --on-hang fail in {:?}: ending the program and everything it has started",
                 name_of(&folder),
                 self.limits.kill_after
             ));
-            self.begin_to_end(End::EndedOnHang);
+            self.begin_to_end(root, End::EndedOnHang);
         }
     }
 
@@ -388,8 +388,10 @@ impl Supervisor {
 
     /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
     /// blame. Signals are passed on when they have answered, or the time is over.
-    fn gather_evidence(&self) {
+    fn gather_evidence(&self, root: &Root) {
         self.ask_processes(|_| true, Last::Yes);
+        let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
+        hang::keep_main_threads(root.path(), self.others.as_deref(), &alive, EVIDENCE_WITHIN);
     }
 
     fn ask_processes(&self, which: impl Fn(u32) -> bool, last: Last) {
@@ -398,8 +400,8 @@ impl Supervisor {
         ask_all(processes.filter(|process| which(*process)).collect(), last, EVIDENCE_WITHIN);
     }
 
-    fn begin_to_end(&mut self, why: End) {
-        self.gather_evidence();
+    fn begin_to_end(&mut self, root: &Root, why: End) {
+        self.gather_evidence(root);
         if !tree::can_be_seen() {
             self.say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }

@@ -63,7 +63,7 @@ impl Timed {
             folder: run.folder.clone(),
             process: facts.process,
             program: facts.program.clone(),
-            rank: facts.rank.clone(),
+            rank: opened.recording.rank(),
             host: facts.host.clone(),
             ended: opened.end_in_words(),
             cold_start: cold_start.map(ColdStartFold::finish),

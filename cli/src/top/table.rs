@@ -97,6 +97,7 @@ fn waits(now: &ProcessNow) -> Vec<String> {
             format!("  thread {} ({}): {} for {}", wait.thread, wait.thread_name, wait.what, lasted(wait.nanos))
         })
         .collect();
+    lines.extend(now.runs.iter().take(MOST_LISTED).map(|line| format!("  {line}")));
     if let (Some(hang), true) = (&now.hang, now.life.is_there() || now.hangs()) {
         let word = if hang.is_hang { "HANG" } else { "slow" };
         lines.insert(0, format!("  {word} {}: {}", hang.code, hang.sentence).replace(" :", ":"));
@@ -157,6 +158,9 @@ mod tests {
             ]
         );
         assert_eq!(super::lines(&[], &[], None), ["lazyguard top: no guarded process"]);
+        let line = "kernel serve has run on stream 3 for 41.0 s; no thread waits for it".to_owned();
+        let serves = super::lines(&[ProcessNow { runs: vec![line.clone()], ..sample() }], &[], None);
+        assert_eq!(serves[3..], ["rank 3, process 4242 (train):".to_owned(), format!("  {line}")]);
     }
 
     #[test]

@@ -135,8 +135,10 @@ fn the_process_is_not_there_or_keeps_no_recording() {
     // Process ids end before four million.
     each("4294967294", "process 4294967294: there is no process with this id, and no folder of this name");
     let own = std::process::id().to_string();
-    each(&own, "keeps no recording in a file");
-    each(&own, &format!("; one that is not guarded: lazyguard attach {own}"));
+    for command in [&["log", &own][..], &["export", &own, "--to", "perfetto"], &["anonymise", &own, "/never-made"]] {
+        refused(command, 1, "keeps no recording in a file");
+        refused(command, 1, &format!("; one that is not guarded: lazyguard report {own}"));
+    }
 }
 
 #[test]

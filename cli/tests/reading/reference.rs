@@ -18,8 +18,8 @@ const FORMS: [(&str, &str, &str); 12] = [
     ("hang.json", "HangReport", "The newest report of a hang, in the run folder. Also `hang` in the forms below."),
     ("run.json", "Summary", "The summary of a run, in the run folder: written at exit, at each hang, and before `LAZYGUARD_ON_HANG` ends the process."),
     ("hazards.json", "HazardFile", "The hazards that a process met, in the run folder: written by the log's thread, and once more at exit with exact counts."),
-    ("dump.json", "DumpReport", "The answer to the newest `lazyguard dump`, in the run folder; `lazyguard dump --format json` prints it."),
-    ("lazyguard attach --format json", "Attached", "What was seen of a process without the guard. It is not written to a file."),
+    ("dump.json", "DumpReport", "The answer to the newest request, in the run folder. `lazyguard report PID --format json` prints it of a process that keeps no recording in a file."),
+    ("lazyguard report PID --format json, without the guard", "Attached", "What was seen of a process without the guard. It is not written to a file."),
     ("card.json", "Cards", "The state of the cards during a run, beside the folders of its processes. `lazyguard run --cold-start` writes it."),
     ("lazyguard report --format json", "ProcessReport", "The report of one process."),
     (

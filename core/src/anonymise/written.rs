@@ -171,6 +171,8 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
             Text::Function(..) | Text::Stream(..) => {}
             Text::Communicator(number, at, name) => recorder.add_communicator(at, number, &pseudonyms.group(name)),
             Text::Graph(handle, at, contents) => recorder.add_graph(at, handle, contents),
+            // Addresses, as those in the records.
+            Text::Path(number, frames) => recorder.add_path(0, number, frames),
             Text::File(seen) => {
                 if kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some() {
                     recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.file(&seen.path));

@@ -1,6 +1,28 @@
 //! The activity of a thread outside driver calls.
 
+use crate::Nanos;
 use serde::{Deserialize, Serialize};
+
+/// For how much of a time a thread computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComputeTime {
+    /// Its time on a processor, and its waits for one.
+    pub nanos: Nanos,
+    /// The time of which that is a part.
+    pub within_nanos: Nanos,
+}
+
+impl ComputeTime {
+    /// Whether that was most of the time: the thread does not wait for anything.
+    pub fn is_most(self) -> bool {
+        self.nanos >= self.within_nanos / 2
+    }
+
+    /// In percent.
+    pub fn percent(self) -> u64 {
+        (self.nanos.saturating_mul(100) / self.within_nanos.max(1)).min(100)
+    }
+}
 
 /// The activity of a program's thread that is in no driver call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ mod stream;
 mod table;
 mod texts;
 
-pub use activity::ThreadActivity;
+pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};

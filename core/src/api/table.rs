@@ -8,8 +8,7 @@
 //! An entry point is `id symbol look-up-name since-version stream-convention`. A program passes the name and version to
 //! `cuGetProcAddress`. `per_thread` marks the forms whose default stream is the calling thread's own.
 //!
-//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new form takes the next free id:
-//! `lazyguard symbols --ids` prints those in use.
+//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new form takes the next free id.
 //!
 //! Arguments are declared by size and kind: `Handle` and `Ptr` are pointers, and `u64` is a `CUdeviceptr` or an eight-byte
 //! structure passed by value; `IpcHandle` is one of 64 bytes. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.

@@ -10,7 +10,7 @@
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
 use super::graph_calls::{GraphCalls, Launch};
-use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
+use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, Submitter};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
@@ -83,6 +83,7 @@ impl SnapshotBuilder {
             owners: recording.strings().owners(),
             from_the_beginning: recording.lanes().iter().all(|summary| summary.overwritten == 0),
             doing: BTreeMap::new(),
+            computes: HashMap::default(),
             held: HashMap::default(),
             resident: HashMap::default(),
             asked: false,
@@ -140,7 +141,7 @@ impl SnapshotBuilder {
                 if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
                     polls.retain(|poll| !poll.is_about(record));
                 }
-                self.succeeded(record);
+                self.succeeded(entry);
                 return;
             }
             Kind::Call => self.first_launch(entry),
@@ -149,7 +150,7 @@ impl SnapshotBuilder {
         self.activity = self.activity.max(record.entered).max(record.returned);
         // A refused call has no effect.
         if record.returned == 0 || record.result == 0 {
-            self.succeeded(record);
+            self.succeeded(entry);
             self.feeds(entry);
         }
     }
@@ -182,22 +183,24 @@ impl SnapshotBuilder {
         }
     }
 
-    fn succeeded(&mut self, record: &Record) {
+    fn succeeded(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        let by = Submitter { entry_point: record.entry_point, thread: entry.thread };
         let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
         self.images.see(record);
         self.proves(record);
         let fills = |class| matches!(class, Class::Set | Class::Copy | Class::SetAsync | Class::CopyAsync);
         match (record.entry_point.class(), record.payload()) {
             (class, Payload::Memory { address, bytes }) if fills(class) && address != 0 => {
-                keep_newest(&mut self.fills, Fill { at, stream, address, bytes });
+                keep_newest(&mut self.fills, Fill { at, stream, address, bytes, by });
             }
-            (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle),
+            (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle, by),
             // What is captured is the graph's.
-            (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, write),
+            (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, (write, by)),
             (_, Payload::Wait(wait)) if record.submitted() => {
                 let busy = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until);
                 if let Some(busy) = busy.filter(|busy| busy.waits.len() < MOST_WAITS) {
-                    busy.waits.push(wait);
+                    busy.waits.push((wait, by.thread));
                 }
             }
             (Class::StreamWaitEvent, Payload::Event(event)) => {
@@ -223,7 +226,7 @@ impl SnapshotBuilder {
     }
 
     /// What the nodes of a graph wait for, write and record; all of it counts as submitted with the graph.
-    fn graph_launch(&mut self, record: &Record, handle: u64) {
+    fn graph_launch(&mut self, record: &Record, handle: u64, by: Submitter) {
         let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
         let told = self.graphs.get(&handle).and_then(|all| all.iter().rev().find(|(since, _)| *since <= at));
         let Some(contents) = told.map(|(_, contents)| Rc::clone(contents)) else { return };
@@ -251,9 +254,9 @@ impl SnapshotBuilder {
         let waits: Vec<_> = waits.filter(|wait| !satisfied(wait)).collect();
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             let room = MOST_WAITS.saturating_sub(busy.waits.len());
-            busy.waits.extend(waits.into_iter().take(room));
+            busy.waits.extend(waits.into_iter().take(room).map(|wait| (wait, by.thread)));
         }
-        writes().for_each(|write| keep_newest(&mut self.writes, write));
+        writes().for_each(|write| keep_newest(&mut self.writes, (write, by)));
         for event in contents.of(NodeKind::EventWait).map(|part| part.what) {
             if let Some(recorded) = self.proofs.event(event) {
                 let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
@@ -387,6 +390,7 @@ impl SnapshotBuilder {
             // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
+            Payload::Computes { thread, time } => drop(self.computes.insert(thread, (record.entered, time))),
             Payload::Environment(environment) => self.environment = environment,
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
             Payload::StreamAnswer => {

@@ -10,7 +10,7 @@
 //!
 //! Must not: look at anything but the snapshot.
 
-use super::finding::Finding;
+use super::finding::{submits, Finding};
 use super::messages;
 use super::needs::{may_have_passed, Decision};
 use super::paths::End;
@@ -63,7 +63,7 @@ impl<'a> Decision<'a> {
                 // If several calls block the context, the first one is the cause.
                 let same_end =
                     other.culprits.first() == finding.culprits.first() && is_unseen(other) == is_unseen(&finding);
-                other.code == finding.code && (holds_up(other) || same_end)
+                other.code == finding.code && (self.holds_up(other) || same_end)
             };
             match merged.iter_mut().find(same) {
                 Some(other) => {
@@ -80,7 +80,7 @@ impl<'a> Decision<'a> {
     fn let_others_help(&self, findings: &mut [Finding<'a>]) {
         let stuck: Vec<u32> = findings
             .iter()
-            .filter(|finding| finding.conclusive || holds_up(finding))
+            .filter(|finding| finding.conclusive || self.holds_up(finding))
             .flat_map(|finding| finding.calls.iter().map(|call| call.thread))
             .collect();
         for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
@@ -94,7 +94,7 @@ impl<'a> Decision<'a> {
 
     /// Adds threads that another thread's call blocks, in the context or by what that thread would do next.
     fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
-        let Some(holder) = findings.iter().map(holds_up).position(|holds| holds) else { return };
+        let Some(holder) = findings.iter().position(|finding| self.holds_up(finding)) else { return };
         let Some(first) = findings[holder].calls.first().copied() else { return };
         let context = first.context;
         let same = |call: &BlockedCall| call.context == 0 || context == 0 || call.context == context;
@@ -103,17 +103,17 @@ impl<'a> Decision<'a> {
         let explained = |holder: &Finding<'a>, finding: &Finding<'a>| {
             let may_be = matches!(finding.code, Code::LG203 | Code::LG208 | Code::LG299 | Code::LG204)
                 // It would block by itself as well, but the holder's call was there first.
-                || holds_up(finding) && finding.culprits.first() == holder.culprits.first();
+                || self.holds_up(finding) && finding.culprits.first() == holder.culprits.first();
             may_be && !matches!(finding.path.end, End::Cycle(_)) && finding.calls.iter().all(|call| same(call))
         };
         findings.retain_mut(|finding| {
             let explained = explained(&holder, finding);
             if explained {
-                if holds_up(finding) && finding.fix != holder.fix {
+                if self.holds_up(finding) && finding.fix != holder.fix {
                     // Once the holder's call is gone, this one takes its place.
                     holder.fix = format!("{}; {}", holder.fix, finding.fix);
                 }
-                holder.conclusive |= holds_up(finding) && finding.conclusive;
+                holder.conclusive |= self.holds_up(finding) && finding.conclusive;
                 holder.calls.append(&mut finding.calls);
             }
             !explained
@@ -145,6 +145,19 @@ impl<'a> Decision<'a> {
         }
     }
 
+    /// Whether other threads' calls in the context wait for this finding's first one.
+    fn holds_up(&self, finding: &Finding<'a>) -> bool {
+        let call = finding.calls.first();
+        let class = call.and_then(|call| call.call.class());
+        let is_full = || call.and_then(|call| call.stream.as_ref()).is_some_and(|stream| self.queue_is_full(stream));
+        match finding.code {
+            Code::LG202 | Code::LG205 => true,
+            Code::LG204 => !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize)),
+            Code::LG208 => class.is_some_and(submits) && is_full(),
+            _ => false,
+        }
+    }
+
     // --- from findings to verdicts ---
 
     /// The time since the last visible progress.
@@ -171,7 +184,19 @@ impl<'a> Decision<'a> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
 
+    /// The call that compiles while this finding's calls are that call, or wait for it: nothing else explains them.
+    fn waits_for_a_compiler(&self, finding: &Finding<'a>) -> Option<&'a BlockedCall> {
+        let compiles = self.compiles().filter(|_| finding.code == Code::LG299 && !finding.calls.is_empty())?;
+        let same = |call: &&BlockedCall| {
+            std::ptr::eq(*call, compiles) || call.queries.is_none() && call.context == compiles.context
+        };
+        finding.calls.iter().all(same).then_some(compiles)
+    }
+
     fn counts(&self, finding: &Finding<'a>) -> bool {
+        if self.waits_for_a_compiler(finding).is_some() {
+            return false;
+        }
         let stood = self.stood(finding);
         // A kernel that is polled while the program makes progress is meant to run.
         let watched = asked_only(finding)
@@ -232,6 +257,11 @@ impl<'a> Decision<'a> {
 
     /// Why a wait is not called a hang, then its path.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
+        if let Some(call) = self.waits_for_a_compiler(finding) {
+            let end = messages::end(&finding.path);
+            let chain = self.chain(finding).into_iter().filter(|line| !end.contains(line));
+            return std::iter::once(format!("{}.", messages::compiles(call))).chain(chain).collect();
+        }
         let waits = messages::waits_for(&finding.path);
         let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];
         lines.extend(self.chain(finding));
@@ -276,14 +306,6 @@ fn asked_only(finding: &Finding<'_>) -> bool {
     !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
 }
 
-/// Whether other threads' calls in the context wait for this finding's first one.
-fn holds_up(finding: &Finding<'_>) -> bool {
-    let class = finding.calls.first().and_then(|call| call.call.class());
-    finding.code == Code::LG202
-        || finding.code == Code::LG205
-        || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
-}
-
 /// Whether the call waits for something that the guard does not follow. Two that do so may wait for different things.
 fn is_unseen(finding: &Finding<'_>) -> Option<u32> {
     let of = finding.calls.first().and_then(|call| call.stream.as_ref()).map_or(0, |stream| stream.number);
@@ -301,7 +323,8 @@ fn order(code: Code) -> u8 {
         Code::LG205 => 5,
         Code::LG204 => 6,
         Code::LG208 => 7,
-        _ => 8,
+        Code::LG211 => 8,
+        _ => 9,
     }
 }
 

@@ -106,6 +106,62 @@ fn a_module_load_alone_is_only_slow_and_one_that_compiles_gets_time() {
 }
 
 #[test]
+fn a_load_that_computes_with_nothing_in_flight_is_slow_for_as_long_as_it_does() {
+    let load = |computed: &[u64]| {
+        let story = TestTrace::new();
+        story.blocked(1, 30, "cuModuleLoadData", None, Kind::ColdModule, "");
+        for nanos in computed {
+            story.computed(1, *nanos);
+        }
+        story
+    };
+    load(&[SECOND * 98 / 100])
+        .check_slow("thread 1 \"t1\" computes in cuModuleLoadData (98 % of 1.0 s), as a compiler does");
+    load(&[SECOND / 3]).check_unexplained();
+    load(&[SECOND, SECOND / 3]).check_unexplained();
+    // Other threads' calls wait for it inside the driver.
+    let story = load(&[SECOND]);
+    story.blocked(2, 40, "cuMemAlloc_v2", None, Kind::Call, "");
+    story.check_slow("thread 1 \"t1\" computes");
+    // A load waits for what is in flight by looking again and again.
+    let story = load(&[SECOND]);
+    story.launch(0, 10, "k");
+    story.check(&[(Code::LG202, "k")]);
+    // So do calls that load nothing.
+    let story = TestTrace::new();
+    story.waits(1, 30, "cuCtxSynchronize", None).computed(1, SECOND);
+    story.check_unexplained();
+}
+
+#[test]
+fn what_was_written_to_an_unsatisfied_wait_is_said_with_the_threads() {
+    let story = TestTrace::new();
+    story.write(1, 8, 0xf1a6, 5).wait(0, 10, 0xf1a6, 7).write(1, 12, 0xf1a6, 3).waits(1, 30, SYNC, Some(0));
+    let verdict = &story.diagnosis().verdicts[0];
+    assert_eq!(
+        verdict.sentence,
+        "stream 1 cannot go on: it waits for memory at 0xf1a6 to be == 7, and no submitted operation writes that: the newest write \
+         there is of 3."
+    );
+    let said = |line: &str| verdict.chain.iter().any(|said| said.contains(line));
+    assert!(
+        said("stream 1 waits since +0.000 s for memory at 0xf1a6 to be == 7 (submitted by thread 100)"),
+        "{verdict:#?}"
+    );
+    let newest =
+        "the newest write there of 3 is cuStreamWriteValue32_v2 of thread 100, submitted to stream 2 at +0.000 s";
+    assert!(said(newest), "{verdict:#?}");
+    let story = TestTrace::new();
+    story.about(1, 8, "cuMemsetD32Async", 0xf1a0, 64).wait(0, 10, 0xf1a6, 7).waits(1, 30, SYNC, Some(0));
+    story.synchronize(1, 9);
+    let chain = story.diagnosis().verdicts[0].chain.join("\n");
+    assert!(
+        chain.contains("the newest write there is cuMemsetD32Async of thread 100, submitted to stream 2"),
+        "{chain}"
+    );
+}
+
+#[test]
 fn a_value_nobody_writes_is_told_from_one_whose_writer_is_stuck() {
     let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).write(1, 12, 0xf1a6, 7).waits(1, 30, SYNC, Some(0));
@@ -244,6 +300,22 @@ fn a_full_queue_is_told_by_what_is_outstanding() {
     story.check(&[(Code::LG205, "spin")]);
 }
 
+/// The queue fills because other ranks have not joined. A thread that the blocked launch keeps from its call is in the same verdict.
+#[test]
+fn a_queue_that_is_full_behind_a_collective_is_its_consequence() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "ncclDevKernel_AllReduce_Sum");
+    for n in 0..1000 {
+        story.launch(0, 20 + 2 * n, "k");
+    }
+    story.blocked(1, 5000, "cuLaunchKernel", Some(0), Kind::Call, "k").waits(2, 5010, "cuMemAlloc_v2", None);
+    story.check(&[(Code::LG208, "ncclDevKernel_AllReduce_Sum")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    assert_eq!(verdict.threads, [1, 2]);
+    assert!(verdict.sentence.starts_with("cuLaunchKernel cannot return: it waits for "), "{}", verdict.sentence);
+    assert!(verdict.chain.join("\n").contains("not known to have ended, and its queue is full"), "{verdict:#?}");
+}
+
 #[test]
 fn a_kernel_that_finds_no_room_is_told_where_the_driver_was_asked() {
     let story = TestTrace::new().patient(0);
@@ -367,6 +439,13 @@ fn a_launch_that_blocks_until_its_kernel_has_ended_names_it() {
         let verdict = &story.diagnosis().verdicts[0];
         assert!(verdict.chain.iter().any(|line| line.contains("CUDA_LAUNCH_BLOCKING is set")), "{verdict:#?}");
         assert!(verdict.fix.contains("unset CUDA_LAUNCH_BLOCKING"), "{verdict:#?}");
+    }
+    // The launches before have returned, so their kernels have ended.
+    for (name, code) in [("spin", Code::LG299), ("ncclDevKernel_AllReduce_Sum", Code::LG208)] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "ncclDevKernel_AllGather").launch(0, 12, "step").launch_blocking();
+        launching(&story, name);
+        story.check(&[(code, name)]);
     }
     let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).launch_blocking();

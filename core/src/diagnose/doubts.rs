@@ -61,7 +61,7 @@ impl<'a> Paths<'a> {
     }
 
     /// Whether an operation is known not to have ended: its stream is busy, and nothing that comes later there can keep it so.
-    fn has_not_ended(&self, culprit: &Culprit) -> bool {
+    pub(super) fn has_not_ended(&self, culprit: &Culprit) -> bool {
         let (number, at) = (culprit.stream.number, culprit.operation.at);
         let not_ready = self.not_ready.get(&number).copied();
         let Some(busy) = self.busy.get(&number).filter(|_| self.answers.is_busy(number) || not_ready.is_some()) else {

@@ -1,7 +1,7 @@
 use super::super::test_trace::TestTrace;
 use super::*;
 use crate::api::{Call, StreamKind};
-use crate::diagnose::StreamRef;
+use crate::diagnose::{Origin, StreamRef};
 use crate::report::{GpuDumpSeen, HangReport, Outcome, PreloadSummary};
 use crate::trace::RawPayload;
 
@@ -23,8 +23,9 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
-        caller: 0,
+        origin: Origin::default(),
     }
 }
 

@@ -4,8 +4,8 @@
 
 use super::messages;
 use super::needs::{copies_between_devices, is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path, Peers, Unseen};
-use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, WaitSeen};
+use super::paths::{End, Path, Paths, Peers, SharedQueue, Unseen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use crate::api::{counted, Class, Code, ThreadActivity};
@@ -69,10 +69,16 @@ impl<'a> Decision<'a> {
     fn launch_blocking(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
         let launches = matches!(class, Class::Launch | Class::GraphLaunch) && self.snapshot.launch_blocking;
         let stream = call.stream.as_ref().filter(|_| launches)?;
-        if call.cold.is_some() && self.paths_of(call).next().is_some() {
+        let is_elsewhere = |path: &Path<'a>| path.culprit().is_none_or(|c| c.stream.number != stream.number);
+        if call.cold.is_some() && self.paths_of(call).any(|path| is_elsewhere(&path)) {
             return None;
         }
         let path = self.paths.from(stream.number, call.entered)?;
+        let path = match &path.end {
+            // Each earlier launch has returned, so its kernel has ended.
+            End::Runs(_) | End::Peers(_) if !is_elsewhere(&path) && path.steps.is_empty() => self.launched_by(call)?,
+            _ => path,
+        };
         let is_own = path.culprit().is_some_and(|culprit| culprit.operation.at == call.entered);
         let mut finding = self.by_its_end(vec![call], path);
         finding.because.push(messages::LAUNCH_BLOCKING.to_owned());
@@ -107,8 +113,7 @@ impl<'a> Decision<'a> {
             return Some(self.barrier(vec![call], path));
         }
         let full = call.stream.as_ref().is_some_and(|s| self.queue_is_full(s));
-        let submits = matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit);
-        if full && submits && call.cold.is_none() {
+        if full && submits(class) && call.cold.is_none() {
             return Some(self.full_queue(call, path));
         }
         let whole = class.waits_for_whole_context()
@@ -123,7 +128,9 @@ impl<'a> Decision<'a> {
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
-        Some(self.by_its_end(vec![call], path))
+        // A call that waits for all work: the queue blocks the work that might end it.
+        let in_a_queue = self.behind_the_same(&path, |path| path.shared_queue().is_some_and(|s| s.is_certain()));
+        Some(self.by_its_end(vec![call], in_a_queue.unwrap_or(path)))
     }
 
     /// LG202.
@@ -182,11 +189,23 @@ impl<'a> Decision<'a> {
         }
     }
 
+    /// The path to the operation that a call in progress has submitted.
+    fn launched_by(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let busy = self.snapshot.stream(call.stream.as_ref()?.number)?;
+        let listed = busy.operations.iter().find(|op| op.at == call.entered);
+        let listed = listed.map(|op| Culprit { stream: busy.stream.clone(), operation: op.clone() });
+        let culprit = listed.or_else(|| self.submitted_by(call))?;
+        Some(Path::to(match culprit.operation.waits_for_peers() {
+            true => End::Peers(Peers { culprit, is_known: true, before: None }),
+            false => End::Runs(culprit),
+        }))
+    }
+
     /// The operation that a call in progress will submit.
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
-        let operation = OperationSeen::new(call.entered, call.call.clone(), function, call.caller);
+        let operation = OperationSeen::new(call.entered, call.call.clone(), function, call.origin.clone());
         Some(Culprit { stream, operation })
     }
 
@@ -247,7 +266,7 @@ impl<'a> Decision<'a> {
         let sentence = load.map(messages::held_back).unwrap_or_default();
         let sentence = format!("{sentence} waits for {}", messages::waits_for(&path));
         let held_back = load.and_then(|load| {
-            let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.caller);
+            let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.origin.clone());
             Some(Culprit { stream: load.stream.clone()?, operation })
         });
         // A `printf` symbol in an image is weaker evidence than a load.
@@ -257,11 +276,15 @@ impl<'a> Decision<'a> {
         Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive, at_rest: None }
     }
 
-    /// LG205.
+    /// LG205, or LG208 where a collective is at the head of the queue: that the queue fills follows.
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
         let because = vec![format!("{} on {on} not known to have ended", are(count))];
+        if matches!(path.end, End::Peers(_)) {
+            let because = vec![format!("{}, and its queue is full", because[0])];
+            return Finding { because, held_back: self.submitted_by(call), ..self.by_its_end(vec![call], path) };
+        }
         let fix =
             "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
                    waits for the host or for another stream"
@@ -360,8 +383,41 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// LG203, LG206, LG207 or LG299, by where the path ends.
+    /// LG211.
+    fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
+        let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
+        let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
+        let mut fix = format!(
+            "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
+        );
+        if !shared.is_certain() {
+            fix = format!("{fix}; if {first} does not end then either, find out why");
+        }
+        Finding {
+            code: Code::LG211,
+            calls,
+            culprits: path.culprits(),
+            sentence: messages::behind_in_a_queue(&shared, &path),
+            held_back: Some(held_back),
+            because: Vec::new(),
+            fix,
+            conclusive: shared.is_certain() && self.cannot_be_helped(&path, false),
+            at_rest: None,
+            path,
+        }
+    }
+
+    /// LG203, LG206, LG207, LG208, LG211 or LG299, by where the path ends.
     pub(super) fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        // A collective waits for other ranks, whatever it holds up here.
+        let explains = |shared: &SharedQueue<'a>| match path.end {
+            End::Peers(_) => false,
+            End::Runs(_) | End::Cycle(_) => true,
+            _ => shared.is_certain(),
+        };
+        if let Some(shared) = path.shared_queue().filter(explains) {
+            return self.shared_queue(calls, path, shared);
+        }
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
         let sentence = self.sentence_by_its_end(&calls, &path);
@@ -555,6 +611,18 @@ impl<'a> Decision<'a> {
     }
 }
 
+impl Snapshot {
+    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
+    pub fn collective_behind_a_queue(&self) -> Option<String> {
+        let paths = Paths::new(self);
+        self.streams.iter().find_map(|stream| {
+            let path = paths.from(stream.stream.number, Nanos::MAX).filter(|path| matches!(path.end, End::Peers(_)))?;
+            let shared = path.shared_queue().filter(|shared| shared.held_back.waits_for_peers())?;
+            Some(messages::behind_in_a_queue(&shared, &path))
+        })
+    }
+}
+
 /// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
 fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
@@ -566,6 +634,11 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
             None => matches!(operation.call.class(), Some(Class::GraphLaunch | Class::ExternalWait)),
         },
     }
+}
+
+/// Whether a call of this class returns as soon as the queue of its stream has room.
+pub(super) const fn submits(class: Class) -> bool {
+    matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit)
 }
 
 /// `1 operation is`, `2 operations are`.

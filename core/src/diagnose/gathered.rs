@@ -1,8 +1,8 @@
 //! What the builder gathers from a recording before it makes a snapshot.
 
 use super::graph_calls::{GraphCalls, Launch};
-use super::snapshot::EventWaitSeen;
-use crate::api::{Class, ColdKind, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
+use super::snapshot::{EventWaitSeen, Submitter};
+use crate::api::{Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
 use crate::model::{takes_time, Images, Proofs};
 use crate::trace::{Environment, LaunchKey, Record};
@@ -22,7 +22,8 @@ pub(super) struct Busy {
     pub(super) context: u32,
     pub(super) complete_until: Nanos,
     pub(super) oldest: Operation,
-    pub(super) waits: Vec<ValueWait>,
+    /// Each with the thread that submitted it.
+    pub(super) waits: Vec<(ValueWait, u32)>,
     pub(super) event_waits: Vec<EventWaitSeen>,
     pub(super) operations: Vec<Record>,
     pub(super) outstanding: u64,
@@ -109,6 +110,7 @@ pub(super) struct Fill {
     pub stream: u32,
     pub address: u64,
     pub bytes: u64,
+    pub by: Submitter,
 }
 
 /// Launches of a function on a stream: how many, and how many of them are known to have ended.
@@ -130,7 +132,7 @@ pub(super) struct Load {
 /// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
 pub struct SnapshotBuilder {
     pub(super) busy: BTreeMap<u32, Busy>,
-    pub(super) writes: VecDeque<ValueWrite>,
+    pub(super) writes: VecDeque<(ValueWrite, Submitter)>,
     pub(super) fills: VecDeque<Fill>,
     pub(super) loads: Vec<Load>,
     pub(super) proofs: Proofs,
@@ -159,8 +161,9 @@ pub struct SnapshotBuilder {
     pub(super) owners: HashMap<u32, u64>,
     /// Whether the first launches are among the records.
     pub(super) from_the_beginning: bool,
-    /// Observations: the newest activity of each thread; the newest content of memory, with its time; the resident blocks of each launch.
+    /// Observations: the newest activity of each thread; how much it computed, with the time of that; the newest content of memory, with its time; the resident blocks of each launch.
     pub(super) doing: BTreeMap<u32, ThreadActivity>,
+    pub(super) computes: HashMap<u32, (Nanos, ComputeTime)>,
     pub(super) held: HashMap<u64, (Nanos, u64)>,
     pub(super) resident: HashMap<LaunchKey, u64>,
     pub(super) asked: bool,

@@ -152,6 +152,14 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
                 Party::Operation { stream: one.number, at: *at },
                 "gets memory of a pool that is freed behind this",
             )),
+            Step::Queue(shared) => Some((
+                Party::Operation { stream: shared.waits.stream.number, at: shared.held_back.at },
+                "comes in a hardware queue after what waits for this",
+            )),
+            Step::Room(grid) => Some((
+                Party::Operation { stream: grid.stream.number, at: grid.front().at },
+                "needs places of the device that this has",
+            )),
             Step::Legacy(one, _) => {
                 Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
             }
@@ -191,7 +199,8 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
         Step::Writer(_, by) => Some(*by),
         Step::Event(wait) => Some(wait.recorded_on),
         Step::Legacy(_, other) | Step::Pool(_, _, other) => Some(other.number),
-        Step::Barrier(_) | Step::HostFunctions(_) => None,
+        Step::Queue(shared) => Some(shared.ahead.stream.number),
+        Step::Barrier(_) | Step::HostFunctions(_) | Step::Room(_) => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The sentences of a verdict.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Peers, Step, Unseen};
+use super::paths::{End, Path, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
-    StreamRef, WaitSeen,
+    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, NewestWrite, OperationSeen,
+    Snapshot, StreamRef, WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::{counted, ordinal, Class, Code, ColdKind, ThreadActivity};
@@ -124,8 +124,11 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
 
 /// A wait that no submitted operation satisfies.
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
+    let counts = |write: &&NewestWrite| write.stream != wait.stream.number || write.at < wait.at;
+    let newest = wait.newest_write.as_ref().filter(counts).and_then(|write| write.value);
+    let newest = newest.map(|value| format!(": the newest write there is of {value}")).unwrap_or_default();
     format!(
-        "for memory at {:#x} to be {} {}, and no submitted operation writes that",
+        "for memory at {:#x} to be {} {}, and no submitted operation writes that{newest}",
         wait.address, wait.condition, wait.value
     )
 }
@@ -200,6 +203,17 @@ pub(super) fn loads(call: &BlockedCall) -> String {
 
 /// That a call may take long without waiting.
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
+
+/// That a call computes.
+pub(super) fn compiles(call: &BlockedCall) -> String {
+    let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
+    format!(
+        "{} computes in {}{}, as a compiler does, and waits for nothing that is known",
+        thread(call),
+        call.call,
+        share.unwrap_or_default()
+    )
+}
 
 /// That a launch waits for its kernel.
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
@@ -314,10 +328,14 @@ pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
 }
 
-/// That an operation runs for which no thread waits.
-pub(super) fn unwatched(runs: &Culprit, at: Nanos) -> String {
+/// That an operation runs for which no thread waits in a call. A host function behind it may wake a thread.
+pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
+    let waits = match calls_host {
+        true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
+        false => "no thread waits for it",
+    };
     format!(
-        "{} has run on {} for {}; no thread waits for it",
+        "{} has run on {} for {}; {waits}",
         operation(&runs.operation),
         stream(&runs.stream),
         lasted(at.saturating_sub(runs.operation.at))
@@ -346,13 +364,24 @@ pub(super) fn held_back(load: &ColdLoadSeen) -> String {
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {
     let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
+    let by = if wait.thread == 0 { String::new() } else { format!(" (submitted by thread {})", wait.thread) };
     format!(
-        "{} waits since {} for memory at {:#x} to be {} {}{holds}",
+        "{} waits since {} for memory at {:#x} to be {} {}{by}{holds}",
         stream(&wait.stream),
         time(wait.at),
         wait.address,
         wait.condition,
         wait.value
+    )
+}
+
+/// Which operation wrote last to the memory of a wait, or is to.
+fn newest_write(write: &NewestWrite) -> String {
+    let NewestWrite { call, thread, stream, .. } = write;
+    let what = write.value.map_or_else(String::new, |value| format!(" of {value}"));
+    format!(
+        "the newest write there{what} is {call} of thread {thread}, submitted to stream {stream} at {}",
+        time(write.at)
     )
 }
 
@@ -415,12 +444,46 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
             time(*at),
             stream(other)
         )],
+        Step::Queue(shared) => vec![shared_queue(shared)],
+        Step::Room(grid) => vec![format!(
+            "{} on {} starts only when the device has room for all its blocks at once",
+            operation(grid.front()),
+            stream(&grid.stream)
+        )],
         Step::Legacy(one, other) => vec![format!(
             "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
             stream(one),
             stream(other)
         )],
     }
+}
+
+/// The same in one sentence.
+pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> String {
+    let SharedQueue { waits, held_back, ahead, head, .. } = *shared;
+    let (cannot, is, their) = match shared.is_certain() {
+        true => ("cannot start", "is", "the"),
+        false => ("may not have started", "may be", "a"),
+    };
+    format!(
+        "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
+        name_of(held_back),
+        stream(&waits.stream),
+        name_of(head),
+        stream(&ahead.stream),
+        waits_for(path)
+    )
+}
+
+/// Which launch keeps another stream's from starting, and by which rule.
+fn shared_queue(shared: &SharedQueue<'_>) -> String {
+    let queue = match shared.is_certain() {
+        true => "the one hardware queue of all streams".to_owned(),
+        false => format!("one of the {} hardware queues, which more streams share", shared.queues),
+    };
+    let (head, ahead) = (operation(shared.head), stream(&shared.ahead.stream));
+    let (first, on) = (operation(shared.held_back), stream(&shared.waits.stream));
+    format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
 }
 
 /// The whole path, down to what does not end.
@@ -465,6 +528,7 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
                     counted(waits.other_writes as u64, "write")
                 ));
             }
+            lines.extend(waits.newest_write.as_ref().map(newest_write));
             lines
         }
         End::Host(host, culprit) => vec![host_function(host, &culprit.stream)],
@@ -542,7 +606,13 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
                 thread: None,
                 stream: Some(one.number),
             }),
-            Step::HostFunctions(_) | Step::Legacy(..) => None,
+            Step::Queue(SharedQueue { ahead, head, .. }) => Some(Evidence {
+                what: "a launch is submitted that stays at the head of a hardware queue".to_owned(),
+                at: head.at,
+                thread: None,
+                stream: Some(ahead.stream.number),
+            }),
+            Step::HostFunctions(_) | Step::Legacy(..) | Step::Room(_) => None,
         })
         .collect();
     if let End::Host(host, _) = &path.end {

@@ -14,6 +14,8 @@
 //! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `doubts` | which of several paths to believe |
+//! | `room` | kernels for which the device has no room |
+//! | `shared_queue` | launches behind another stream's in a hardware queue |
 //! | `unwatched` | streams that stand still while no thread waits for them |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
@@ -56,6 +58,8 @@ pub(crate) mod messages;
 mod needs;
 mod occupancy;
 mod paths;
+mod room;
+mod shared_queue;
 mod snapshot;
 #[cfg(test)]
 mod test_trace;
@@ -75,7 +79,7 @@ pub use graph::{GraphPartSeen, GraphSeen};
 pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
-    RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, NewestWrite,
+    OperationSeen, Origin, RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

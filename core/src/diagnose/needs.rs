@@ -7,7 +7,7 @@ use super::paths::{End, Path, Paths, Peers, Unseen};
 use super::snapshot::{
     BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
 };
-use crate::api::{Call, Class, ColdKind, StreamKind};
+use crate::api::{Call, Class, ColdKind, ComputeTime, StreamKind};
 use crate::model::{self, queue_may_be_full};
 use crate::Nanos;
 
@@ -18,6 +18,11 @@ pub(super) fn is_legacy(stream: &StreamRef) -> bool {
 /// The call loads a module, for which the driver waits.
 pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
+}
+
+/// Whether a call loads code, or may do so on a first use: the only calls in which the driver compiles.
+fn loads_code(call: &BlockedCall) -> bool {
+    loads_module(call) || call.cold.is_some() || call.call.class() == Some(Class::LibraryLoad)
 }
 
 /// The call copies between two devices, and waits for the work of the contexts of both.
@@ -77,6 +82,18 @@ impl<'a> Decision<'a> {
             (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
             _ => Vec::new(),
         }
+    }
+
+    /// The call that computes in a load of code, as a compiler does, where nothing is outstanding in its context that it could wait for. One
+    /// that waits may compute as well, by looking again and again; nothing else tells the two apart.
+    pub(super) fn compiles(&self) -> Option<&'a BlockedCall> {
+        let is_idle = |call: &BlockedCall| {
+            let same = |s: &&BusyStream| call.context == 0 || call.context == s.stream.context;
+            let outstanding = self.snapshot.streams.iter().filter(same).any(|s| s.since() < call.entered);
+            !outstanding && self.unseen(call).is_none()
+        };
+        let computes = |call: &&BlockedCall| call.computes.is_some_and(ComputeTime::is_most);
+        self.snapshot.blocked.iter().filter(computes).find(|call| loads_code(call) && is_idle(call))
     }
 
     pub(super) fn queue_is_full(&self, stream: &StreamRef) -> bool {
@@ -145,19 +162,19 @@ impl<'a> Decision<'a> {
         // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
         // might end it.
         if path.barrier().is_none() && !loads_module(call) {
-            return Some(self.behind_the_same(&path).unwrap_or(path));
+            return Some(self.behind_the_same(&path, |path| path.barrier().is_some()).unwrap_or(path));
         }
         Some(path)
     }
 
-    /// A path to the same end through a barrier, from a stream whose work the barrier blocks.
-    pub(super) fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
+    /// A path to the same end through such a step, from a stream whose work that step blocks.
+    pub(super) fn behind_the_same(&self, path: &Path<'a>, through: impl Fn(&Path<'a>) -> bool) -> Option<Path<'a>> {
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
         let streams = self.snapshot.streams.iter().filter(held_back);
         streams
             .filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX))
-            .find(|p| p.barrier().is_some() && p.culprit() == Some(culprit))
+            .find(|p| through(p) && p.culprit() == Some(culprit))
     }
 }
 

@@ -16,10 +16,30 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::model::{fills_device, in_turn, takes_time};
+use crate::model::{in_turn, takes_time};
 use crate::order;
 use crate::Nanos;
 use std::cell::Cell;
+
+/// A launch that comes behind another stream's launch in a hardware queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharedQueue<'a> {
+    /// The stream of the launch that waits, and that launch.
+    pub waits: &'a BusyStream,
+    pub held_back: &'a OperationSeen,
+    /// The stream of the launch at the head of the queue, and that launch.
+    pub ahead: &'a BusyStream,
+    pub head: &'a OperationSeen,
+    /// How many queues there are. One is shared by all streams.
+    pub queues: u32,
+}
+
+impl SharedQueue<'_> {
+    /// Whether both streams are known to share a queue.
+    pub const fn is_certain(&self) -> bool {
+        self.queues == 1
+    }
+}
 
 /// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +56,10 @@ pub(super) enum Step<'a> {
     Legacy(&'a StreamRef, &'a StreamRef),
     /// A pool has given this stream, then, memory that was freed in the order of that one, before.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
+    /// A launch of another stream comes before this stream's in a hardware queue, and waits.
+    Queue(SharedQueue<'a>),
+    /// A grid whose blocks have to be resident all at once finds places of the device taken.
+    Room(&'a BusyStream),
 }
 
 /// Where a path ends.
@@ -100,7 +124,7 @@ impl<'a> Path<'a> {
         Self { steps: Vec::new(), end, or_later: false, unless: None }
     }
 
-    fn behind(mut self, step: Step<'a>) -> Self {
+    pub(super) fn behind(mut self, step: Step<'a>) -> Self {
         self.steps.insert(0, step);
         self
     }
@@ -187,6 +211,8 @@ pub(super) struct Paths<'a> {
     waits: HashSet<(u32, Nanos)>,
     pub answers: Answers,
     ways: Cell<u32>,
+    /// Whether the path that is being followed has come through a hardware queue.
+    pub(super) in_queue: Cell<bool>,
 }
 
 impl<'a> Paths<'a> {
@@ -203,7 +229,8 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        Self { snapshot, busy, not_ready, waits, answers: Answers::of(snapshot), ways: Cell::new(0) }
+        let (answers, ways, in_queue) = (Answers::of(snapshot), Cell::new(0), Cell::new(false));
+        Self { snapshot, busy, not_ready, waits, answers, ways, in_queue }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -212,7 +239,7 @@ impl<'a> Paths<'a> {
     }
 
     /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
-    fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    pub(super) fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
             return None;
@@ -244,12 +271,11 @@ impl<'a> Paths<'a> {
         // What an event waits for may have ended. A collective of this stream is likelier not to.
         let is_first = on_the_way.is_empty();
         let own = || self.runs(busy, until, is_first);
-        let found = found.map(|path| match path.end {
-            End::Runs(_) if path.barrier().is_none() => {
-                own().filter(|own| matches!(own.end, End::Peers(_))).unwrap_or(path)
-            }
-            _ => path,
-        });
+        let is_likelier = |path: &Path<'a>| {
+            let may_have_ended = matches!(path.end, End::Runs(_)) && path.barrier().is_none();
+            !may_have_ended || !own().is_some_and(|own| matches!(own.end, End::Peers(_)))
+        };
+        let found = found.filter(is_likelier);
         // What leads over other streams back to an earlier operation of this one says no more than that operation.
         let found = found.map(|path| match &path.end {
             End::Runs(culprit) | End::Peers(Peers { culprit, .. })
@@ -260,6 +286,8 @@ impl<'a> Paths<'a> {
             _ => path,
         });
         let found = found.or_else(|| self.filled(busy, until, on_the_way));
+        let found = found.or_else(|| self.without_room_at_once(busy, until, on_the_way));
+        let found = found.or_else(|| self.queued(busy, until, on_the_way));
         found.or_else(own)
     }
 
@@ -402,42 +430,9 @@ impl<'a> Paths<'a> {
             None => Some(Path::to(End::Unwritten(wait, itself()))),
         }
     }
-
-    /// A kernel that does not fit on the device beside another, which runs: nothing is known that it stands behind itself.
-    fn filled(&self, busy: &'a BusyStream, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
-        let oldest = busy.front();
-        let fills = |other: &&BusyStream| {
-            let full = matches!(
-                other.front().extent,
-                Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident)
-            );
-            full && !other.destroyed
-                && other.stream.context == busy.stream.context
-                && other.stream.number != busy.stream.number
-                && other.front().at < oldest.at
-        };
-        let is_launch = oldest.at <= until && matches!(oldest.extent, Some(Extent::Grid { .. }));
-        let mut fillers = self.snapshot.streams.iter().filter(fills).filter(|_| is_launch);
-        let filler = fillers.find(|filler| self.runs_itself(filler, on_the_way))?;
-        Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, filler.front()))))
-    }
 }
 
-impl<'a> Paths<'a> {
-    /// Whether the oldest operation of a stream is the end of the path from it.
-    fn runs_itself(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> bool {
-        let front = busy.front().at;
-        let path = self.find(busy.stream.number, front, on_the_way);
-        path.is_some_and(|path| match path.end {
-            End::Runs(culprit) | End::Peers(Peers { culprit, .. }) => {
-                culprit.stream.number == busy.stream.number && culprit.operation.at == front
-            }
-            _ => false,
-        })
-    }
-}
-
-fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
+pub(super) fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
     Culprit { stream: busy.stream.clone(), operation: operation.clone() }
 }
 

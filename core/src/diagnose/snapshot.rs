@@ -1,7 +1,9 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
 use super::graph::GraphSeen;
-use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{
+    Call, ColdKind, ComputeTime, Condition, EntryPoint, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite,
+};
 use crate::model::{more_than_a_queue_holds, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
@@ -51,6 +53,24 @@ pub struct Launches {
     pub of: u64,
 }
 
+/// From where a call was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The address that the call returns to, or 0 where its record is gone.
+    #[serde(default)]
+    pub caller: u64,
+    /// Of a launch by a CUDA runtime the return addresses of the frames outside that one, the innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outer: Vec<u64>,
+}
+
+impl Origin {
+    /// The return addresses, the innermost first.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        std::iter::once(self.caller).chain(self.outer.iter().copied())
+    }
+}
+
 /// An operation that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
@@ -63,15 +83,18 @@ pub struct OperationSeen {
     /// How much it is about, where its record is there.
     #[serde(default)]
     pub extent: Option<Extent>,
+    /// Whether it is a launch whose blocks have to be resident all at once, as of a cooperative grid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
     /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
     #[serde(default)]
     pub launches: Option<Launches>,
     /// Of the launch of a graph what that does, where it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSeen>,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Of a launch what the driver can be asked about, by the live process.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
@@ -79,8 +102,8 @@ pub struct OperationSeen {
 
 impl OperationSeen {
     /// What a call submits, of which nothing more is known.
-    pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, caller: u64) -> Self {
-        Self { at, call, function, extent: None, launches: None, graph: None, caller, launch: None }
+    pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, origin: Origin) -> Self {
+        Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, origin, launch: None }
     }
 
     /// Whether it waits for kernels of other GPUs.
@@ -130,13 +153,16 @@ pub struct BlockedCall {
     /// Whether the call has code to compile, which may take long.
     #[serde(default)]
     pub compiles: bool,
+    /// For how much of the newest time the thread computed, where the call loads code and the process was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computes: Option<ComputeTime>,
     /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, or may need it: the
     /// driver could not be asked about one.
     #[serde(default)]
     pub sets_aside: bool,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 /// A stream with work that is not known to be complete.
@@ -229,8 +255,9 @@ pub struct Feeder {
     pub call: Call,
     /// The kernel of that, where it is one and its name is known.
     pub function: Option<String>,
-    /// The address that the call returned to, or 0 where that is not known.
-    pub caller: u64,
+    /// From where that was made.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 /// A wait for a value that is not known to be satisfied.
@@ -253,6 +280,12 @@ pub struct WaitSeen {
     pub satisfying_writes: Vec<WriteSeen>,
     /// How many writes to the address were submitted that would not.
     pub other_writes: usize,
+    /// The thread that submitted the wait; 0 where that is not known.
+    #[serde(default)]
+    pub thread: u32,
+    /// The newest operation that was submitted to write there, as far as the records show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_write: Option<NewestWrite>,
     /// Copies and memsets outstanding on other streams that write there.
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
@@ -262,6 +295,28 @@ pub struct WaitSeen {
     /// Whether what it was seen to hold ends the wait.
     #[serde(default)]
     pub satisfied: bool,
+}
+
+/// The call that submitted something, and its thread.
+#[derive(Clone, Copy)]
+pub(super) struct Submitter {
+    pub entry_point: EntryPoint,
+    pub thread: u32,
+}
+
+/// The newest operation that writes to the memory of a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewestWrite {
+    /// The writing stream's number.
+    pub stream: u32,
+    /// When it was submitted.
+    pub at: Nanos,
+    /// The submitting call.
+    pub call: Call,
+    /// The thread that made it.
+    pub thread: u32,
+    /// The value; `None` for a copy, a memset, and a write of a part.
+    pub value: Option<u64>,
 }
 
 /// A write of a value by a stream.
@@ -339,9 +394,9 @@ pub struct ColdLoadSeen {
     pub stream: Option<StreamRef>,
     /// The calling thread.
     pub thread: u32,
-    /// The address that the call returns to, or 0 where its record is gone.
-    #[serde(default)]
-    pub caller: u64,
+    /// From where it was made.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Whether the function was loaded, and this was its first launch, which may be such a barrier as well: where a kernel of the
     /// module prints.
     #[serde(default)]
@@ -435,11 +490,12 @@ const MOST_WRITES: usize = 16;
 pub(super) fn wait_seen(
     stream: StreamRef,
     wait: &ValueWait,
-    writes: &[ValueWrite],
+    writes: &[(ValueWrite, Submitter)],
     outstanding: &dyn Fn(&ValueWrite) -> bool,
     holds: Option<u64>,
 ) -> WaitSeen {
-    let to_address = || writes.iter().filter(|w| w.stores_for(wait) != Stores::Nothing);
+    let all = || writes.iter().filter(|(w, _)| w.stores_for(wait) != Stores::Nothing);
+    let to_address = || all().map(|(write, _)| write);
     let newest = to_address().map(|w| w.at).max();
     // A completed write counts only if no later write followed. A write after the wait on the wait's own stream is never
     // completed.
@@ -464,6 +520,17 @@ pub(super) fn wait_seen(
         condition: wait.condition(),
         wide: wait.wide,
         other_writes: others,
+        thread: 0,
+        newest_write: all().max_by_key(|(w, _)| w.at).map(|(w, by)| NewestWrite {
+            stream: w.stream,
+            at: w.at,
+            call: by.entry_point.into(),
+            thread: by.thread,
+            value: match w.stores_for(wait) {
+                Stores::All(value) => Some(value),
+                _ => None,
+            },
+        }),
         satisfying_writes,
         fills: to_address().filter(counts).filter_map(half).take(MOST_WRITES).collect(),
         holds,

@@ -1,7 +1,7 @@
 //! A process as a list of calls, each folded into the state and recorded as the hooks do it; for tests.
 
 use super::{diagnose, links_of, snapshot_of, Code, Diagnosis, Party, Snapshot, Status, ThreadActivity};
-use crate::api::{Class, EntryPoint};
+use crate::api::{Class, ComputeTime, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
 use crate::trace::read::Recording;
@@ -225,6 +225,12 @@ impl TestTrace {
     pub fn thread_does(&self, thread: u32, doing: ThreadActivity) -> &Self {
         let raw = RawPayload::activity(thread, Some(doing));
         self.seen(Record { kind: Kind::Activity, raw, ..Record::of(EntryPoint::of_class(Class::Init)) })
+    }
+
+    /// The guard reads how much of a second a thread computed.
+    pub fn computed(&self, thread: u32, nanos: u64) -> &Self {
+        let raw = RawPayload::computes(thread, ComputeTime { nanos, within_nanos: SECOND });
+        self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::ModuleLoad)) })
     }
 
     pub fn recording(&self) -> Recording<Vec<u8>> {

@@ -10,8 +10,8 @@ use super::finding::Finding;
 use super::messages;
 use super::needs::Decision;
 use super::paths::{End, Path};
-use super::snapshot::{BusyStream, Snapshot};
-use crate::api::ThreadActivity;
+use super::snapshot::{BusyStream, OperationSeen, Snapshot};
+use crate::api::{Class, ThreadActivity};
 use crate::Nanos;
 
 /// An answer of the driver counts for as long, or for the patience where that is longer.
@@ -27,7 +27,13 @@ impl BusyStream {
 impl Snapshot {
     /// Whether the driver has called a stream busy that has been at rest since, a moment ago.
     pub(super) fn is_busy_at_rest(&self, stream: &BusyStream) -> bool {
-        let fresh = self.at.saturating_sub(stream.answered_busy) <= self.patience_nanos.max(FRESH_NANOS);
+        self.was_busy_at_rest(stream, 1)
+    }
+
+    /// The same, where the answer counts for so many times as long.
+    fn was_busy_at_rest(&self, stream: &BusyStream, times: u64) -> bool {
+        let counts_for = self.patience_nanos.max(FRESH_NANOS).saturating_mul(times);
+        let fresh = self.at.saturating_sub(stream.answered_busy) <= counts_for;
         stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh
     }
 
@@ -62,11 +68,15 @@ impl Snapshot {
             let needed = |call| decision.needs(call).iter().any(|(number, _)| *number == stream.stream.number);
             self.blocked.iter().any(needed)
         };
-        let runs = self.streams.iter().filter(|s| self.stands_at_rest(s));
-        let runs = runs.filter(|s| !waited_for(s)).filter_map(|s| {
+        // The guard asks once in a patience, so that the newest answer may be older than one.
+        let rests = |s: &&BusyStream| self.was_busy_at_rest(s, 2) && self.rested(s) >= self.threshold_nanos;
+        let runs = self.streams.iter().filter(rests).filter(|s| self.threshold_nanos != 0 && !waited_for(s));
+        let runs = runs.filter_map(|s| {
             let path = decision.paths.from(s.stream.number, Nanos::MAX)?;
             let End::Runs(culprit) = &path.end else { return None };
-            (culprit.stream.number == s.stream.number).then(|| messages::unwatched(culprit, self.at))
+            let calls_host = |op: &OperationSeen| op.call.class() == Some(Class::HostFunction);
+            let is_own = culprit.stream.number == s.stream.number;
+            is_own.then(|| messages::unwatched(culprit, s.operations.iter().any(calls_host), self.at))
         });
         runs.collect()
     }

@@ -53,6 +53,11 @@ fn a_kernel_that_runs_is_a_line_and_nothing_more() {
     story.check_well();
     let lines = story.snapshot().unwatched();
     assert!(lines.len() == 1 && lines[0].contains("kernel serve has run on stream 1 for"), "{lines:?}");
+    assert!(lines[0].ends_with("; no thread waits for it"), "{lines:?}");
+    let wakes = TestTrace::new();
+    wakes.launch(0, SECOND, "serve").call(&wakes.submit(0, SECOND + 10, "cuLaunchHostFunc"), 0).driver_says_busy(0);
+    wakes.check_well();
+    assert!(wakes.snapshot().unwatched()[0].contains("a host function that the stream is to call behind it"));
     story.waits(1, NOW - SECOND, "cuStreamSynchronize", Some(0));
     assert!(story.snapshot().unwatched().is_empty());
 }

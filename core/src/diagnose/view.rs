@@ -3,8 +3,8 @@
 use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
 use super::snapshot::{
-    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, StreamRef,
-    UnfollowedWork, WaitSeen, WriteSeen,
+    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, NewestWrite, OperationSeen,
+    Origin, StreamRef, Submitter, UnfollowedWork, WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::HashMap;
@@ -66,6 +66,12 @@ impl<S: Source> View<'_, S> {
         }
     }
 
+    fn origin(&self, record: &Record) -> Origin {
+        let path = self.recording.strings().path(record.path);
+        let mut addresses = path.iter().copied().chain([record.caller]);
+        Origin { caller: addresses.next().unwrap_or(0), outer: addresses.collect() }
+    }
+
     fn operation(&self, record: &Record) -> OperationSeen {
         let class = record.entry_point.class();
         let extent = match record.payload() {
@@ -84,10 +90,11 @@ impl<S: Source> View<'_, S> {
             call: record.entry_point.into(),
             function: function_name(self.recording.strings(), record.function, record.meant_at()),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
+            at_once: record.at_once(),
             extent,
             launches: None,
             graph: self.graph(record),
-            caller: record.caller,
+            origin: self.origin(record),
         }
     }
 
@@ -132,7 +139,7 @@ impl<S: Source> View<'_, S> {
                 let call = EntryPoint::by_id(busy.oldest.entry_point);
                 let call = call.map_or_else(|| Call::Unknown("?".to_owned()), Call::Known);
                 let function = function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX);
-                OperationSeen::new(busy.oldest.at, call, function, 0)
+                OperationSeen::new(busy.oldest.at, call, function, Origin::default())
             }),
             last_submitted: stream.last_submitted,
             submitted: stream.submitted,
@@ -183,7 +190,7 @@ impl<S: Source> View<'_, S> {
             operations,
             call: newest.entry_point.into(),
             function: function_name(self.recording.strings(), newest.function, newest.meant_at()),
-            caller: newest.caller,
+            origin: self.origin(newest),
         }
     }
 
@@ -232,16 +239,22 @@ impl<S: Source> View<'_, S> {
                 .map(|recorded| recorded.at),
             no_entry: call.stream != 0 && self.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+            computes: self
+                .builder
+                .computes
+                .get(&thread.thread)
+                .filter(|(at, _)| *at > call.entered)
+                .map(|(_, time)| *time),
             sets_aside: call.sets_aside(),
-            caller: call.caller,
+            origin: self.origin(call),
         }
     }
 
     pub fn waits(&self) -> Vec<WaitSeen> {
         let SnapshotBuilder { busy, writes, fills, held, .. } = self.builder;
         // By the eight bytes in which they are: no wait compares more.
-        let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::default();
-        writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
+        let mut near: HashMap<u64, Vec<(ValueWrite, Submitter)>> = HashMap::default();
+        writes.iter().for_each(|w| near.entry(w.0.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
         // If there are too many, the first ones of each stream are kept: the stream stands at one of those.
@@ -254,15 +267,18 @@ impl<S: Source> View<'_, S> {
         let mut waits: Vec<_> = all
             .into_iter()
             .filter_map(|(_, number, wait)| Some((self.stream_ref(number)?, wait)))
-            .map(|(name, wait)| {
+            .map(|(name, (wait, thread))| {
                 let number = name.number;
                 let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
                 let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
-                let mut seen = wait_seen(name, wait, writes, &outstanding, holds);
+                let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, writes, &outstanding, holds) };
                 let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
                 // A fill that was done before the wait was submitted is part of the content that the wait found.
                 let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
                 let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+                let fill = fills.iter().filter(there).max_by_key(|f| f.at);
+                let newest = fill.filter(|f| seen.newest_write.as_ref().is_none_or(|write| write.at < f.at));
+                seen.newest_write = newest.map(filled).or(seen.newest_write);
                 let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
                 seen.fills.extend(fills.map(|f| WriteSeen {
                     stream: f.stream,
@@ -292,7 +308,7 @@ impl<S: Source> View<'_, S> {
                     function: function_name(self.recording.strings(), record.function, record.meant_at()),
                     stream: self.stream_ref_then(record.stream, record.meant_at()),
                     thread: load.thread,
-                    caller: record.caller,
+                    origin: self.origin(record),
                     first_launch: load.first_launch,
                     behind: self
                         .builder
@@ -306,6 +322,11 @@ impl<S: Source> View<'_, S> {
         order::sort_by_key(&mut loads, |load| load.at);
         loads
     }
+}
+
+fn filled(fill: &Fill) -> NewestWrite {
+    let Submitter { entry_point, thread } = fill.by;
+    NewestWrite { stream: fill.stream, at: fill.at, call: entry_point.into(), thread, value: None }
 }
 
 pub(super) fn cold_kind(kind: Kind) -> Option<ColdKind> {

@@ -287,11 +287,15 @@ fn damage_anywhere_is_taken() {
 #[test]
 fn verdicts_are_told_what_was_on_the_device() {
     use crate::api::{Call, Code, NodeKind, StreamKind};
-    use crate::diagnose::{Confidence, Culprit, GraphPartSeen, GraphSeen, OperationSeen, StreamRef, Verdict};
+    use crate::diagnose::{Confidence, Culprit, GraphPartSeen, GraphSeen, OperationSeen, Origin, StreamRef, Verdict};
     let stream = StreamRef { number: 1, handle: 0, kind: StreamKind::Blocking, context: 0 };
     let verdict = |code: Code, function: Option<&str>, graph: &[&str]| {
-        let mut operation =
-            OperationSeen::new(0, Call::from("cuLaunchKernel".to_owned()), function.map(str::to_owned), 0);
+        let mut operation = OperationSeen::new(
+            0,
+            Call::from("cuLaunchKernel".to_owned()),
+            function.map(str::to_owned),
+            Origin::default(),
+        );
         let part = |name: &&str| GraphPartSeen {
             kind: NodeKind::Kernel,
             count: 1,

@@ -115,7 +115,7 @@ impl DumpReport {
 mod tests {
     use super::*;
     use crate::api::{Call, StreamKind};
-    use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
+    use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Origin, Snapshot, StreamRef};
     use crate::report::PreloadSummary;
 
     const SECOND: Nanos = 1_000_000_000;
@@ -141,17 +141,19 @@ mod tests {
             event_recorded: None,
             no_entry: false,
             compiles: false,
+            computes: None,
             sets_aside: false,
-            caller: 0,
+            origin: Origin::default(),
         };
         let oldest = OperationSeen {
             at: 7,
             call: Call::from("cuLaunchKernel".to_owned()),
             function: Some("_Z4spinv".to_owned()),
             extent: None,
+            at_once: false,
             launches: None,
             graph: None,
-            caller: 0,
+            origin: Origin::default(),
             launch: None,
         };
         let busy = BusyStream {

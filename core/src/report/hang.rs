@@ -88,7 +88,7 @@ pub struct HangReport {
     /// The machine's name, or nothing.
     #[serde(default)]
     pub host: String,
-    /// The process's rank in its job, or nothing where no launcher sets it.
+    /// The process's rank in its job, as its launcher or else NCCL says it; or nothing.
     #[serde(default)]
     pub rank: String,
     /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.

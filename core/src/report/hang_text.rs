@@ -6,10 +6,10 @@
 //! Must not: decide anything, or leave out of the JSON what it says.
 
 use super::probe::ProbeSeen;
-use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
+use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
-use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
+use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Origin, Status, StreamRef, Verdict, WaitSeen};
 use crate::order;
 use crate::Nanos;
 
@@ -154,21 +154,30 @@ impl HangReport {
                 operations.push(one);
             }
         }
-        let mut before = "";
-        let places = operations.into_iter().filter_map(|one| {
-            let place = self.place(one.operation.caller)?;
+        // What was submitted from one place is one part of the line.
+        let mut groups: Vec<(Vec<String>, &str, String)> = Vec::new();
+        for one in operations {
+            let Some(place) = self.place_of(&one.operation.origin) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
-            let verb = if is_launch { "launched" } else { "called" };
+            let (name, verb) = (messages::name_of(&one.operation), if is_launch { "launched" } else { "called" });
+            match groups.iter_mut().find(|(_, other, there)| (*other, there) == (verb, &place)) {
+                Some((names, ..)) if names.contains(&name) => {}
+                Some((names, ..)) => names.push(name),
+                None => groups.push((vec![name], verb, place)),
+            }
+        }
+        let mut before = "";
+        let places = groups.into_iter().map(|(names, verb, place)| {
             let again = std::mem::replace(&mut before, verb) == verb;
             let verb = if again { String::new() } else { format!(" {verb}") };
-            Some(format!("{}{verb} at {place}", messages::name_of(&one.operation)))
+            format!("{}{verb} at {place}", names.join(" and "))
         });
         let mut places: Vec<_> = places.collect();
         // The threads that keep the context busy, of each stream the busiest.
         for fed in verdict.fed.iter().take(MOST_PLACES) {
             places.extend(fed.by.first().and_then(|by| {
                 let times = counted(by.operations, "operation");
-                Some(format!("{times} of thread {} from {}", by.thread, self.place(by.caller)?))
+                Some(format!("{times} of thread {} from {}", by.thread, self.place_of(&by.origin)?))
             }));
         }
         (!places.is_empty()).then(|| format!("  {}", places.join(", ")))
@@ -177,22 +186,47 @@ impl HangReport {
     /// The program's frame in which a thread is blocked: from its stack, or from the return address of the call.
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
+        // Of a launch more is known: see `place_of`.
+        let stack = stack.filter(|_| call.origin.outer.is_empty());
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
-        frame.map(FrameSeen::short).or_else(|| self.place(call.caller))
+        frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
 
-    /// Where a call returns to, or where a function is, if that is in the program: a place in the CUDA runtime says nothing.
+    /// The program's innermost frame of those by which a call was made.
+    fn place_of(&self, origin: &Origin) -> Option<String> {
+        let kernels = self.kernels();
+        let known = || origin.addresses().filter_map(|address| self.known(address));
+        let mut own = known().filter(|place| place.is_own(&kernels));
+        let (own, outermost) = (own.next()?, own.last());
+        // Without names, a runtime that is linked into the program looks as the program does, and so does the function that nvcc makes of a kernel.
+        let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
+        let by_runtime = known().next() != Some(own) || self.preload.runtimes.iter().any(is_linked);
+        let place = outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own);
+        Some(place.short())
+    }
+
+    /// The kernels that the report names: each has a function of its name on the host, which launches it.
+    pub fn kernels(&self) -> Vec<String> {
+        let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
+        operations.filter_map(|one| one.operation.function.as_deref()).map(demangle).collect()
+    }
+
+    /// Where a function is, if that is in the program.
     fn place(&self, address: u64) -> Option<String> {
-        let known = self.places.iter().find(|place| place.address == address && address != 0)?;
-        known.is_of_the_program().then(|| known.short())
+        self.known(address).filter(|known| known.is_of_the_program()).map(FrameSeen::short)
+    }
+
+    fn known(&self, address: u64) -> Option<&FrameSeen> {
+        self.places.iter().find(|place| place.address == address && address != 0)
     }
 
     /// Every address that the text would like to name: those that calls return to, and the beginnings of functions.
     pub fn addresses(&self) -> (Vec<u64>, Vec<u64>) {
         let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
-        let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| feeder.caller);
-        let calls = self.snapshot.blocked.iter().map(|call| call.caller);
-        let mut calls: Vec<_> = operations.map(|one| one.operation.caller).chain(fed).chain(calls).collect();
+        let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| &feeder.origin);
+        let calls = self.snapshot.blocked.iter().map(|call| &call.origin);
+        let origins = operations.map(|one| &one.operation.origin).chain(fed).chain(calls);
+        let mut calls: Vec<_> = origins.flat_map(Origin::addresses).collect();
         let mut functions: Vec<_> = self.snapshot.host_functions.iter().map(|host| host.address).collect();
         for addresses in [&mut calls, &mut functions] {
             addresses.sort_unstable();
@@ -292,7 +326,7 @@ impl HangReport {
         let since = format!("for {} since {}", lasted(longest), messages::time(call.entered));
         // The first line or the stack says it as well, where there is one.
         let has_stack = self.stacks.iter().any(|stack| stack.thread == call.thread);
-        let from = self.place(call.caller).filter(|_| !has_stack).map(|from| format!(", called from {from}"));
+        let from = self.place_of(&call.origin).filter(|_| !has_stack).map(|from| format!(", called from {from}"));
         let from = from.unwrap_or_default();
         Some(match (call.queries, group.len()) {
             (None, _) => format!("{who} in {}{of}{on} {since}{from}", call.call),
@@ -380,6 +414,8 @@ impl HangReport {
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
+        let is_in_a_call = |thread: u32| self.snapshot.blocked.iter().any(|call| call.thread == thread);
+        stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
@@ -408,6 +444,7 @@ impl HangReport {
         let what = match (host, call) {
             (Some(host), None) => self.with_host_functions(format!(" in the host function at {:#x}", host.address)),
             (_, Some(call)) => format!(" in {}", call.call),
+            (None, None) if first.thread == self.process => " (the main thread), in no driver call".to_owned(),
             (None, None) => String::new(),
         };
         format!("stack of thread {}{what}:", first.thread)

@@ -1,6 +1,7 @@
 use super::*;
 use crate::api::Call;
 use crate::diagnose::{HostFunctionSeen, OperationSeen, Snapshot};
+use crate::preload::Nudge;
 use crate::report::PreloadSummary;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -27,11 +28,16 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         call: Call::from("cuLaunchKernel".to_owned()),
         function: Some(function.to_owned()),
         extent: None,
+        at_once: false,
         launches: None,
         graph: None,
-        caller,
+        origin: from(caller),
         launch: None,
     }
+}
+
+fn from(caller: u64) -> Origin {
+    Origin { caller, outer: Vec::new() }
 }
 
 fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
@@ -50,8 +56,9 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         event_recorded: None,
         no_entry: false,
         compiles: false,
+        computes: None,
         sets_aside: false,
-        caller: 0x30,
+        origin: from(0x30),
     }
 }
 
@@ -82,7 +89,7 @@ fn report() -> HangReport {
         function: k2.function.clone(),
         stream: Some(stream(2)),
         thread: 7,
-        caller: 0x20,
+        origin: from(0x20),
         first_launch: false,
         behind: vec![busy(1, k1.clone())],
     };
@@ -132,6 +139,54 @@ fn the_head_says_who_why_what_to_do_and_where() {
             "details: lazyguard report /runs/7",
         ]
     );
+}
+
+/// The line of the head that says where the kernels were launched: `k1` from 0x10, `k2` by these frames from 0x20.
+fn launched(inner: &[u64], places: Vec<FrameSeen>, runtimes: Vec<NudgeAnswer>) -> Option<String> {
+    let mut report = HangReport { places, ..report() };
+    report.preload.runtimes = runtimes;
+    for held_back in report.verdicts.iter_mut().filter_map(|verdict| verdict.held_back.as_mut()) {
+        let mut addresses = inner.iter().copied().chain([0x20]);
+        held_back.operation.origin = Origin { caller: addresses.next().unwrap_or(0), outer: addresses.collect() };
+    }
+    report.head(None).get(3).cloned()
+}
+
+#[test]
+fn kernels_that_were_launched_from_one_place_are_named_together() {
+    let places = [0x10, 0x20].map(|address| place(address, "lazy_pair", "launches", 28)).to_vec();
+    assert_eq!(launched(&[], places, Vec::new()).as_deref(), Some("  k1 and k2 launched at launches app.cpp:28"));
+}
+
+#[test]
+fn a_launch_is_where_the_programs_frame_is_and_not_where_the_runtimes_and_nvccs_are() {
+    let of_runtime = [
+        [("app", "libcudart_static_4d8b33a1"), ("app", "cudaLaunchKernel"), ("app", "_Z20__device_stub__Z2k2vv")],
+        [("libcudart.so.13", ""), ("libcudart.so.13", ""), ("app", "_Z20__device_stub__Z2k2vv")],
+        [("app", "libcudart_static_4d8b33a1"), ("app", "_Z20__device_stub__Z2k2vv"), ("app", "_Z2k2v")],
+    ];
+    for frames in of_runtime {
+        let inner = frames.iter().zip(1..).map(|((module, function), address)| place(address, module, function, 0));
+        let places: Vec<_> = inner.chain([place(0x20, "app", "main", 12)]).collect();
+        let found = launched(&[1, 2, 3], places, Vec::new());
+        assert_eq!(found.as_deref(), Some("  k2 launched at main app.cpp:12"), "{frames:?}");
+    }
+    // A function of the program's calls the runtime itself.
+    let places = vec![place(1, "libcudart.so.13", "", 0), place(2, "app", "start", 7), place(0x20, "app", "main", 12)];
+    assert_eq!(launched(&[1, 2], places, Vec::new()).as_deref(), Some("  k2 launched at start app.cpp:7"));
+}
+
+#[test]
+fn without_names_a_launch_is_outside_of_the_frames_that_a_runtime_has() {
+    let nameless = |inner: &str| {
+        let inner = (1..4).map(|address| place(address, inner, "", 0));
+        inner.chain([place(0x20, "app", "", 0)]).collect::<Vec<_>>()
+    };
+    let launched = |inner: &str, runtimes| launched(&[1, 2, 3], nameless(inner), runtimes);
+    let linked = NudgeAnswer { object: "/bin/app".to_owned(), fat_binaries: 1, answer: Nudge::RegisterNow };
+    assert_eq!(launched("app", vec![linked]).as_deref(), Some("  k2 launched at app+0x20"));
+    assert_eq!(launched("libcudart.so.12", Vec::new()).as_deref(), Some("  k2 launched at app+0x20"));
+    assert_eq!(launched("app", Vec::new()).as_deref(), Some("  k2 launched at app+0x1"), "no runtime is known there");
 }
 
 #[test]

@@ -11,6 +11,8 @@ const MOST_FRAMES: usize = 12;
 const SYSTEM: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
 const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
+/// How the names of functions begin that lie in the program's own file: of the runtime, and of those that nvcc makes to launch kernels.
+const FUNCTIONS: [&str; 2] = ["libcudart_static_", "__device_stub__"];
 /// The interpreter, and what its `ctypes` calls through.
 const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
 
@@ -71,6 +73,12 @@ pub struct FrameSeen {
 }
 
 impl StackSeen {
+    /// Whether it has frames of a Python interpreter, and none of the program: what Python says of its threads says more.
+    pub fn is_of_python_alone(&self) -> bool {
+        let any = |owner| self.frames.iter().any(|frame| frame.owner() == owner);
+        any(Owner::Interpreter) && !any(Owner::Program)
+    }
+
     /// The program's frames, a line each, and each note. Frames of the interpreter, of CUDA and of the system are only counted, where
     /// there are any of the program.
     pub fn lines(&self) -> Vec<String> {
@@ -102,8 +110,9 @@ impl FrameSeen {
         let starts = |names: &[&str]| names.iter().any(|name| self.module.starts_with(name));
         let function = self.function.as_deref().map(demangle).unwrap_or_default();
         let last = function.rsplit("::").next().unwrap_or_default();
-        let of_runtime =
-            last.strip_prefix("cuda").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+        let rest = last.trim_start_matches('_').strip_prefix("cuda");
+        let of_runtime = rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+            || FUNCTIONS.iter().any(|begin| last.starts_with(begin));
         match () {
             () if starts(&INTERPRETER) => Owner::Interpreter,
             () if starts(&SYSTEM) || matches!(last, "_start" | "clone" | "clone3") => Owner::System,
@@ -116,6 +125,12 @@ impl FrameSeen {
     /// Whether it is neither of the interpreter, nor of CUDA, nor of the system's libraries.
     pub fn is_of_the_program(&self) -> bool {
         self.owner() == Owner::Program && !self.module.is_empty()
+    }
+
+    /// The same, and it is not the function on the host that launches the kernel of the same name.
+    pub fn is_own(&self, kernels: &[String]) -> bool {
+        let function = self.function.as_deref().map(demangle);
+        self.is_of_the_program() && !function.is_some_and(|function| kernels.contains(&function))
     }
 
     /// The function and its line, as one part of a line: `main lazy_pair.cpp:15`, `main (lazy_pair)` or `lazy_pair+0x4509`.

@@ -18,7 +18,7 @@ pub use dump::{DumpContext, DumpFile, DumpModule, DumpThread, STACKS};
 pub use elf::{has_fixed_addresses, unexported_function, Image, HEAD_BYTES};
 pub use machine::Machine;
 pub use maps::{first_of_own_maps, mappings, modules, own_maps, undeleted, Mapping, Module};
-pub use unwind::{above_frame_pointer, FileTables, Registers};
+pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
 /// Memory that can be read, or not.

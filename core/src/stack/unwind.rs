@@ -77,6 +77,11 @@ impl Registers {
         self.get(self.machine.stack()).unwrap_or(0)
     }
 
+    /// The frame pointer, where it is known.
+    pub fn frame(&self) -> Option<u64> {
+        self.get(self.machine.frame())
+    }
+
     fn get(&self, register: Register) -> Option<u64> {
         self.known.get(usize::from(register.0)).copied().flatten()
     }
@@ -124,6 +129,12 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
 fn caller_in_memory(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Caller> {
     let window = Window::new(memory);
     Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| memory.word(address))
+}
+
+/// The same by the tables whose index lies at `index`, if they say it.
+pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
+    let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
+    caller(memory, &image, now).known()
 }
 
 /// How far above the frame pointer the frame of a function ends, once the function has set the pointer up; `function` is its first

@@ -21,6 +21,8 @@ pub struct CachedLaunch {
     /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
     pub(super) subject: OwnU64,
     pub(super) context: AtomicU16,
+    /// What the library keeps of the path by which the program came to the newest of these launches, or 0.
+    pub(super) path: AtomicUsize,
 }
 
 impl CachedLaunch {
@@ -125,6 +127,8 @@ pub(super) struct Line {
     pub context: AtomicU32,
     pub number: AtomicU32,
     pub uses_left: AtomicU32,
+    /// Of a function what the library keeps of the path to its launches, or 0.
+    pub path: AtomicUsize,
 }
 
 impl Line {
@@ -135,6 +139,11 @@ impl Line {
 
     fn is_of(&self, epoch: u32) -> bool {
         self.epoch.load(Ordering::Relaxed) == epoch
+    }
+
+    /// Whether a line is of this context.
+    pub fn of_context(context: u32) -> impl Fn(&Self) -> bool {
+        move |line| line.context.load(Ordering::Relaxed) == context
     }
 }
 
@@ -175,13 +184,13 @@ impl Cache {
 
     /// The number of a key in a context.
     pub fn get(&self, key: u64, context: u32, epoch: u32) -> Option<u32> {
-        let line = self.line(key, epoch, |line| line.context.load(Ordering::Relaxed) == context)?;
+        let line = self.line(key, epoch, Line::of_context(context))?;
         Some(line.number.load(Ordering::Relaxed))
     }
 
     /// Remembers a key's number in a context.
     pub fn put(&self, key: u64, context: u32, epoch: u32, number: u32) {
-        let is_meant = |line: &Line| line.context.load(Ordering::Relaxed) == context;
+        let is_meant = Line::of_context(context);
         self.put_line(key, epoch, is_meant, context, number, u32::MAX);
     }
 
@@ -210,6 +219,7 @@ impl Cache {
         line.context.store(context, Ordering::Relaxed);
         line.number.store(number, Ordering::Relaxed);
         line.uses_left.store(uses_left, Ordering::Relaxed);
+        line.path.store(0, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         line.epoch.store(epoch, Ordering::Relaxed);
         let level = self.level.load(Ordering::Relaxed);
@@ -227,11 +237,18 @@ pub(super) struct Caches {
     pub launch_streams: Cache,
     pub functions: Cache,
     pub streams: Cache,
+    /// As [`Line::path`], of launches of graphs.
+    pub graph_path: AtomicUsize,
 }
 
 impl Caches {
     pub fn new() -> Self {
-        Self { launch_streams: Cache::new(), functions: Cache::new(), streams: Cache::new() }
+        Self {
+            launch_streams: Cache::new(),
+            functions: Cache::new(),
+            streams: Cache::new(),
+            graph_path: AtomicUsize::new(0),
+        }
     }
 }
 

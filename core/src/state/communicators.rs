@@ -42,6 +42,12 @@ impl Communicators {
         })
     }
 
+    /// Whether the process is, or was, a rank of a communicator with others.
+    pub fn any_with_peers(self) -> bool {
+        let mut used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
+        used.any(|one| one.get(place::RANK) >> 32 > 1)
+    }
+
     /// The communicator with this handle that has not ended.
     #[inline]
     pub fn find(self, handle: u64) -> Option<Communicator> {
@@ -167,8 +173,10 @@ mod tests {
         let again = made(0x100, 8, 20).unwrap();
         assert_eq!((again.number, all.find(0x100).unwrap().id(), again.count_collective(21)), (2, 8, 1));
         assert!(!again.has_rank());
+        again.set_rank(0, 1);
+        assert!(again.has_rank() && !all.any_with_peers());
         again.set_rank(0, 4);
-        assert!(again.has_rank());
+        assert!(all.any_with_peers());
         for other in 2..COMMUNICATOR_COUNT as u64 {
             assert!(made(0x1000 + other, other, 30 + other).is_some());
         }

@@ -11,7 +11,7 @@
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
-use super::caches::{place_of_launch, CachedLaunch};
+use super::caches::{place_of_launch, CachedLaunch, Line};
 use super::call_step::CallStep;
 use super::thread::{enter, leave, mark_at, unmark, Caller, ThreadEntry, ThreadSlot};
 use crate::api::EntryPoint;
@@ -19,7 +19,7 @@ use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record, thread as place};
 use crate::trace::{complete_at, place_at, put_launch, subject_of, Cursor, Place, Places, RawPayload, Record};
 use crate::Nanos;
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{compiler_fence, AtomicUsize};
 
 /// A thread's launches on a default stream go on without asking the driver for the current context, which a function that is not hooked may have
 /// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
@@ -182,7 +182,7 @@ impl ThreadSlot {
         let caches = self.caches()?;
         let of_stream = caches.launch_streams.line(stream, epoch, |_| true)?;
         let context = of_stream.context.load(Ordering::Relaxed);
-        let function_number = caches.functions.get(function, context, epoch)?;
+        let of_function = caches.functions.line(function, epoch, Line::of_context(context))?;
         let uses_left = of_stream.uses_left.load(Ordering::Relaxed);
         // Those of a default stream are shared by all functions.
         of_stream.uses_left.store(uses_left.checked_sub(1)?, Ordering::Relaxed);
@@ -192,8 +192,10 @@ impl ThreadSlot {
         cached.function.store(function, Ordering::Relaxed);
         cached.stream.store(stream, Ordering::Relaxed);
         cached.uses_left.store(uses_left, Ordering::Relaxed);
-        let subject = subject_of(of_stream.number.load(Ordering::Relaxed), function_number);
+        let [stream_number, function_number] = [of_stream, of_function].map(|line| line.number.load(Ordering::Relaxed));
+        let subject = subject_of(stream_number, function_number);
         cached.subject.store(subject, Ordering::Relaxed);
+        cached.path.store(of_function.path.load(Ordering::Relaxed), Ordering::Relaxed);
         // A stream whose context has no entry is not remembered, and there are fewer of these than 2^16.
         cached.context.store(context as u16, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -203,12 +205,14 @@ impl ThreadSlot {
 }
 
 /// The first half of a launch: up to its mark. `None` if it has to take the slow path; nothing has been done then. From where the launch was made is
-/// asked twice, and so is in no register in between.
+/// asked twice, and so is in no register in between; `from` makes the record's word of it ([`crate::trace::from_word`]) by what is kept of the path of
+/// an earlier launch, or says that this one came by another path, which the slow path is to find.
 #[inline(always)]
 pub fn begin_fast(
     hand: impl AtHand,
     facts: LaunchFacts,
     caller: impl Fn() -> Caller,
+    from: impl Fn(&AtomicUsize) -> Option<u64>,
     epoch: u32,
     now: fn() -> Nanos,
 ) -> Option<FastLaunch> {
@@ -218,7 +222,7 @@ pub fn begin_fast(
         return None;
     }
     compiler_fence(Ordering::SeqCst);
-    let begun = begin_entered(hand, entry, facts, caller, epoch, now);
+    let begun = begin_entered(hand, entry, facts, from, epoch, now);
     if begun.is_none() {
         leave(entry);
     }
@@ -230,7 +234,7 @@ fn begin_entered(
     hand: impl AtHand,
     entry: ThreadEntry,
     facts: LaunchFacts,
-    caller: impl Fn() -> Caller,
+    from: impl Fn(&AtomicUsize) -> Option<u64>,
     epoch: u32,
     now: fn() -> Nanos,
 ) -> Option<FastLaunch> {
@@ -241,6 +245,11 @@ fn begin_entered(
     };
     let cursor = Cursor(entry[place::CURSOR].load(Ordering::Relaxed));
     let place = place_at(cursor, hand.places())?;
+    let Some(from) = from(&cached.path) else {
+        // The slow path keeps what it finds with the function.
+        cached.epoch.store(0, Ordering::Relaxed);
+        return None;
+    };
     cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     // Nothing sends the launch to the slow path any more.
     CallStep::Enter.taken();
@@ -253,7 +262,7 @@ fn begin_entered(
         raw: RawPayload::launch_that_fits(facts.grid, facts.block, facts.shared_bytes),
         ..Record::of(facts.entry_point)
     };
-    put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), caller().address as u64);
+    put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), from);
     place[record::ENTERED].store(now(), Ordering::Relaxed);
     CallStep::Write.taken();
     entry[place::MARK].store(mark_at(facts.entry_point, cursor), Ordering::Release);

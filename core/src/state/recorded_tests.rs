@@ -47,7 +47,8 @@ fn a_launch_on_the_fast_path_is_a_record_with_its_result_and_its_time() {
     assert_eq!(next.wrapping_add(8 * record::WORDS), launch.next_place());
     // A launch that the gate does not let through takes the slow path from the start.
     let launch =
-        begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), || 300).unwrap();
+        begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), || 300)
+            .unwrap();
     launch.cancel();
     assert_eq!(seen(), (None, (2, 2)));
     assert!(slot.enter(Caller { stack: 2, ..Caller::default() }));
@@ -65,7 +66,10 @@ fn launches_of_a_thread_without_an_entry_are_in_the_recording() {
     (0..room).for_each(|n| _ = tracker.begin_thread(1000 + n, 5).unwrap());
     let slot = launching(&tracker, 9, stream, context);
     let caller = || Caller { stack: 1, ..Caller::default() };
-    assert!(begin_fast(slot, facts(), caller, tracker.epoch(), || 100).is_none(), "it has no cursor in an entry");
+    assert!(
+        begin_fast(slot, facts(), caller, |_| Some(0), tracker.epoch(), || 100).is_none(),
+        "it has no cursor in an entry"
+    );
     let launch = |at| {
         assert!(slot.enter(caller()));
         let open = slot.open(&Record { entered: at, ..Record::of(EntryPoint::of_class(Class::Launch)) }, Class::Launch);

@@ -5,7 +5,7 @@
 //! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the segment
 //! is in the file of the recording, so a reader of the file sees the same. The caches and the writers are the owner's alone.
 
-use super::caches::{Caches, Launches};
+use super::caches::{Caches, Launches, Line};
 use super::launchers::Launchers;
 use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience, Turn};
@@ -15,7 +15,7 @@ use crate::trace::{
     SLOW_NANOS,
 };
 use crate::Nanos;
-use std::sync::atomic::{compiler_fence, AtomicBool};
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 /// A driver call in progress, as another thread sees it.
@@ -41,6 +41,8 @@ pub struct PublishedCall {
     pub frame: usize,
     /// Where it returns to, or 0 where that is not known.
     pub caller: usize,
+    /// The number of the path by which the program's code came to it, or 0: then the caller is the frame outside the path's.
+    pub path: u16,
     /// The caller's frame pointer register, or 0 where it is not known.
     pub frame_register: usize,
 }
@@ -320,6 +322,7 @@ impl ThreadSlot {
             serial,
             frame: self.get(place::OUTER_STACK) as usize,
             caller: 0,
+            path: 0,
             frame_register: 0,
         };
         fence(Ordering::Acquire);
@@ -610,6 +613,7 @@ impl ThreadSlot {
             serial,
             frame: self.get(place::STACK) as usize,
             caller: facts.caller as usize,
+            path: facts.path,
             frame_register: self.get(place::FRAME) as usize,
         };
         // The fence keeps the reads above from moving below the second look.
@@ -637,6 +641,16 @@ impl ThreadSlot {
     #[inline(always)]
     pub fn cached_loaded_function(&self, handle: u64, context: u32, epoch: u32) -> Option<u32> {
         self.caches()?.functions.get(handle, context, epoch)
+    }
+
+    /// Where the library keeps what it knows of the path to launches of such a function: 0 at the beginning.
+    pub fn path_to(&self, handle: u64, context: u32, epoch: u32) -> Option<&AtomicUsize> {
+        Some(&self.caches()?.functions.line(handle, epoch, Line::of_context(context))?.path)
+    }
+
+    /// The same of launches of graphs.
+    pub fn path_to_graphs(&self) -> Option<&AtomicUsize> {
+        Some(&self.caches()?.graph_path)
     }
 
     /// Remembers the number of a function that is loaded in the context.

@@ -236,7 +236,9 @@ fn facts() -> LaunchFacts {
 }
 
 fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
-    let launch = begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now).unwrap();
+    let launch =
+        begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
+            .unwrap();
     launch.submit();
     launch
 }

@@ -164,6 +164,7 @@ pub mod text {
     pub const STREAM: u16 = 6;
     pub const COMMUNICATOR: u16 = 8;
     pub const GRAPH: u16 = 7;
+    pub const PATH: u16 = 9;
     /// Words of a graph's entry before its parts, and words of a part.
     pub const GRAPH_HEAD: usize = 3;
     pub const GRAPH_PART: usize = 3;
@@ -211,7 +212,10 @@ pub mod flag {
     pub const CAPTURED: u8 = 2;
     pub const LEFT: u8 = 4;
     pub const CUT: u8 = 8;
+    /// Of a memory operation: it is about 64 bits.
     pub const WIDE: u8 = 16;
+    /// Of a launch, by the same bit: its blocks have to be resident all at once.
+    pub const AT_ONCE: u8 = 16;
     pub const WAIT: u8 = 32;
     /// Of a record in its segment alone, not of a [`super::super::Record`] that was read: the table of streams has this submission once the
     /// segment counts it in [`super::segment::FOLDED`].

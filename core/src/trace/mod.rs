@@ -46,6 +46,7 @@ pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
+pub use record::{address_and_path, from_word};
 pub use record::{Kind, Record, WORDS};
 pub(crate) use recorder::{complete_at, place_at, put_launch, Cursor};
 pub use recorder::{

@@ -5,7 +5,7 @@
 use super::layout::flag;
 use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
 use super::record::{Kind, Record};
-use crate::api::{Class, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{Class, ComputeTime, ThreadActivity, ValueWait, ValueWrite};
 
 /// What a record says, by its kind and its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,13 @@ pub enum Payload {
         /// Whether that is 64 bits; else 32.
         wide: bool,
     },
+    /// For how much of the newest time a thread computed that is in a call which loads code.
+    Computes {
+        /// The thread's id in the system.
+        thread: u32,
+        /// The thread's time on a processor, and its waits for one.
+        time: ComputeTime,
+    },
     /// Two variables of the driver's, as the process had them when it initialised the driver.
     Environment(Environment),
     /// How many blocks of a kernel the device holds at once.
@@ -153,6 +160,10 @@ impl Record {
                     launch_blocking: detail & 1 != 0,
                     connections: u32::try_from(extent).unwrap_or(0),
                 }),
+                Class::ModuleLoad => Payload::Computes {
+                    thread: detail as u32,
+                    time: ComputeTime { nanos: extent, within_nanos: three & LARGEST },
+                },
                 Class::Launch => Payload::Resident { launch: self.launch_key(), blocks: extent },
                 _ => Payload::None,
             },
@@ -269,6 +280,7 @@ mod tests {
             operator: Some(0),
             root: None,
         };
+        let time = ComputeTime { nanos: 6, within_nanos: LARGEST };
         let environment = Environment { launch_blocking: true, connections: 1 };
         let send = Communication { operator: None, root: Some(1023), ..collective };
         for (symbol, kind, raw, expect) in [
@@ -280,6 +292,7 @@ mod tests {
                 Payload::Launch(Launch { shared_bytes: None, owner: Some(0xb1), ..warm }),
             ),
             ("cuLaunchKernel", Kind::Seen, RawPayload::resident(key, 5), Payload::Resident { launch: key, blocks: 5 }),
+            ("cuModuleLoad", Kind::Seen, RawPayload::computes(77, time), Payload::Computes { thread: 77, time }),
             ("cuCtxCreate_v2", Kind::Seen, RawPayload::environment(environment), Payload::Environment(environment)),
             ("cuLaunchKernel", Kind::Hazard, RawPayload::hazard(numbers), Payload::Hazard(numbers)),
             ("cuMemcpyHtoD_v2", Kind::Preload, RawPayload::preload(preload), Payload::Preload(preload)),

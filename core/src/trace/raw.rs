@@ -3,7 +3,7 @@
 //! Must not: cost a launch more than the words themselves; what a launch needs is inlined.
 
 use super::layout::image;
-use crate::api::ThreadActivity;
+use crate::api::{ComputeTime, ThreadActivity};
 
 /// See the module: three numbers of 16 bits, the first in the lowest;
 /// the extent; the detail. `docs/TRACE_FORMAT.md` has the bits.
@@ -203,6 +203,11 @@ impl RawPayload {
     /// What memory was seen to hold.
     pub const fn holds(address: u64, value: u64) -> Self {
         Self { three: 0, extent: value, detail: address }
+    }
+
+    /// For how much of a time a thread computed.
+    pub const fn computes(thread: u32, time: ComputeTime) -> Self {
+        Self { three: capped(time.within_nanos, LARGEST), extent: time.nanos, detail: thread as u64 }
     }
 
     /// Two variables of the driver's.

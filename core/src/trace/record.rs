@@ -2,7 +2,7 @@
 
 use super::lane::Keep;
 use super::layout::{flag, record};
-use super::raw::RawPayload;
+use super::raw::{RawPayload, LARGEST};
 use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 
@@ -79,6 +79,21 @@ pub const fn subject_of(stream: u32, function: u32) -> u64 {
     stream as u64 | (function as u64) << 32
 }
 
+/// In the word of a record that says from where it was made: where the number of the path begins.
+const PATH_AT: u32 = 48;
+
+/// The word of a record that says from where the call was made: an address, of which a program's have 48 bits, and the number of a path.
+#[inline(always)]
+pub const fn from_word(address: u64, path: u16) -> u64 {
+    address & LARGEST | (path as u64) << PATH_AT
+}
+
+/// The address and the path of such a word.
+#[inline(always)]
+pub const fn address_and_path(from: u64) -> (u64, u16) {
+    (from & LARGEST, (from >> PATH_AT) as u16)
+}
+
 /// A driver call as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -100,8 +115,10 @@ pub struct Record {
     pub function: u32,
     /// The context's number, or 0.
     pub context: u16,
-    /// The return address of the call, or 0.
+    /// The return address of the call, or 0; of a call with a path that of the frame outside the path's.
     pub caller: u64,
+    /// The number of the path by which the program's code came to the call, or 0: the texts have its frames.
+    pub path: u16,
     /// What depends on the kind and the call: [`Record::payload`] takes it apart.
     pub raw: RawPayload,
 }
@@ -121,6 +138,7 @@ impl Record {
             function: 0,
             context: 0,
             caller: 0,
+            path: 0,
             raw: RawPayload { three: 0, extent: 0, detail: 0 },
         }
     }
@@ -138,14 +156,15 @@ impl Record {
             subject_of(self.stream, self.function),
             u64::from(self.context) | self.raw.three << 16,
             self.raw.extent,
-            self.caller,
+            from_word(self.caller, self.path),
             self.raw.detail,
         ]
     }
 
     /// The record that these words make, without [`flag::FOLDED_LATER`], or `None` if this build knows its entry point or kind not.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
-        let [head, entered, returned, subject, place, extent, caller, detail] = *words;
+        let [head, entered, returned, subject, place, extent, from, detail] = *words;
+        let (caller, path) = address_and_path(from);
         Some(Self {
             entry_point: EntryPoint::by_id(head as u16)?,
             kind: Kind::from_number((head >> 16) as u8)?,
@@ -157,6 +176,7 @@ impl Record {
             function: (subject >> 32) as u32,
             context: place as u16,
             caller,
+            path,
             raw: RawPayload { three: place >> 16, extent, detail },
         })
     }
@@ -164,6 +184,11 @@ impl Record {
     /// Whether the call submitted an operation to its stream.
     pub fn submitted(&self) -> bool {
         self.flags & flag::SUBMITTED != 0
+    }
+
+    /// Whether the call is a launch whose blocks have to be resident all at once.
+    pub fn at_once(&self) -> bool {
+        self.entry_point.class() == Class::Launch && self.flags & flag::AT_ONCE != 0
     }
 
     /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, as far as could be asked.
@@ -204,7 +229,8 @@ mod tests {
             stream: u32::MAX,
             function: 3,
             context: 4,
-            caller: 0x7fff_1234_5678_9abc,
+            caller: 0x1234_5678_9abc,
+            path: 0x8765,
             raw,
         };
         let expect = Launch { grid: [u32::MAX, 65535, 7], block: [1024, 1, 65535], shared_bytes: None, owner: Some(5) };

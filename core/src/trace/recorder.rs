@@ -707,6 +707,12 @@ impl<'a> Recorder<'a> {
         self.add_text(text::GRAPH, now, &words, None);
     }
 
+    /// A path from the program's code to its calls: the return addresses of its frames, the innermost first.
+    pub fn add_path(&self, now: Nanos, number: u16, frames: &[u64]) {
+        let words: Vec<_> = std::iter::once(u64::from(number)).chain(frames.iter().copied()).collect();
+        self.add_text(text::PATH, now, &words, None);
+    }
+
     // --- reading in the same process ---
 
     /// What lies in segment `index`, if it has been taken and not been taken again meanwhile: the state's word, the owner,
@@ -831,12 +837,12 @@ pub fn put_record(place: Place<'_>, record: &Record) {
     }
 }
 
-/// Stores a record of a launch, with its subject and its caller, but for the time of entry, which is read as late as possible.
+/// Stores a record of a launch, with its subject and from where it was made ([`from_word`](super::from_word)), but for the time of entry, which is read as late as possible.
 #[inline(always)]
-pub(crate) fn put_launch(place: Place<'_>, launch: &Record, subject: u64, caller: u64) {
+pub(crate) fn put_launch(place: Place<'_>, launch: &Record, subject: u64, from: u64) {
     let mut words = launch.to_words();
     words[record::SUBJECT] = subject;
-    words[record::CALLER] = caller;
+    words[record::CALLER] = from;
     for n in (0..record::WORDS).filter(|&n| n != record::ENTERED) {
         place[n].store(words[n], Ordering::Relaxed);
     }

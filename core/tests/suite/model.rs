@@ -150,7 +150,8 @@ impl Program {
         let facts = LaunchFacts { entry_point, function: 0xf0, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
-        let Some(launch) = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, epoch, || NOW.get())
+        let Some(launch) =
+            begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), epoch, || NOW.get())
         else {
             return;
         };

@@ -18,7 +18,7 @@ use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
 use crate::record::gpu_dump::{self, stays_blocked};
-use crate::record::{guard, Guard};
+use crate::record::{guard, path, Guard};
 use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
@@ -29,8 +29,9 @@ use lazyguard_core::state::{
     CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
+use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
+use std::sync::atomic::AtomicUsize;
 
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
@@ -78,6 +79,8 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
+    /// For the record: from where the program came to it, where that is more than the caller; else 0.
+    pub from: u64,
     /// For the record: its flags.
     pub flags: u8,
     /// For the record: what else it says; of what has an owner the owner's handle is put in.
@@ -276,6 +279,12 @@ impl Call {
         CallStep::Submit.taken();
     }
 
+    /// From where the program came to a launch, by what is kept of the path of an earlier one.
+    pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
+        let known = kept.and_then(|kept| path::from(kept, self.caller));
+        known.unwrap_or_else(|| path::found(self.guard, kept, self.caller))
+    }
+
     /// The record of the call before it is made.
     #[inline(always)]
     fn facts(&self, entry_point: EntryPoint) -> Record {
@@ -285,6 +294,8 @@ impl Call {
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
         };
+        let from = if about.from == 0 { from_word(self.caller.address as u64, 0) } else { about.from };
+        let (caller, path) = address_and_path(from);
         Record {
             kind,
             flags: about.flags | if about.submits { flag::SUBMITTED } else { 0 },
@@ -292,7 +303,8 @@ impl Call {
             stream: about.stream,
             function: about.function,
             context: about.context.min(0xffff) as u16,
-            caller: self.caller.address as u64,
+            caller,
+            path,
             raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }

@@ -35,7 +35,7 @@ impl Call {
     /// The cache key of a use. Launches have the handle itself, and other uses a different key, launches that are captured as well: the first launch
     /// must not hit an entry that another use made.
     #[inline(always)]
-    fn use_key(&self, function: Handle) -> u64 {
+    pub(super) fn use_key(&self, function: Handle) -> u64 {
         // No handle is odd.
         function as u64 | u64::from(self.entry_point.class() != Class::Launch || !self.about.submits)
     }

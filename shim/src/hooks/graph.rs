@@ -43,6 +43,7 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
         |call| {
             call.submits_to(stream);
             call.about.raw = RawPayload::about(graph as u64);
+            call.about.from = call.made_from(call.slot.path_to_graphs());
             call.guard.tracker.graph_launched(call.entered);
         },
         real,

@@ -8,7 +8,7 @@ use super::caller::Frame;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
-use crate::record::{guard, Guard};
+use crate::record::{guard, path, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, pass_through, readable, thread, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
@@ -103,7 +103,8 @@ fn begin(entry: Entry, function: Handle, stream: Handle, size: Extent) -> Option
     let hand = unsafe { own.at_hand() };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
     let epoch = HOT.epoch.load(Ordering::Acquire);
-    let fast = begin_fast(hand, facts, || entry.caller(), epoch, now)?;
+    let from = |kept: &_| path::from(kept, entry.caller());
+    let fast = begin_fast(hand, facts, || entry.caller(), from, epoch, now)?;
     if !gate::is_open() {
         fast.cancel();
         return None;
@@ -207,6 +208,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.flags = if cut { flag::CUT } else { 0 };
     call.submits_to(stream);
     call.uses(function);
+    call.about.from = call.made_from(call.slot.path_to(call.use_key(function), call.about.context, call.epoch));
     if call.guard.tracker.slow_path() {
         call.beside_fillers();
     }
@@ -228,7 +230,10 @@ pub(super) fn cooperative(
 fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| launches(call, function, stream, size),
+        |call| {
+            launches(call, function, stream, size);
+            call.about.flags |= flag::AT_ONCE;
+        },
         real,
         |call, result| {
             call.launched(result);
@@ -372,6 +377,7 @@ mod tests {
     use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
     use crate::record::mappings::Mappings;
+    use crate::record::path::Paths;
     use crate::record::recording::Backing;
     use crate::record::reports::Reports;
     use crate::record::requests::Requests;
@@ -403,6 +409,7 @@ mod tests {
             gpu_dump: GpuDump::default(),
             reports: Reports::default(),
             hazards: Hazards::default(),
+            paths: Paths::default(),
             profile: None,
             process: Process {
                 settings,
@@ -488,7 +495,8 @@ mod tests {
             block: [0; 3],
             shared_bytes: 0,
         };
-        let begun = begin_fast(slot, facts, || caller, guard.tracker.epoch(), clock::now);
+        let from = |kept: &_| path::from(kept, caller);
+        let begun = begin_fast(slot, facts, || caller, from, guard.tracker.epoch(), clock::now);
         begun.map(FastLaunch::cancel).is_some()
     }
 

@@ -47,6 +47,7 @@ extern "C-unwind" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i3
             if let Some(guard) = guard() {
                 // A runtime asks when it starts, and then takes the primary context in a way of its own, which no hook sees.
                 guard.before_a_context();
+                guard.paths.runtime_asks(caller.addr());
                 nudge::answer(guard, &guard.loader, mode, caller);
             }
         });

@@ -5,7 +5,7 @@
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
-use crate::lookup::{driver, dynamic_linker, slots};
+use crate::lookup::{driver, dynamic_linker, forks};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
@@ -13,6 +13,7 @@ use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
+use crate::record::path::Paths;
 use crate::record::profile::Notes;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
@@ -49,7 +50,7 @@ pub struct Initialised {
 }
 
 /// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
-/// registers for `membarrier`, and does nothing else. The program has no second thread then that could cancel this one.
+/// registers for `membarrier` and for forks, and does nothing else. The program has no second thread then that could cancel this one.
 ///
 /// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
 /// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
@@ -60,6 +61,7 @@ pub fn loaded() {
     standard_error::at_start();
     environment::remember();
     if environment::switched_on() {
+        forks::register();
         gate::register();
     }
 }
@@ -147,6 +149,7 @@ fn build(initialised: Initialised) {
         requests,
         marker,
         hazards: Hazards::default(),
+        paths: Paths::default(),
         profile,
         process: Process {
             settings,
@@ -255,7 +258,6 @@ fn program_name() -> String {
 /// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
     process::forked();
-    slots::forked();
     gpu_dump::forked();
     ARMING.store(false, Ordering::SeqCst);
     HAVE_THREADS.store(true, Ordering::Relaxed);

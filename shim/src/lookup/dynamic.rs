@@ -6,6 +6,7 @@
 //! Must not: allocate, which would change what [`super::dlsym`] does.
 
 use std::ffi::{c_char, c_void, CStr};
+use std::ops::Range;
 
 #[repr(C)]
 pub(super) struct DynamicEntry {
@@ -22,6 +23,7 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_SONAME: i64 = 14;
+pub(super) const DT_DEBUG: i64 = 21;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
@@ -74,7 +76,7 @@ impl Dynamic {
         })
     }
 
-    fn value(&self, tag: i64) -> Option<usize> {
+    pub(super) fn value(&self, tag: i64) -> Option<usize> {
         self.entries().find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
 
@@ -82,7 +84,19 @@ impl Dynamic {
     /// base is one that it has left.
     fn table(&self, tag: i64) -> Option<usize> {
         let value = self.value(tag)?;
-        Some(if value < self.base { value + self.base } else { value })
+        let relocated = value.wrapping_add(self.base);
+        if !self.lies_below_base() {
+            return Some(if value < self.base { relocated } else { value });
+        }
+        // Of the two, the one that is in the object, and so nearer to its dynamic section.
+        let distance = |address: usize| address.abs_diff(self.first.addr());
+        Some(if distance(relocated) < distance(value) { relocated } else { value })
+    }
+
+    /// Whether the object lies below its base, because it was linked for higher addresses. So does the object that Linux 3.10 puts into
+    /// each process: it is linked for the end of the address space.
+    pub(super) fn lies_below_base(&self) -> bool {
+        self.first.addr() < self.base
     }
 
     fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
@@ -121,14 +135,21 @@ impl Dynamic {
 
     /// The address at which the object itself defines a name; `None` where it does not.
     pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
-        let address = |number| Some((self.base + self.symbol(number)?.st_value as usize) as *mut c_void);
+        let address = |number| Some(self.base.wrapping_add(self.symbol(number)?.st_value as usize) as *mut c_void);
         self.definition(name).and_then(address)
+    }
+
+    /// Where a variable is that the object itself defines.
+    pub fn variable(&self, name: &CStr) -> Option<Range<usize>> {
+        let symbol = self.symbol(self.definition(name)?)?;
+        let begin = self.base.wrapping_add(symbol.st_value as usize);
+        Some(begin..begin.saturating_add(symbol.st_size as usize))
     }
 
     /// The function that the object itself defines under a name, as the dynamic linker would bind it.
     pub fn function(&self, name: &CStr) -> Option<*mut c_void> {
         let symbol = self.symbol(self.definition(name)?)?;
-        let address = (self.base + symbol.st_value as usize) as *mut c_void;
+        let address = self.base.wrapping_add(symbol.st_value as usize) as *mut c_void;
         match symbol.st_info & 0xf {
             STT_FUNC => return Some(address),
             STT_GNU_IFUNC => (),
@@ -244,4 +265,34 @@ fn sysv_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
     let begin = if buckets > 0 { word(2 + (hash % buckets) as usize) } else { 0 };
     let after = move |number: &u32| Some(word(2 + (buckets + *number) as usize)).filter(|next| *next != 0);
     std::iter::successors(Some(begin).filter(|begin| *begin != 0), after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Object {
+        entries: [DynamicEntry; 3],
+        strings: [u8; 12],
+    }
+
+    #[test]
+    fn tables_are_found_wherever_the_base_is_and_whoever_has_relocated_them() {
+        const NAME: usize = 4;
+        let entries = [DT_STRTAB, DT_SONAME, DT_NULL].map(|tag| DynamicEntry { tag, value: NAME });
+        let mut object = Object { entries, strings: *b"abc\0libx.so\0" };
+        let strings = object.strings.as_ptr().addr();
+        let low = (&raw const object).addr() & !0xfff;
+        // Linux 3.10 has linked its own object for this address.
+        let high = low.wrapping_sub(0xffff_ffff_ff70_0000);
+        for (base, is_below) in [(low, false), (0, false), (high, true)] {
+            for value in [strings, strings.wrapping_sub(base)] {
+                object.entries[0].value = value;
+                let dynamic = Dynamic { base, first: object.entries.as_ptr() };
+                assert_eq!(dynamic.soname(), Some(c"libx.so"), "{base:x} {value:x}");
+                assert_eq!(dynamic.lies_below_base(), is_below);
+            }
+        }
+    }
 }

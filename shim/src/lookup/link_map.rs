@@ -1,6 +1,6 @@
 //! The dynamic linker's own records of the loaded objects, and which object an address belongs to.
 
-use super::dynamic::{Dynamic, DynamicEntry};
+use super::dynamic::{Dynamic, DynamicEntry, DT_DEBUG};
 use super::layout::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
@@ -21,7 +21,6 @@ pub struct LinkMap {
     pub name: *const c_char,
     first: *const DynamicEntry,
     next: *mut LinkMap,
-    previous: *mut LinkMap,
 }
 
 /// What a debugger reads: the list of the objects.
@@ -29,7 +28,12 @@ pub struct LinkMap {
 struct Debug {
     version: c_int,
     first: *const LinkMap,
+    hook: usize,
+    state: c_int,
 }
+
+/// Of [`Debug`]: no object is being loaded or unloaded.
+const RT_CONSISTENT: c_int = 0;
 
 extern "C" {
     static _r_debug: Debug;
@@ -64,6 +68,15 @@ pub fn wait_for_loads() {
     object_of(wait_for_loads as *const () as *const c_void);
 }
 
+/// Whether the dynamic linker says that objects are being loaded or unloaded: by the calling thread itself, if it has waited for the others. The GNU C
+/// library before 2.41 says no more of it once the objects are mapped, and relocates them after that.
+pub fn are_changing() -> bool {
+    // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
+    let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
+    // SAFETY: null, or the dynamic linker's own structure, which stays. Volatile: it changes meanwhile.
+    !debug.is_null() && unsafe { (&raw const (*debug).state).read_volatile() } != RT_CONSISTENT
+}
+
 impl LinkMap {
     /// The path the object was loaded from.
     pub fn path(&self) -> &CStr {
@@ -85,9 +98,9 @@ impl LinkMap {
     }
 
     /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
-    /// base need not be where it begins.
+    /// base need not be where it begins, and for what lies below its base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
-        if self.path().is_empty() || self.base == 0 {
+        if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];
         }
         // SAFETY: the first page of a loaded library.
@@ -112,27 +125,5 @@ impl LinkMap {
     /// See [`super::objects::Loaded::relocated_read_only`].
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.base as u64)
-    }
-
-    /// Whether it needs the object of this name.
-    pub fn needs(&self, soname: &CStr) -> bool {
-        self.dynamic().needed().any(|needed| needed == soname)
-    }
-
-    /// All loaded objects of this object's namespace, as they are linked now.
-    pub fn namespace(&self) -> impl Iterator<Item = &'static LinkMap> {
-        let mut first: *const LinkMap = self;
-        // SAFETY: the list is walked to its beginning through the loader's own pointers.
-        unsafe {
-            while !(*first).previous.is_null() {
-                first = (*first).previous;
-            }
-        }
-        std::iter::successors(
-            // SAFETY: the loader's records; those of objects in use are not freed.
-            unsafe { first.as_ref() },
-            // SAFETY: as above.
-            |map| unsafe { map.next.as_ref() },
-        )
     }
 }

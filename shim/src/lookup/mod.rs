@@ -18,6 +18,8 @@
 //! | [`dynamic`] | what an object needs and defines, and its slots |
 //! | [`layout`] | where an object lies |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
+//! | [`forks`] | forks wait for visits of the loaded objects |
+//! | [`loads`] | how many objects have been loaded, without a lock |
 //!
 //! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
 //! * `dlopen` is not overridden: that would break RUNPATH.
@@ -31,8 +33,10 @@ pub mod driver;
 pub mod driver_queries;
 pub mod dynamic;
 pub mod dynamic_linker;
+pub mod forks;
 mod layout;
 pub mod link_map;
+pub mod loads;
 pub mod nccl;
 pub mod objects;
 pub mod own_names;

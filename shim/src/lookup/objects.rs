@@ -3,6 +3,7 @@
 //! Must not: allocate in a visit: an allocator may visit the objects itself, under a lock of its own.
 
 use super::dynamic::{Dynamic, DynamicEntry};
+use super::forks;
 use super::layout::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_int, c_void, CStr};
 use std::ops::Range;
@@ -12,13 +13,18 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 pub struct Loaded<'a>(&'a libc::dl_phdr_info);
 
 impl Loaded<'_> {
-    /// The name of its file; empty for the program itself.
-    pub fn file_name(&self) -> &[u8] {
+    /// The path it was loaded from; empty for the program itself.
+    pub fn path(&self) -> &CStr {
         if self.0.dlpi_name.is_null() {
-            return b"";
+            return c"";
         }
         // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
-        file_name(unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes())
+        unsafe { CStr::from_ptr(self.0.dlpi_name) }
+    }
+
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
     }
 
     /// Its dynamic section.
@@ -26,6 +32,12 @@ impl Loaded<'_> {
         let header = self.headers().iter().find(|header| header.p_type == libc::PT_DYNAMIC);
         let first = header.map_or(0, |header| self.0.dlpi_addr.wrapping_add(header.p_vaddr));
         Dynamic::at(self.0.dlpi_addr as usize, first as *const DynamicEntry)
+    }
+
+    /// Where the index of its tables for unwinding lies, where it has one.
+    pub fn unwind_index(&self) -> Option<u64> {
+        let header = self.headers().iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+        Some(self.0.dlpi_addr.wrapping_add(header.p_vaddr))
     }
 
     /// The part of it that the dynamic linker has made read-only once it was relocated: whole pages.
@@ -97,8 +109,10 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
 ///
 /// A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
 pub fn each(mut visit: Visit<'_>) {
-    // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
-    unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    forks::visit(|| {
+        // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
+        unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+    });
 }
 
 /// How many objects have been loaded and unloaded so far.

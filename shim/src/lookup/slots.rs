@@ -16,7 +16,8 @@
 //! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
 //! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
 //! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
-//! has done so by then; the guard opens and closes them again.
+//! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
+//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
@@ -25,7 +26,7 @@ use super::dynamic_linker;
 use super::link_map;
 use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
-use super::{driver, nccl};
+use super::{driver, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -58,7 +59,10 @@ const DEEPEST: usize = 3;
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
     // No other thread is there that could be in the middle of a load.
-    door::inside(|| _ = (0..MOST_PASSES).any(|_| pass(objects::counts())));
+    door::inside(|| {
+        loads::find(objects::counts().0);
+        _ = (0..MOST_PASSES).any(|_| pass(objects::counts()));
+    });
     driver::is_there_from_the_start();
 }
 
@@ -69,7 +73,12 @@ pub fn forked() {
 
 /// Whether objects have been loaded that are not bound yet.
 pub fn are_new() -> bool {
-    objects::counts() != (BOUND[0].load(Ordering::Relaxed), BOUND[1].load(Ordering::Relaxed))
+    let bound = BOUND[0].load(Ordering::Relaxed);
+    match loads::count() {
+        // Of what was unloaded the next pass takes notice. Until then nothing has taken its place.
+        Some(loads) => loads != bound,
+        None => objects::counts() != (bound, BOUND[1].load(Ordering::Relaxed)),
+    }
 }
 
 /// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
@@ -103,6 +112,12 @@ pub fn bind_beside() {
 fn bind_once() -> bool {
     let counts = objects::counts();
     link_map::wait_for_loads();
+    if link_map::are_changing() {
+        // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
+        return false;
+    }
+    // Found here: a look-up takes the lock that a load has when it takes that of the list.
+    dynamic_linker::another_is_next();
     if TURN.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
@@ -123,6 +138,7 @@ fn pass(counts: (u64, u64)) -> bool {
     let (mut number, mut is_over) = (0, true);
     objects::each(&mut |object| {
         number += 1;
+        loads::check(object.counts().0);
         if object.counts() != counts {
             is_over = false;
         } else if number > skipped {
@@ -170,7 +186,12 @@ fn bind(object: &Loaded<'_>) {
         };
         if let Some(hook) = found.filter(|hook| !hook.is_null()) {
             if object.is_writable(slot.address as u64) && pages.open_for(slot.address) {
-                place.store(hook, Ordering::Release);
+                if slot.may_be_lazy {
+                    place.store(hook, Ordering::Release);
+                } else {
+                    // It may be a variable of the program's, to which another thread has just written.
+                    let _ = place.compare_exchange(function, hook, Ordering::Release, Ordering::Relaxed);
+                }
             } else {
                 pass_through::note(PassThrough::ReadOnlySlot);
             }

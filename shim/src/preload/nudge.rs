@@ -12,6 +12,7 @@
 use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::link_map::{self, LinkMap};
+use crate::lookup::objects;
 use crate::lookup::proc_address;
 use crate::runtime::environment;
 use crate::runtime::files::{self, PROGRAM};
@@ -20,7 +21,7 @@ use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
-use std::ffi::{c_void, OsStr};
+use std::ffi::{c_void, CStr, OsStr};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -34,6 +35,9 @@ const LEAST_LOOKED_UP: u64 = 100;
 
 /// A fat binary's entry in `.nvFatBinSegment`, in bytes.
 const WRAPPER: u64 = 24;
+
+/// No file is opened by a longer one.
+const LONGEST_PATH: usize = 4096;
 
 /// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
 pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
@@ -80,17 +84,37 @@ fn path_of(map: &LinkMap) -> String {
 /// The fat binaries of the runtime instance in an object: the object's own if the runtime is linked into it; those of all
 /// the objects that need it if it is a shared runtime.
 fn fat_binaries(map: &LinkMap) -> u64 {
-    let own = fat_binaries_in(map);
+    let own = fat_binaries_in(map.path().to_bytes());
     if own > 0 {
         return own;
     }
     let dynamic = map.dynamic();
     let Some(soname) = dynamic.soname() else { return 0 };
-    map.namespace().filter(|other| other.needs(soname)).map(fat_binaries_in).sum()
+    let mut path = Vec::with_capacity(LONGEST_PATH);
+    (0..).map_while(|number| path_of_user(soname, number, &mut path).then(|| fat_binaries_in(&path))).sum()
 }
 
-fn fat_binaries_in(map: &LinkMap) -> u64 {
-    let path = match map.path().to_bytes() {
+/// Fills in the path of an object that needs this one, by its number among those; `false` behind the last one. Another thread may unload the object
+/// once the visit is over.
+fn path_of_user(soname: &CStr, number: usize, path: &mut Vec<u8>) -> bool {
+    let (mut left, mut is_there) = (number, false);
+    path.clear();
+    objects::each(&mut |object| {
+        if object.dynamic().needed().any(|needed| needed == soname) {
+            is_there = left == 0;
+            left = left.saturating_sub(1);
+        }
+        if is_there {
+            // No more than there is room for: a visit does not allocate.
+            path.extend(object.path().to_bytes().iter().take(LONGEST_PATH));
+        }
+        !is_there
+    });
+    is_there
+}
+
+fn fat_binaries_in(object: &[u8]) -> u64 {
+    let path = match object {
         // The link leads to the file also where that has been deleted.
         b"" if Path::new(PROGRAM).exists() => Some(PROGRAM.into()),
         b"" => files::program(),

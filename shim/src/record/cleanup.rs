@@ -17,9 +17,8 @@ pub fn run(base: &Path, user: u32) {
         now: SystemTime::now(),
         exists: &exists,
         open: &files::open_unlinked,
-        // The library asks for no lock on a thread of the program: it leaves runs of other containers to `lazyguard run` and
-        // `clean`.
-        is_locked: None,
+        // The library asks for no lock on a thread of the program: it leaves runs to `lazyguard run` and `clean`.
+        is_locked: &|_| Some(true),
     };
     tidy(base, &sight);
 }

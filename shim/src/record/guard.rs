@@ -11,6 +11,7 @@ use super::heartbeat::Heartbeat;
 use super::log::Log;
 use super::mappings::Mappings;
 use super::marker::Marker;
+use super::path::Paths;
 use super::profile;
 use super::recording::Backing;
 use super::reports::Reports;
@@ -48,6 +49,8 @@ pub struct Guard {
     pub marker: Option<Marker>,
     /// The hazards.
     pub hazards: Hazards,
+    /// The paths from the program's code to its launches.
+    pub paths: Paths,
     /// The profile, if one is kept.
     pub profile: Option<profile::Notes>,
 }

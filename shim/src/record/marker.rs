@@ -3,6 +3,8 @@
 //! `lazyguard run` asks its descendants itself. Processes that other launchers or other machines have started share only the folder that
 //! `LAZYGUARD_OUT` names; the marker lies there, with the job's name in its own.
 //!
+//! A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
+//!
 //! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
 //! time, the machine, the process and its rank, and once more with the word `fail` when it has its blocked calls return an error
 //! (`LAZYGUARD_ON_HANG=fail`); the last one wins. The log's threads of the others see other content than before, and
@@ -58,6 +60,7 @@ pub struct Raised {
 
 #[derive(Default)]
 struct Seen {
+    begun: bool,
     content: Vec<u8>,
     next_look: Nanos,
     answers: u32,
@@ -65,10 +68,9 @@ struct Seen {
 }
 
 impl Marker {
-    /// The marker of the job of this process; `None` where the process is no rank of a job, or shares no folder with the others.
+    /// The marker of the job to which this process may belong; `None` where the process shares no folder with others.
     pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
         let folder = folder?.shared()?;
-        run_folder::rank()?;
         // A folder such as `/tmp`, of which every user has a part.
         let is_everybodys = fs::metadata(folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
@@ -81,17 +83,20 @@ impl Marker {
         Self { path: folder.join(name), seen: Mutex::default() }
     }
 
-    /// Makes the file, unless it is there, and notes its content: an earlier hang.
-    pub fn begin(&self) {
-        // Where this fails, there is nothing to see until another process makes it.
-        let _ = self.open(&mut writing());
-        lock(&self.seen).content = self.read().unwrap_or_default();
+    /// Once the process is known to belong to a job: makes the file, unless it is there, and notes its content, an earlier hang.
+    pub fn begin_if(&self, is_of_a_job: impl FnOnce() -> bool) {
+        let mut seen = lock(&self.seen);
+        if !seen.begun && is_of_a_job() {
+            // Where this fails, there is nothing to see until another process makes it.
+            let _ = self.open(&mut writing());
+            (seen.begun, seen.content) = (true, self.read().unwrap_or_default());
+        }
     }
 
     /// What another process has reported since the last look.
     pub fn look(&self, now: Nanos) -> Raised {
         let mut seen = lock(&self.seen);
-        if now < seen.next_look {
+        if !seen.begun || now < seen.next_look {
             return Raised::default();
         }
         seen.next_look = now + LOOK_EVERY;
@@ -110,6 +115,9 @@ impl Marker {
 
     /// This process hangs: the others are to leave what they do, and to fail their calls if this one `fails` its own.
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
+        if !lock(&self.seen).begun {
+            return;
+        }
         let now = clock::unix_nanos() + clock::now();
         // Another process that hangs at the same time must not take that word back.
         let fails = fails || self.read().is_ok_and(|content| is_failure_since(&content, now.saturating_sub(ONE_HANG)));
@@ -171,7 +179,7 @@ mod tests {
         /// A process's marker, which has begun.
         fn marker(&self, job: Option<&str>) -> Marker {
             let marker = Marker::in_folder(&self.0, job);
-            marker.begin();
+            marker.begin_if(|| true);
             marker
         }
     }
@@ -187,11 +195,15 @@ mod tests {
     #[test]
     fn a_hang_is_seen_by_the_others_of_the_job_and_not_by_the_process_itself() {
         let folder = Folder::new("seen");
-        let [hangs, other, later] = [(); 3].map(|()| folder.marker(Some("slurm-17")));
+        let [hangs, other] = [(); 2].map(|()| folder.marker(Some("slurm-17")));
+        let later = Marker::in_folder(&folder.0, Some("slurm-17"));
+        later.begin_if(|| false);
         let foreign = folder.marker(Some("slurm-18"));
         assert!(!other.look(0).answer);
+        later.raise(4244, "2", false);
+        assert!(!later.look(SECOND).answer, "a process of no job");
         hangs.raise(4242, "0", false);
-        later.begin();
+        later.begin_if(|| true);
         assert!(!other.look(SECOND).answer, "it looks again too soon");
         assert!(other.look(2 * SECOND).answer);
         for (marker, at) in [(&hangs, 0), (&foreign, 0), (&later, 0), (&other, 4 * SECOND)] {

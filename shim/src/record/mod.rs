@@ -8,6 +8,7 @@
 //! | [`heartbeat`] | its sign of life |
 //! | [`mappings`] | the mapped code files |
 //! | [`log`] | the log |
+//! | [`path`](mod@path) | the frames between a launch and the program |
 //! | [`upkeep`] | the log's thread |
 //! | [`hazards`] | the hazards of the process |
 //! | [`reports`] | the report that is open |
@@ -36,6 +37,7 @@ pub mod heartbeat;
 pub mod log;
 pub mod mappings;
 pub mod marker;
+pub mod path;
 pub mod profile;
 pub mod recording;
 pub mod reports;

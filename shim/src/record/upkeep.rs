@@ -6,7 +6,7 @@
 //! Must not: wait for a thread of the program's.
 
 use super::guard::Guard;
-use super::marker::{Marker, Raised};
+use super::marker::Raised;
 use super::profile::Notes;
 use crate::lookup::slots;
 use crate::runtime::own_memory;
@@ -44,11 +44,12 @@ pub fn run(
     };
     let mut threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
-    guard.marker.iter().for_each(Marker::begin);
     beat(guard);
     guard.mappings.note_if_due(guard);
     let mut bind_at = guard.now() + BIND_EVERY;
+    let is_a_rank = || !guard.rank.is_empty() || guard.tracker.communicators().any_with_peers();
     while !guard.log.is_finished() && !retired() {
+        guard.marker.iter().for_each(|marker| marker.begin_if(is_a_rank));
         std::thread::sleep(guard.log.pause());
         beat(guard);
         guard.mappings.note_if_due(guard);

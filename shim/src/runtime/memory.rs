@@ -10,7 +10,8 @@
 //!
 //! Rust ends a process whose allocation fails, but the program may well live on. So when the kernel refuses, the memory comes
 //! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
-//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without.
+//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without. A report
+//! of a hang is begun where there [`is_left`] enough for it.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
@@ -112,6 +113,9 @@ fn source(layout: Layout) -> Source {
     let found = if align <= LEAST {
         let (class, bytes) = class(size);
         SIZES.get(class).map(|list| Source::List(list, bytes, LEAST))
+    } else if align > PAGE {
+        // Chunks begin with a page, and so at no multiple of more.
+        None
     } else {
         let bytes = size.max(align).next_power_of_two();
         POWERS.get(bytes.trailing_zeros() as usize).map(|list| Source::List(list, bytes, bytes.min(PAGE)))
@@ -192,6 +196,13 @@ pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
     copy.try_reserve_exact(bytes.len().checked_add(more)?).ok()?;
     copy.extend_from_slice(bytes);
     Some(copy)
+}
+
+/// Whether so much more can be had now. Asked before work that needs more than the reserve, and that can be left undone.
+pub fn is_left(bytes: usize) -> bool {
+    let pages = map(bytes);
+    // SAFETY: mapped above, and nobody has seen it.
+    !pages.is_null() && unsafe { libc::munmap(pages.cast(), bytes) } == 0
 }
 
 /// Memory for a small value; null where there is none.
@@ -402,6 +413,11 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_known_without_the_reserve() {
+        assert!(is_left(1 << 20) && !is_left(isize::MAX as usize) && !exhausted());
+    }
+
+    #[test]
     fn a_class_has_the_sizes_above_that_of_the_one_before() {
         let mut before = (0, 0);
         for size in 1..=LARGEST {
@@ -414,6 +430,14 @@ mod tests {
             before = (class, bytes);
         }
         assert_eq!(before, (SIZES.len() - 1, LARGEST));
+    }
+
+    #[test]
+    fn more_than_a_page_is_no_alignment_of_a_list() {
+        for (size, align) in [(1, 2 * PAGE), (LARGEST, 2 * PAGE), (1, LARGEST)] {
+            let layout = Layout::from_size_align(size, align).expect("a layout");
+            assert!(allocate(layout).is_null(), "{layout:?}");
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ struct Variable {
     mine: Mine,
     door: Door,
     attributes: usize,
+    visits: u32,
 }
 
 /// See the module.
@@ -119,7 +120,7 @@ fn place() -> *mut Variable {
 #[cfg(not(target_arch = "x86_64"))]
 fn place() -> *mut Variable {
     thread_local!(static OWN: std::cell::UnsafeCell<Variable> =
-        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE, attributes: 0 }) });
+        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE, attributes: 0, visits: 0 }) });
     OWN.with(std::cell::UnsafeCell::get)
 }
 
@@ -259,6 +260,20 @@ pub fn attributes() -> usize {
 pub fn set_attributes(at: usize) {
     // SAFETY: as above.
     unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
+}
+
+/// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
+#[inline(always)]
+pub fn visits() -> u32 {
+    // SAFETY: as above. Volatile: a signal handler may change it.
+    unsafe { (&raw const (*place()).visits).read_volatile() }
+}
+
+/// Stores that.
+#[inline(always)]
+pub fn set_visits(depth: u32) {
+    // SAFETY: as above.
+    unsafe { (&raw mut (*place()).visits).write_volatile(depth) };
 }
 
 /// The calling thread's.

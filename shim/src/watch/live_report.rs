@@ -5,7 +5,7 @@
 use super::{driver_environment, stacks, system_call, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
-use crate::runtime::thread;
+use crate::runtime::{memory, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
@@ -16,9 +16,16 @@ use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
+/// More than a report takes, of which the reader of the recording has most.
+const BYTES_OF_A_REPORT: usize = 16 << 20;
+
 /// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
-/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
+/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording, and where there is too little
+/// memory: the program may live on without a report, and Rust ends a process whose allocation fails.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
+    if !memory::is_left(BYTES_OF_A_REPORT) {
+        return None;
+    }
     note_activity(guard, thread::slot(guard)?);
     let recording = Recording::open(guard.tracker.recorder()).ok()?;
     let now = guard.now();
@@ -32,7 +39,7 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
     let report = HangReport::new(guard.id, &guard.program, folder.as_deref(), snapshot, guard.preload_summary());
     let facts = recording.facts();
-    Some(report.of_process(&facts.host, &facts.rank, facts.armed_unix_nanos))
+    Some(report.of_process(&facts.host, &recording.rank(), facts.armed_unix_nanos))
 }
 
 /// The report that a request asks for: every call in progress is past the threshold.
@@ -45,12 +52,14 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     Some(report)
 }
 
-/// The threads whose stacks are reported: those in a call, and those that run a host function.
+/// The threads whose stacks are reported: those in a call, those that run a host function, and where no call is blocked the main thread.
 pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
-    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
+    let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
     // A call that may be one of several graphs' is there once for each.
     let host_functions = report.snapshot.host_functions.iter().filter(|host| !host.or_another);
-    (calls, host_functions.map(|host| host.thread).collect())
+    let is_in_a_call = calls.iter().any(|call| call.thread == guard.id);
+    let main = (!is_in_a_call && report.waited_in().next().is_none()).then_some(guard.id);
+    (calls, host_functions.map(|host| host.thread).chain(main).collect())
 }
 
 /// How the calls of a report ended; empty where the recording cannot be read.

@@ -5,6 +5,7 @@
 //! | [`watchdog`] | finds and reports it, and reports changes |
 //! | [`live_report`] | the report of this moment, from the process's own recording |
 //! | `thread_activity` | the activity of the program's other threads |
+//! | `processor_time` | how much threads compute that are in a call which loads code |
 //! | `probe` | the driver's answers, queried by a thread that may block for good |
 //! | `stacks` | the stacks of threads that are blocked in a driver call or run a host function |
 //! | `python` | the stacks of a Python program's threads |
@@ -21,6 +22,7 @@ pub mod driver_environment;
 pub mod live_report;
 mod on_hang;
 mod probe;
+mod processor_time;
 pub mod python;
 mod stacks;
 mod system_call;

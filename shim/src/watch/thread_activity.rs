@@ -21,9 +21,17 @@ const OWN: &str = "lazyguard-";
 
 /// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
+    all().filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
+}
+
+/// The driver's own threads.
+pub fn drivers() -> impl Iterator<Item = u32> {
+    all().filter(|thread| thread::name(*thread).starts_with(THE_DRIVERS))
+}
+
+fn all() -> impl Iterator<Item = u32> {
     let tasks = entries_of(Path::new("/proc/self/task"));
-    let ids = tasks.filter_map(|task| task.name().to_str()?.parse::<u32>().ok());
-    ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
+    tasks.filter_map(|task| task.name().to_str()?.parse().ok()).take(MOST_THREADS)
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {

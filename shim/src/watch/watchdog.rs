@@ -29,6 +29,7 @@ use super::device::Device;
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
 use super::on_hang;
 use super::probe;
+use super::processor_time;
 use super::python;
 use super::stacks;
 use crate::record::reports::{Reported, Waiting};
@@ -202,6 +203,8 @@ impl Watch {
     }
 
     fn tick(&mut self, now: Nanos) {
+        // Before a call is past the threshold, so that its first report says what the thread does.
+        processor_time::note(self.guard, self.threshold);
         let waiting = self.waiting(now);
         let over = self.incident.as_ref().is_some_and(|incident| self.is_over(incident, &waiting));
         // A thread that polls does not do so while the process is stopped, which may have been during the last look.

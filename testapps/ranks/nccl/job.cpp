@@ -23,10 +23,17 @@
 namespace lg {
 namespace {
 
-// What the processes of the job share: the unique id, and what a rank with the fault `load` keeps the others back by.
+constexpr unsigned kMostRanks = 1024;
+// More than a stream's queue takes.
+constexpr unsigned kMany = 1200;
+// After so many microseconds a kernel that has room has started.
+constexpr useconds_t kKernelStarts = 200 * 1000;
+
+// What the processes of the job share: the unique id, what a rank with the fault `load` keeps the others back by, and how far the grids of each have come.
 struct Shared {
   std::atomic<bool> has_id, may_join;
   ncclUniqueId id;
+  unsigned grids[kMostRanks];
 };
 
 Shared* share(const char* path) {
@@ -81,7 +88,10 @@ class Rank {
     CUmodule module = nullptr;
     CK(cuModuleLoadData(&module, code.data()));
     CK(cuModuleGetFunction(&compute_, module, "busy_for"));
+    CK(cuModuleGetFunction(&dispatch_, module, "dispatch"));
     CK(cuStreamCreate(&computes_, CU_STREAM_NON_BLOCKING));
+    CK(cuStreamCreate(&grids_, CU_STREAM_NON_BLOCKING));
+    CK(cuMemHostRegister(shared, sizeof(Shared), CU_MEMHOSTREGISTER_DEVICEMAP));
     // Loaded before anything that could wait for another rank.
     CK(launch_one(compute_, computes_, 1000ull));
     CK(cuStreamSynchronize(computes_));
@@ -97,6 +107,7 @@ class Rank {
       const bool is_faulty = program_.fault.rank == rank_ && program_.fault.at == i;
       if (!is_faulty && program_.fault.at == i && program_.fault.kind == "load" && are_together(operations[i].where)) wait_for(shared_->may_join);
       if (is_faulty && program_.fault.kind != "none") say(program_.fault.kind);
+      if (program_.fault.at == i && concerns_all(operations[i])) continue;
       if (is_faulty && program_.fault.kind == "order") {
         perform(operations[i + 1]);
         perform(operations[i++]);
@@ -170,6 +181,52 @@ class Rank {
     for (volatile unsigned turns = 0;; turns = turns + 1) {
       if (turns % (1u << 20) == 0) sched_yield();
     }
+  }
+
+  // The faults in which every rank does something else than the operation alone.
+  bool concerns_all(const Operation& operation) {
+    const std::string& kind = program_.fault.kind;
+    const bool is_faulty = program_.fault.rank == rank_;
+    if (kind == "fills") {
+      if (is_faulty) sleep_for_good();
+      perform(operation);
+      for (unsigned i = 0; i < kMany; ++i) CK(launch_one(compute_, streams_[operation.where], 1000ull));
+    } else if (kind == "grid" || kind == "grids") {
+      CK(cuCtxSynchronize());
+      if (kind == "grid" && is_faulty) launch_grid();
+      perform(operation);
+      usleep(kKernelStarts);
+      if (kind == "grids" || !is_faulty) launch_grid();
+    } else if (kind == "one_queue") {
+      send_and_receive(rank_ % 2 == 0 ? kWorld : kPairs, rank_ % 2 == 0 ? kPairs : kWorld);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // A cooperative grid of as many blocks as the device holds. It ends when all ranks have launched theirs.
+  void launch_grid() {
+    int multiprocessors = 0, threads = 0;
+    CUdevice device = 0;
+    CUdeviceptr grids = 0;
+    CK(cuCtxGetDevice(&device));
+    CK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+    CK(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device));
+    CK(cuMemHostGetDevicePointer(&grids, shared_->grids, 0));
+    unsigned rank = rank_, ranks = program_.ranks, number = 1;
+    void* parameters[] = {&grids, &rank, &ranks, &number};
+    const auto blocks = static_cast<unsigned>(multiprocessors * (threads / 1024));
+    CK(cuLaunchCooperativeKernel(dispatch_, blocks, 1, 1, 1024, 1, 1, 0, grids_, parameters));
+  }
+
+  // Sends on one communicator and receives on the other one, each with the rank beside this one.
+  void send_and_receive(Where sends, Where receives) {
+    const auto peer = [&](Where where) { return static_cast<int>((rank_ ^ 1) - program_.members(where, rank_).front()); };
+    NK(nccl_.Send(reinterpret_cast<void*>(from_), 512, ncclFloat32, peer(sends), comms_[sends], streams_[sends]));
+    CK(cuStreamWaitEvent(computes_, event_behind(streams_[sends]), 0));
+    CK(launch_one(compute_, computes_, 1000ull));
+    NK(nccl_.Recv(reinterpret_cast<void*>(to_), 512, ncclFloat32, peer(receives), comms_[receives], streams_[receives]));
   }
 
   bool are_together(Where where) const {
@@ -259,8 +316,8 @@ class Rank {
   unsigned rank_;
   CUcontext context_;
   Watchdog watchdog_;
-  CUfunction compute_ = nullptr;
-  CUstream computes_ = nullptr, streams_[kWheres] = {};
+  CUfunction compute_ = nullptr, dispatch_ = nullptr;
+  CUstream computes_ = nullptr, grids_ = nullptr, streams_[kWheres] = {};
   CUdeviceptr from_ = 0, to_ = 0;
   ncclComm_t comms_[kWheres] = {};
   bool receives_ = true;

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::array kFaults = {"none", "late",  "skip", "loop", "exits", "crashes", "stops",  "other", "size",
                                 "type", "root",  "order", "no_receive", "load", "unwritten", "behind", "init"};
+constexpr std::array kFurtherFaults = {"fills", "grid", "grids", "one_queue"};
 
 // The generator of Steele, Lea and Flood (SplitMix64): the same numbers with every library.
 class Random {
@@ -68,7 +69,10 @@ const char* name(ncclDataType_t type) {
 
 }  // namespace
 
-bool is_fault(const std::string& kind) { return std::find(kFaults.begin(), kFaults.end(), kind) != kFaults.end(); }
+bool is_fault(const std::string& kind) {
+  return std::find(kFaults.begin(), kFaults.end(), kind) != kFaults.end() ||
+         std::find(kFurtherFaults.begin(), kFurtherFaults.end(), kind) != kFurtherFaults.end();
+}
 
 std::vector<unsigned> Program::members(Where where, unsigned rank) const {
   unsigned begin = 0, end = ranks;
@@ -84,7 +88,7 @@ std::vector<unsigned> Program::members(Where where, unsigned rank) const {
 }
 
 bool Program::uses(Where where) const {
-  return where == kWorld || std::any_of(operations.begin(), operations.end(), [&](const Operation& one) { return one.where == where; });
+  return where == kWorld || (where == kPairs && fault.kind == "one_queue") || std::any_of(operations.begin(), operations.end(), [&](const Operation& one) { return one.where == where; });
 }
 
 std::string Program::described() const {

@@ -46,8 +46,13 @@ struct Operation {
 //   unwritten    waits, with the host, for its stream, which waits for a value that no operation writes
 //   behind       joins behind a wait on its stream for a value that no operation writes
 //   init         does not come to the initialization of the operation's communicator
+//   fills        sleeps instead, and the other ranks submit more behind the operation than a stream's queue takes
+//   grid         launches a grid that fills the device, and then joins; the other ranks launch theirs after they have joined. The grids wait for each other
+//   grids        joins and then launches such a grid, as all other ranks do
+//   one_queue    two ranks send, have a kernel behind that, and receive on another stream and communicator, as each other does. It hangs the job where
+//                all streams share one hardware queue
 //
-// All hang the job but none and late.
+// All hang the job but none, late and grids. A random program has none of the last four.
 struct Fault {
   std::string kind = "none";
   unsigned rank = 0;

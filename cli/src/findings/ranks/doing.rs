@@ -3,10 +3,12 @@
 //! Must not: say of a process what was not seen of it.
 
 use crate::findings::collect::{Course, Process, Stood};
-use crate::findings::hangs::who;
+use crate::findings::hangs::{ranks_in_words, who};
+use crate::source::read;
 use lazyguard_core::api::Call;
-use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
-use lazyguard_core::report::HangReport;
+use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
+use lazyguard_core::report::{HangReport, StackSeen};
+use lazyguard_core::run_folder::file::MAIN_STACK;
 use std::collections::BTreeMap;
 
 /// The hang of a process that has not ended by itself.
@@ -15,6 +17,26 @@ pub(super) fn standing(process: &Process) -> Option<&HangReport> {
         Some(Stood::Suspected(report)) => Some(report),
         _ => process.hang(),
     }
+}
+
+/// What was seen in flight of a process: at its hang, or when it was asked for a report.
+pub(super) fn in_flight(process: &Process) -> Option<&Snapshot> {
+    let asked = || process.dump.as_ref().map(|dump| &dump.hang);
+    standing(process).or_else(asked).map(|report| &report.snapshot)
+}
+
+/// Why ranks wait in a collective that all have called, or where to look for the reason.
+pub(super) fn why_all_wait(ranks: &BTreeMap<u64, &Process>) -> String {
+    let in_queue = |(rank, process): (&u64, &&Process)| {
+        let sentence = in_flight(process)?.collective_behind_a_queue()?;
+        Some(format!("on rank {rank} {sentence} ({})", Code::LG211))
+    };
+    let was_looked_at = |process: &Process| in_flight(process).is_some_and(|snapshot| snapshot.asked);
+    let unknown: Vec<_> = ranks.iter().filter(|(_, process)| !was_looked_at(process)).map(|(rank, _)| *rank).collect();
+    ranks.iter().find_map(in_queue).unwrap_or_else(|| match unknown.len() {
+        0 => "look at the network and the devices".to_owned(),
+        _ => format!("what keeps the device of {} busy is not known, see `lazyguard dump`", ranks_in_words(unknown)),
+    })
 }
 
 /// What a process hangs in, if that is a collective.
@@ -89,6 +111,22 @@ pub(super) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     Some(format!("and its main thread {}", main_thread(process, answer, python)))
 }
 
+/// The stack of the main thread of a rank that has not joined, where that is in no driver call.
+pub(super) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
+    let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
+    let main = answer.and_then(|answer| answer.stacks.iter().find(|stack| stack.thread == process.process));
+    let Some((answer, main)) = answer.zip(main) else {
+        let seen = read::<StackSeen>(&process.folder, MAIN_STACK).ok().flatten();
+        return seen.map(|stack| stack.lines()).unwrap_or_default();
+    };
+    let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
+    // Without the recording's names, the lines have files and offsets.
+    if let Some(opened) = process.run().and_then(|run| run.open().ok().flatten()) {
+        opened.callers().name_in(&mut named);
+    }
+    named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
+}
+
 /// The driver call that a process was in; polling is none.
 fn call_in_progress(asked: &HangReport) -> Option<&Call> {
     asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
@@ -108,8 +146,9 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
     .to_owned()
 }
 
-/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same.
-pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<String> {
+/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same, and the
+/// stack of the main thread of the first of them.
+pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
     let mut did: Vec<(String, Vec<&Process>)> = Vec::new();
     for process in processes {
         let Some(what) = when_it_was_ended(process) else { continue };
@@ -118,7 +157,9 @@ pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<String> {
             None => did.push((what, vec![process])),
         }
     }
-    did.into_iter().map(|(what, same)| format!("{}: when ended, {what}", who(&same))).collect()
+    let asked = Asked { by_the_run: true, at_the_hang: None };
+    let first = |same: &[&Process]| same.first().map(|process| stack(process, &asked)).unwrap_or_default();
+    did.into_iter().map(|(what, same)| (format!("{}: when ended, {what}", who(&same)), first(&same))).collect()
 }
 
 fn when_it_was_ended(process: &Process) -> Option<String> {

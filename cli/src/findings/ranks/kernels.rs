@@ -7,7 +7,7 @@
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
-use super::doing::{culprit, doing, own_verdict, Asked};
+use super::doing::{culprit, doing, own_verdict, why_all_wait, Asked};
 use super::most_common::most_common;
 use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
 use crate::findings::collect::Process;
@@ -43,6 +43,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             launched: launched as u64,
             collective,
             doing: doing(process, &asked),
+            stack: Vec::new(),
         };
         match its {
             _ if !can_be_compared(process) => not_compared.push(rank),
@@ -55,7 +56,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             }
         }
     }
-    let sentence = sentence(index + 1, &kernel, &behind, &different, &joined);
+    let sentence = sentence(index + 1, &kernel, &behind, &different, &joined, || why_all_wait(ranks));
     Some(Ranks {
         number: Some(index as u64 + 1),
         collective: Some(kernel),
@@ -68,7 +69,14 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     })
 }
 
-fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRank], joined: &[u64]) -> String {
+fn sentence(
+    number: usize,
+    kernel: &str,
+    behind: &[OddRank],
+    different: &[OddRank],
+    joined: &[u64],
+    why: impl Fn() -> String,
+) -> String {
     let what = format!("collective {number} ({kernel})");
     if !behind.is_empty() {
         return behind_sentence(behind, &format!("launched {what}"), &waits_in_it(joined));
@@ -76,7 +84,8 @@ fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRan
     match different {
         [] => format!(
             "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
-             look at the network and the devices."
+             {}.",
+            why()
         ),
         [first, ..] => {
             let other = first.collective.as_deref().unwrap_or_default();

@@ -22,6 +22,8 @@ pub struct OddRank {
     pub collective: Option<String>,
     /// What it does instead, as far as is known; null otherwise.
     pub doing: Option<String>,
+    /// Of the first of them: the stack of its main thread where that is in no driver call, a line each.
+    pub stack: Vec<String>,
 }
 
 /// A rank that has joined, and is blocked for a reason of its own: the others may wait for what it would do next.
@@ -171,6 +173,7 @@ impl Ranks {
                 collective.unwrap_or_default(),
                 doing.unwrap_or_default()
             ));
+            lines.extend(odd.stack.iter().cloned());
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
         lines.extend((more > 0).then(|| format!("  and {}", counted(more as u64, "more rank"))));

@@ -13,7 +13,7 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::doing::{culprit, doing, own_verdict, standing, Asked};
+use super::doing::{culprit, doing, own_verdict, standing, why_all_wait, Asked};
 use super::most_common::most_common;
 use super::odd_ranks::{
     behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
@@ -258,6 +258,7 @@ impl<'a> Job<'a> {
                 Some(process) => doing(process, &self.asked),
                 None => Some("and has left no recording".to_owned()),
             },
+            stack: Vec::new(),
         }
     }
 
@@ -481,8 +482,8 @@ impl<'a> Job<'a> {
         let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
         let sentence = match (&blocked[..], &missing[..]) {
             ([], []) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: look at the \
-                 network and the devices."
+                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: {}.",
+                why_all_wait(self.ranks)
             ),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",

@@ -163,6 +163,16 @@ impl<S: Source> Recording<S> {
         &self.streams
     }
 
+    /// The process's rank in its job: as its launcher says it; else that in its largest communicator, where it has one rank there.
+    pub fn rank(&self) -> String {
+        let given = &self.header.facts.rank;
+        let known = || self.communicators.iter().filter_map(|one| one.rank).filter(|(_, size)| *size > 1);
+        let largest = known().map(|(_, size)| size).max();
+        let mut ranks = known().filter(|(_, size)| Some(*size) == largest).map(|(rank, _)| rank);
+        let first = ranks.next().filter(|first| given.is_empty() && ranks.all(|other| other == *first));
+        first.map_or_else(|| given.clone(), |rank| rank.to_string())
+    }
+
     /// The communicators; of each number the one that had it last.
     pub fn communicators(&self) -> &[CommunicatorSeen] {
         &self.communicators

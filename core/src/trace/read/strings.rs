@@ -70,6 +70,8 @@ pub struct StringTable {
     communicators: Timed<Box<str>>,
     /// By the handle of the executable graph.
     graphs: Timed<GraphContents, u64>,
+    /// By number, the frames of the paths from the program's code to its calls.
+    paths: HashMap<u16, Box<[u64]>>,
     files: Vec<FileSeen>,
     settings: Vec<TextSeen>,
     notes: Vec<TextSeen>,
@@ -88,6 +90,8 @@ pub enum Text<'a> {
     Communicator(u32, Nanos, &'a str),
     /// What the executable graph with this handle does.
     Graph(u64, Nanos, &'a GraphContents),
+    /// The path with this number from the program's code to its calls: the return addresses of its frames, the innermost first.
+    Path(u16, &'a [u64]),
     /// A program file.
     File(&'a FileSeen),
     /// A setting.
@@ -151,6 +155,11 @@ impl StringTable {
         self.graphs.entries.iter().map(|(handle, at, contents)| (*handle, *at, contents))
     }
 
+    /// The return addresses of a path's frames, the innermost first; the frame outside them is in the record.
+    pub fn path(&self, number: u16) -> &[u64] {
+        self.paths.get(&number).map_or(&[], AsRef::as_ref)
+    }
+
     /// The program files.
     pub fn files(&self) -> &[FileSeen] {
         &self.files
@@ -184,8 +193,19 @@ impl StringTable {
     /// Every text. Those of a kind that this build knows not are none of them, and neither is a name that no function has.
     pub fn each(&self) -> impl Iterator<Item = Text<'_>> {
         // No `..`: a new kind of text has to be handed out too.
-        let Self { names: _, functions, streams, communicators, graphs, files, settings, notes, unknown: _, bytes: _ } =
-            self;
+        let Self {
+            names: _,
+            functions,
+            streams,
+            communicators,
+            graphs,
+            paths,
+            files,
+            settings,
+            notes,
+            unknown: _,
+            bytes: _,
+        } = self;
         let of_functions = functions.entries.iter().map(|(number, at, f)| Text::Function(*number, *at, self.named(f)));
         let of_communicators =
             communicators.entries.iter().map(|(number, at, name)| Text::Communicator(*number, *at, name));
@@ -193,6 +213,7 @@ impl StringTable {
             .chain(streams.entries.iter().map(|(number, at, stream)| Text::Stream(*number, *at, *stream)))
             .chain(of_communicators)
             .chain(graphs.entries.iter().map(|(handle, at, contents)| Text::Graph(*handle, *at, contents)))
+            .chain(paths.iter().map(|(number, frames)| Text::Path(*number, frames)))
             .chain(files.iter().map(Text::File))
             .chain(settings.iter().map(Text::Setting))
             .chain(notes.iter().map(Text::Note))
@@ -315,6 +336,10 @@ impl StringTable {
                     }
                 }));
                 self.graphs.push(part(0)?, at, contents);
+            }
+            text::PATH => {
+                let number = part(0)? as u16;
+                self.paths.insert(number, content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect());
             }
             _ => self.unknown += 1,
         }

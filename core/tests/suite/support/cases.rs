@@ -130,6 +130,7 @@ fn everything() -> Vec<u8> {
     // Number 1 becomes another function, and number 2 another stream.
     file.function(2000, 1, 2, 0xf009, 0xb002, true);
     file.text(text::STREAM, 2100, &[pair(2_u32, 3_u32), 0x6000_0999, 2], None);
+    file.text(text::PATH, 2150, &[3, 0x7f00_0000_1111, 0x40_2222], None);
     file.text(text::NOTE, 2200, &[], Some(b"not \xff text"));
 
     let place = |context: u64, block: [u64; 3]| context | block[0] << 16 | block[1] << 32 | block[2] << 48;
@@ -141,7 +142,7 @@ fn everything() -> Vec<u8> {
                 (record::SUBJECT, pair(2_u32, 1_u32)),
                 (record::PLACE, place(1, [128, 2, 1])),
                 (record::EXTENT, 1000 | 2 << 32 | 3 << 48),
-                (record::CALLER, 0x40_1234),
+                (record::CALLER, 0x40_1234 | 3 << 48),
                 (record::DETAIL, 4096),
             ],
         ),

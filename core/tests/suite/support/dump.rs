@@ -2,7 +2,7 @@
 
 use lazyguard_core::api::Operation;
 use lazyguard_core::trace::layout;
-use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, TextSeen, ThreadState};
+use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, Text, TextSeen, ThreadState};
 use lazyguard_core::trace::Record;
 use serde_json::{json, Map, Value};
 
@@ -19,7 +19,8 @@ fn record(record: &Record) -> Map<String, Value> {
         "context": record.context, "block": block, "extent": words[layout::record::EXTENT], "caller": record.caller,
         "detail": words[layout::record::DETAIL],
     });
-    value.as_object().cloned().unwrap_or_default()
+    let path = (record.path != 0).then(|| ("path".to_owned(), json!(record.path)));
+    value.as_object().cloned().unwrap_or_default().into_iter().chain(path).collect()
 }
 
 fn texts(texts: &[TextSeen]) -> Vec<Value> {
@@ -113,7 +114,15 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             fields
         })
         .collect();
-    json!({
+    let mut paths: Vec<_> = texts_read
+        .each()
+        .filter_map(|text| match text {
+            Text::Path(number, frames) => Some(json!({ "number": number, "frames": frames })),
+            _ => None,
+        })
+        .collect();
+    paths.sort_by_key(|path| path["number"].as_u64());
+    let mut all = json!({
         "version": facts.version,
         "state": match facts.state {
             ProcessState::Guarded => json!("guarded"),
@@ -162,5 +171,9 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         "lanes": lanes,
         "records": records,
         "unknown_records": recording.unknown_records(),
-    })
+    });
+    if !paths.is_empty() {
+        all["paths"] = json!(paths);
+    }
+    all
 }

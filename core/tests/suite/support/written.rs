@@ -73,8 +73,8 @@ fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> Fa
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
     let stream = 0x6000_0000;
     let facts = LaunchFacts { entry_point, function: 0xf001, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
-    let launch =
-        begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, epoch, || 96_000).expect("a place");
+    let launch = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), epoch, || 96_000)
+        .expect("a place");
     launch.submit();
     launch
 }

@@ -57,6 +57,14 @@ fn codes(seen: &Json) -> Vec<&str> {
     seen["candidates"].as_array().into_iter().flatten().map(|candidate| text(candidate, "/code")).collect()
 }
 
+/// What `report` says of a process.
+fn reported(process: u32) -> String {
+    let output = Command::new(command()).args(["report", &process.to_string()]).output();
+    let (out, errors) = texts(&output.unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!(errors, "", "{out}");
+    out
+}
+
 /// Looks again and again until so many threads are in driver calls: a program takes a while until it hangs.
 fn until_in_calls(running: &mut Running, expect: &[&str]) -> Json {
     let process = running.process();
@@ -100,6 +108,8 @@ fn each_thread_in_a_driver_call_is_named_with_its_function_and_its_stack() {
     ] {
         assert!(printed.contains(expect), "{expect}: {printed}");
     }
+    let report = reported(chain.process());
+    assert!(report.contains("in cuStreamSynchronize at both looks: ") && report.contains("LG203"), "{report}");
 
     // One thread loads under a wait, the other is to write what is waited for.
     let mut fence = Run::new(&work, app("value_fence")).start();
@@ -261,7 +271,9 @@ fn a_process_without_cuda_a_guarded_one_and_one_that_is_gone() {
     let mut guarded = Run::new(&work, stack_program("chain")).guarded().hang_after("1000s").start();
     until_in_calls(&mut guarded, &["cuStreamSynchronize"]);
     let printed = said(guarded.process(), &[]);
-    assert!(printed.contains("it is guarded: lazyguard dump "), "{printed}");
+    assert!(printed.contains("it is guarded: lazyguard report "), "{printed}");
+    let report = reported(guarded.process());
+    assert!(report.contains("LG203 (likely)") && !report.contains("at both looks"), "{report}");
 
     for arguments in [&["attach"][..], &["attach", "0"], &["attach", "-1"], &["attach", "train"]] {
         let output = Command::new(command()).args(arguments).output().unwrap_or_else(|error| panic!("{error}"));

@@ -1,6 +1,6 @@
 //! `lazyguard doctor`: predicts what the guard will and will not see.
 
-use lazyguard_e2e::{app, command, driver, driver_folder, hostile_program, Json, Outcome, Run, Work};
+use lazyguard_e2e::{app, command, driver, driver_folder, hostile_program, runtime_program, Json, Outcome, Run, Work};
 use std::fs;
 use std::os::unix::fs::{chown, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ fn a_driver_that_does_not_start_costs_a_line() {
     let whole = fs::read(driver()).unwrap();
     fs::write(folder.join("libcuda.so.1"), &whole[..4096]).unwrap();
     found(doctor(&work, None).set("LD_LIBRARY_PATH", &folder))
-        .expect_problem("driver", "is not a program this can look into");
+        .expect_problem("driver", "libcuda.so.1 cannot be loaded: the dynamic linker was ended by signal 7");
 }
 
 #[test]
@@ -305,6 +305,9 @@ fn fat_binaries_are_counted_against_the_nudge_in_force() {
     with("LAZYGUARD_NUDGE", "1").expect("ok", "program", "lazy_pair holds 1 fat binary");
     with("LAZYGUARD_NUDGE", "0").expect("note", "program", "more than LAZYGUARD_NUDGE (0)");
     with("LAZYGUARD_PRELOAD", "resolve").expect("note", "program", "LAZYGUARD_PRELOAD is not auto");
+    let shared = found(doctor(&work, Some(&runtime_program("runtime-shared", "lazy_pair"))));
+    shared.expect("ok", "program", "libcudart.so.13 is /");
+    shared.expect("ok", "program", "with the shared CUDA runtime");
 }
 
 #[test]

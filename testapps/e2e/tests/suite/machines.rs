@@ -1,4 +1,4 @@
-//! Old kernels, container engines and small machines (`docs/MACHINES.md`): what the guard uses is refused, and the program behaves as ever.
+//! Old kernels, container engines and small machines (`docs/DOCTOR.md`): what the guard uses is refused, and the program behaves as ever.
 
 use lazyguard_e2e::{
     app, command, hostile_program, only_run_in, root, skipped, stack_program, Folder, Outcome, Run, Running, Work,
@@ -377,14 +377,14 @@ fn a_limit_for_files_and_closed_streams_end_no_program() {
 /// The page names each refusal that is tried here.
 #[test]
 fn the_page_has_a_row_for_each_call() {
-    let page = fs::read_to_string(root().join("docs/MACHINES.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/DOCTOR.md")).unwrap();
     let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| ")).collect();
     for call in
         REFUSED.iter().filter(|call| **call != "memfd_create").chain(&["ptrace", "clone", "/proc", "socketpair"])
     {
-        assert!(rows.iter().any(|row| row.contains(&format!("`{call}`"))), "docs/MACHINES.md has no row with `{call}`");
+        assert!(rows.iter().any(|row| row.contains(&format!("`{call}`"))), "docs/DOCTOR.md has no row with `{call}`");
     }
     for list in LISTS {
-        assert!(page.contains(&format!("`{list}`")), "docs/MACHINES.md does not say what {list} is");
+        assert!(page.contains(&format!("`{list}`")), "docs/DOCTOR.md does not say what {list} is");
     }
 }

@@ -18,12 +18,14 @@
 //! | `profile` | modules that one run has loaded, and the next has ahead |
 //! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
+//! | `outside` | processes in which no thread is blocked in the driver, and calls that compute there |
 //! | `dump` | a report of a live process, on request |
 //! | `gpu_core` | core dumps of GPUs: of older and newer drivers, damaged, huge, and in the folder of a process |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that it accounts for every record |
 //! | `doctor` | the prediction of what the guard will and will not see |
 //! | `asked` | the commands' answers for a process that is gone, for a shared folder, for arguments that do not match |
+//! | `launches` | where a report says that a kernel was launched |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
 //! | `run_inherits` | `lazyguard run`: descriptors, environment and search path are the program's, and it has them alone |
@@ -60,12 +62,14 @@ mod foreign_names;
 mod gpu_core;
 mod gpu_dump;
 mod hazard_files;
+mod launches;
 mod left_behind;
 mod lists;
 mod machines;
 mod marker;
 mod nccl;
 mod on_hang;
+mod outside;
 mod profile;
 mod ranks;
 mod recorder;

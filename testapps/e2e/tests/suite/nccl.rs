@@ -12,8 +12,8 @@ use std::time::Duration;
 /// How a program comes to the library: linked with it, by names looked up in it, and through a shared object that is linked with it.
 const PROGRAMS: [&str; 3] = ["nccl_job", "nccl_job_dlopen", "nccl_job_plugin"];
 /// The faults after which the job ends, and those that hang it: see testapps/ranks/nccl/program.hpp.
-const ENDING: [&str; 2] = ["none", "late"];
-const HANGING: [&str; 15] = [
+const ENDING: [&str; 3] = ["none", "late", "grids"];
+const HANGING: [&str; 17] = [
     "skip",
     "loop",
     "exits",
@@ -29,6 +29,8 @@ const HANGING: [&str; 15] = [
     "unwritten",
     "behind",
     "init",
+    "fills",
+    "grid",
 ];
 const KILL: &[&str] = &["--on-hang", "kill"];
 /// For what more than the first process to hang has to say.
@@ -62,6 +64,14 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
             "behind",
             AT_THE_TIMEOUT,
             "every rank that could be compared has made the same calls of NCCL, and rank 3 is blocked by itself: LG203: ".to_owned(),
+        ),
+        ("fills", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
+        (
+            "grid",
+            AT_THE_TIMEOUT,
+            "rank 3 has launched dispatch, which fills the device, before ncclDevKernel_AllReduce_Sum_f32_RING_LL, and rank 0 the other way \
+             round: on rank 3 the collective finds no room, and on rank 0 dispatch does not."
+                .to_owned(),
         ),
         ("init", AT_THE_TIMEOUT, "rank 3 has not come to the call that makes communicator 0, ".to_owned()),
     ]
@@ -280,6 +290,33 @@ fn processes_of(out: &Path) -> impl Iterator<Item = serde_json::Value> {
 pub(crate) fn report(folder: &Path) -> String {
     let output = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Each rank sends, and its receive stands behind a kernel that waits for the send, in the one hardware queue of all streams.
+#[test]
+fn ranks_that_share_one_hardware_queue_have_called_all_and_none_is_behind() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = out_of(&work, "one_queue");
+    let folder = out.to_string_lossy().into_owned();
+    let job = job(&work, "nccl_job", 2, "steps one_queue");
+    let started = |options: &[&str], queues: &str| {
+        let options = [&["--hang-after", "500ms", "--keep", "--out", &folder][..], options].concat();
+        under(&work, &options, &job).set("CUDA_DEVICE_MAX_CONNECTIONS", queues).start()
+    };
+    let healthy = started(KILL, "8").finish_within(lazyguard_e2e::PATIENCE);
+    assert_eq!((healthy.code, healthy.stderr.as_str()), (Some(0), ""), "{healthy}");
+    let _ = fs::remove_dir_all(&out);
+    let hangs = started(AT_THE_TIMEOUT, "1").finish_within(lazyguard_e2e::PATIENCE);
+    assert_eq!(hangs.code, Some(117), "{hangs}");
+    let said = report(&out);
+    let first = said.lines().nth(2).unwrap_or_default();
+    let all = "every rank that could be compared has made the same calls of NCCL, and ranks 0-1 wait in a collective: on rank 0 \
+               ncclDevKernel_SendRecv on stream ";
+    assert!(first.starts_with(all) && first.ends_with("(LG211)."), "{said}\n{hangs}");
+    assert!(
+        first.contains(": busy_for on stream ") && first.contains(" is before it in the hardware queue of both"),
+        "{first}"
+    );
 }
 
 /// Three jobs at a time: a hang is not called one while processes wait for a processor.

@@ -38,9 +38,13 @@ const TESTED: [&str; 18] = [
 
 #[test]
 fn every_setting_has_its_test() {
-    let output = Command::new(command()).arg("settings").output().unwrap_or_else(|error| panic!("{error}"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let known: BTreeSet<_> = said.lines().filter(|line| line.starts_with("LAZYGUARD")).collect();
+    let said = |arguments: &[&str]| {
+        let output = Command::new(command()).args(arguments).output().unwrap_or_else(|error| panic!("{error}"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let help = said(&["settings"]);
+    assert!(said(&["run", "--help"]).contains("[variable: LAZYGUARD]"));
+    let known: BTreeSet<_> = help.split("[variable: ").skip(1).filter_map(|rest| rest.split(']').next()).collect();
     assert_eq!(known, BTreeSet::from(TESTED), "left: the command's; right: tested here");
 }
 

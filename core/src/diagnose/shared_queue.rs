@@ -1,0 +1,91 @@
+//! Launches that cannot start because of a launch of another stream, which comes before them in a hardware queue.
+//!
+//! Streams share the hardware queues of their context, as many as `CUDA_DEVICE_MAX_CONNECTIONS` says, and the driver gives the device the launches of
+//! one queue in the order of their submission. A launch that waits for earlier work of its own stream stays at the head of its queue, and the launches
+//! of other streams behind it wait as well. A launch that runs holds up none.
+//!
+//! With one queue all streams share it. With more the driver does not say which streams share one. So where more streams are in use than there are
+//! queues, two streams *may*, and the verdict says so.
+//!
+//! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
+
+use super::paths::{End, Path, Paths, SharedQueue, Step};
+use super::snapshot::{BusyStream, Extent, OperationSeen};
+use crate::api::Class;
+use crate::order;
+use crate::Nanos;
+
+/// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
+const QUEUES_AT_FIRST: u32 = 8;
+
+impl<'a> Path<'a> {
+    /// The first shared queue on the path.
+    pub(super) fn shared_queue(&self) -> Option<SharedQueue<'a>> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Queue(shared) => Some(*shared),
+            _ => None,
+        })
+    }
+}
+
+impl<'a> Paths<'a> {
+    /// The path from a launch of a stream through a launch of another stream that is before it in a hardware queue and waits itself. The launch that
+    /// is first in its queue waits for no queue, so a path has one such step.
+    pub(super) fn queued(
+        &self,
+        busy: &'a BusyStream,
+        until: Nanos,
+        on_the_way: &mut Vec<(u32, Nanos)>,
+    ) -> Option<Path<'a>> {
+        let queues = self.snapshot.connections.unwrap_or(QUEUES_AT_FIRST);
+        // More streams than queues are in use, as far as the numbers of the busy ones show.
+        let may_share = queues == 1 || self.snapshot.streams.iter().any(|s| s.stream.number > queues);
+        if !may_share || !self.answers.is_busy(busy.stream.number) || self.in_queue.replace(true) {
+            return None;
+        }
+        let own = || launches(busy).filter(|op| op.at <= until);
+        let is_other = |s: &&BusyStream| {
+            s.stream.context == busy.stream.context
+                && s.stream.number != busy.stream.number
+                && self.answers.is_busy(s.stream.number)
+        };
+        let others = self.snapshot.streams.iter().filter(is_other);
+        // The last launch of a stream waits for everything that the others before it wait for.
+        let last = own().last().map_or(0, |op| op.at);
+        let heads = others.filter_map(|s| Some((s, launches(s).filter(|head| head.at < last).last()?)));
+        let mut heads: Vec<_> = heads.collect();
+        order::sort_by_key(&mut heads, |(_, head)| head.at);
+        let paths = heads.into_iter().filter_map(|(ahead, head)| {
+            let held_back = own().find(|op| op.at > head.at)?;
+            on_the_way.push((busy.stream.number, held_back.at));
+            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), on_the_way);
+            on_the_way.pop();
+            let shared = SharedQueue { waits: busy, held_back, ahead, head, queues };
+            path.filter(|path| self.is_believable(path, &shared)).map(|path| path.behind(Step::Queue(shared)))
+        });
+        let path = paths.min_by_key(Path::rank);
+        self.in_queue.set(false);
+        path
+    }
+
+    /// Whether the path explains the wait better than that the launch itself does not end. A kernel at the end of the path may have ended, and then the
+    /// queue holds up nothing.
+    fn is_believable(&self, path: &Path<'a>, shared: &SharedQueue<'a>) -> bool {
+        let (certain, is_collective) = (shared.is_certain(), shared.held_back.waits_for_peers());
+        let is_first = shared.waits.front().at == shared.held_back.at;
+        match &path.end {
+            End::Runs(culprit) => certain && is_first && !is_collective || self.has_not_ended(culprit),
+            End::Peers(_) => certain || is_collective,
+            _ => true,
+        }
+    }
+}
+
+fn launches(busy: &BusyStream) -> impl Iterator<Item = &OperationSeen> {
+    let is_launch = |op: &&OperationSeen| matches!(op.extent, Some(Extent::Grid { .. }));
+    busy.operations.iter().filter(|op| op.call.class() == Some(Class::Launch)).filter(is_launch)
+}
+
+#[cfg(test)]
+#[path = "shared_queue_tests.rs"]
+mod tests;

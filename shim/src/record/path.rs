@@ -1,0 +1,246 @@
+//! By which path the program's code came to a launch: the frames between the hook and the program.
+//!
+//! A launch by a CUDA runtime returns into the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's
+//! line. The slow path walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies.
+//! The fast path finds the same addresses there, and reads one more, that of the line, which may be another one each time. The launch's record has
+//! that address and the number of the path, whose frames the texts have.
+//!
+//! Why each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into a
+//! function whose frame is as large as it was. A function with a frame pointer may have made room for what is as large as it is called for; behind
+//! the runtime's, the fast path reads past such a frame only on the page that it is on.
+//!
+//! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock that is held while constructors run.
+
+use super::Guard;
+use crate::lookup::objects;
+use crate::runtime::readable;
+use lazyguard_core::map::HashSet;
+use lazyguard_core::stack::{caller_by, Machine, Memory, Registers};
+use lazyguard_core::state::Caller;
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::from_word;
+use std::ptr::from_ref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
+const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
+
+/// Frames of a path. Where nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
+/// name is one more frame before the line.
+const FRAMES: usize = 3;
+const MOST_FRAMES: usize = 4;
+/// The most bytes of stack that each takes.
+const MOST_BYTES: u64 = 1 << 16;
+/// The most paths of a process: their texts take two fifths of the smallest recording's room.
+const MOST_PATHS: usize = 1 << 10;
+/// Paths that a launch compares before it takes the slow path.
+const MOST_OTHERS: usize = 16;
+/// In place of a path: there are too many, or no runtime makes these launches.
+const NONE: usize = 1;
+
+/// See the module. On one line of a processor's cache.
+#[repr(align(64))]
+pub struct Path {
+    /// The return addresses; in place of those that are not there the first one again.
+    frames: [usize; MOST_FRAMES],
+    /// How far their words are from the place right above the hook's own return address, which is the first.
+    distances: [i32; MOST_FRAMES],
+    /// The same of the return address outside of them.
+    outside: i32,
+    /// Its number in the recording, from 1.
+    number: u16,
+    /// Whether a frame behind the runtime's is found by its frame pointer, as one is that may be of another size each time. Then all frames count, else the
+    /// first three.
+    varies: bool,
+    /// Another path by which the same function was launched, in a ring; 0 for none.
+    next: AtomicUsize,
+}
+
+impl Path {
+    /// The path that was kept as this number, if there is one.
+    #[inline(always)]
+    fn kept<'a>(known: usize) -> Option<&'a Self> {
+        // SAFETY: 0, or a path of `found`, which is never freed.
+        unsafe { (known as *const Self).as_ref() }
+    }
+
+    /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
+    #[inline(always)]
+    fn leads(&self, caller: Caller) -> Option<u64> {
+        let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
+        if self.varies && page(self.distances[FRAMES - 1]) != page(self.outside) {
+            return None;
+        }
+        // SAFETY: see the module. The words behind a frame that varies are on the page of one before it.
+        self.leads_by(caller, |at| Some(unsafe { (at as *const usize).read_volatile() }))
+    }
+
+    #[inline(always)]
+    fn leads_by(&self, caller: Caller, word: impl Fn(usize) -> Option<usize>) -> Option<u64> {
+        let word = |distance: i32| word(caller.stack.wrapping_add_signed(distance as isize));
+        let holds = |frame: usize| word(self.distances[frame]) == Some(self.frames[frame]);
+        let is_it = holds(0) && holds(1) && holds(2) && (!self.varies || holds(3));
+        let outside = word(self.outside).filter(|_| is_it)?;
+        Some(from_word(outside as u64, self.number))
+    }
+
+    /// The same for a thread that may ask the kernel what is there.
+    fn leads_surely(&self, caller: Caller) -> Option<u64> {
+        let surely = || self.leads_by(caller, |at| readable::value(at as *const usize));
+        self.leads(caller).or_else(|| surely().filter(|_| self.varies))
+    }
+}
+
+/// The word of the record of a launch from here that says from where it was made, by what is kept of the path of an earlier one; `None` if nothing is, or
+/// this one came by a path that has to be found.
+#[inline(always)]
+pub fn from(kept: &AtomicUsize, caller: Caller) -> Option<u64> {
+    let known = kept.load(Ordering::Relaxed);
+    if !IS_KNOWN || known == NONE {
+        return Some(from_word(caller.address as u64, 0));
+    }
+    let path = Path::kept(known)?;
+    path.leads(caller).or_else(|| from_another(kept, path, caller))
+}
+
+#[cold]
+#[inline(never)]
+fn from_another(kept: &AtomicUsize, path: &Path, caller: Caller) -> Option<u64> {
+    let next = |path: &&Path| Path::kept(path.next.load(Ordering::Acquire));
+    let mut others = std::iter::successors(next(&path), next).take(MOST_OTHERS);
+    others.find_map(|other| {
+        let from = other.leads(caller)?;
+        kept.store(from_ref(other).addr(), Ordering::Relaxed);
+        Some(from)
+    })
+}
+
+/// The paths of a process.
+#[derive(Default)]
+pub struct Paths(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    paths: Vec<&'static Path>,
+    /// Where runtimes have asked for the loading mode from.
+    runtimes: Vec<usize>,
+    /// Return addresses of launches that no runtime makes.
+    direct: HashSet<usize>,
+}
+
+impl Paths {
+    /// A runtime has asked for the loading mode, from this address.
+    pub fn runtime_asks(&self, from: usize) {
+        lock(&self.0).runtimes.push(from);
+    }
+}
+
+/// The same where that says nothing: finds the path, and keeps it.
+#[cold]
+#[inline(never)]
+pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
+    let here = from_word(caller.address as u64, 0);
+    if !IS_KNOWN {
+        return here;
+    }
+    let mut known = lock(&guard.paths.0);
+    let at =
+        known.paths.iter().position(|path| path.leads_surely(caller).is_some()).or_else(|| known.finds(guard, caller));
+    let path = at.and_then(|at| known.paths.get(at));
+    if let Some(kept) = kept {
+        // Under the lock, so that no two threads join rings at a time.
+        kept.store(path.map_or(NONE, |path| joined(kept, path)), Ordering::Relaxed);
+    }
+    path.and_then(|path| path.leads_surely(caller)).unwrap_or(here)
+}
+
+/// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the
+/// two would take the slow path each time.
+fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
+    let own = from_ref(path).addr();
+    let Some(before) = Path::kept(kept.load(Ordering::Relaxed)) else { return own };
+    if path.next.load(Ordering::Relaxed) != 0 {
+        return NONE;
+    }
+    let next = Some(before.next.load(Ordering::Relaxed)).filter(|next| *next != 0);
+    path.next.store(next.unwrap_or(from_ref(before).addr()), Ordering::Release);
+    before.next.store(own, Ordering::Release);
+    own
+}
+
+impl Known {
+    /// Walks a path that is new, if a runtime makes these launches; its place among the paths.
+    fn finds(&mut self, guard: &Guard, caller: Caller) -> Option<usize> {
+        if self.paths.len() == MOST_PATHS || self.direct.contains(&caller.address) {
+            return None;
+        }
+        if !self.is_of_runtime(caller.address) {
+            self.direct.insert(caller.address);
+            return None;
+        }
+        let place = self.paths.len();
+        let (path, count) = walked(caller, place as u16 + 1);
+        let frames: Vec<_> = path.frames.iter().take(count).map(|address| *address as u64).collect();
+        guard.tracker.recorder().add_path(guard.now(), path.number, &frames);
+        self.paths.push(Box::leak(Box::new(path)));
+        Some(place)
+    }
+
+    /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
+    fn is_of_runtime(&self, address: usize) -> bool {
+        let mut is_one = false;
+        objects::each(&mut |object| {
+            let is_here = |address: &usize| object.offset_of(*address as u64).is_some();
+            let found = is_here(&address);
+            is_one |= found && (object.file_name().starts_with(b"libcudart") || self.runtimes.iter().any(is_here));
+            !found
+        });
+        is_one
+    }
+}
+
+/// The path from this hook on, and how many frames it has.
+fn walked(caller: Caller, number: u16) -> (Path, usize) {
+    let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
+    let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
+    let first = distance(now.stack());
+    let (mut frames, mut distances) = ([caller.address; MOST_FRAMES], [first; MOST_FRAMES]);
+    let (mut count, mut varies, mut outside) = (0, false, first);
+    while count < if varies { MOST_FRAMES } else { FRAMES } {
+        (frames[count], distances[count]) = (now.address() as usize, outside);
+        count += 1;
+        let next = unwind_index(now.address()).and_then(|index| caller_by(&Readable, index, &now));
+        let is_near = |next: &Registers| (1..MOST_BYTES).contains(&next.stack().wrapping_sub(now.stack()));
+        let Some(next) = next.filter(is_near) else { break };
+        // The frame pointer lies below the return address.
+        varies |= count == FRAMES && now.frame().is_some_and(|frame| frame.wrapping_add(16) == next.stack());
+        outside = distance(next.stack());
+        now = next;
+    }
+    (Path { frames, distances, outside, number, varies, next: AtomicUsize::new(0) }, count)
+}
+
+/// Where the index of the tables lies that have the function of a return address.
+fn unwind_index(address: u64) -> Option<u64> {
+    let mut index = None;
+    objects::each(&mut |object| {
+        let is_here = object.offset_of(address).is_some();
+        index = index.or_else(|| object.unwind_index().filter(|_| is_here));
+        !is_here
+    });
+    index
+}
+
+/// The process's memory, a page of which can be read or not.
+struct Readable;
+
+impl Memory for Readable {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let rest = readable::PAGE - address as usize % readable::PAGE;
+        let found = [into.len(), into.len().min(rest)].map(|count| readable::bytes(address as *const u8, count));
+        let found = found.into_iter().flatten().next().unwrap_or_default();
+        into[..found.len()].copy_from_slice(found);
+        found.len()
+    }
+}

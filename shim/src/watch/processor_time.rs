@@ -1,0 +1,86 @@
+//! How much threads compute that are in a call which loads code: a compiler computes, and a call that waits does not.
+//!
+//! The kernel's scheduler counts a thread's time on a processor and its waits for one; the sum does not depend on how busy the machine is. The
+//! driver's own threads may do a part of the work, so their time counts as well.
+//!
+//! Must not: say anything where the kernel keeps no such counts.
+
+use super::thread_activity;
+use crate::record::Guard;
+use crate::runtime::thread;
+use lazyguard_core::api::{Class, ComputeTime, EntryPoint};
+use lazyguard_core::state::PublishedCall;
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
+use lazyguard_core::Nanos;
+
+/// The shortest time about which something is said.
+const LEAST: Nanos = 100_000_000;
+
+/// Records how much each such thread has computed since the former record, where that is a quarter of the threshold ago. It begins at half the
+/// threshold: a program may have forbidden the calls that a look at a file takes, and its loads are short.
+pub fn note(guard: &'static Guard, threshold: Nanos) {
+    let mut known = lock(&guard.reports.computing);
+    let (at, least) = (guard.now(), LEAST.max(threshold / 4));
+    let is_long = |call: &PublishedCall| loads_code(call) && at.saturating_sub(call.entered) >= threshold / 2;
+    let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
+    known.retain(|waiting, _| calls().any(|call| (call.thread, call.entered) == *waiting));
+    let is_due = |since: Nanos| at.saturating_sub(since) >= least;
+    let due: Vec<_> = calls()
+        .filter(|call| known.get(&(call.thread, call.entered)).is_none_or(|(since, _)| is_due(*since)))
+        .collect();
+    let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
+    let drivers: Nanos = thread_activity::drivers().filter_map(runnable).sum();
+    for call in due {
+        let Some(own) = runnable(call.thread) else { continue };
+        let now = (at, own.saturating_add(drivers));
+        if let Some((since, before)) = known.insert((call.thread, call.entered), now) {
+            let time = ComputeTime { nanos: now.1.saturating_sub(before), within_nanos: at.saturating_sub(since) };
+            let raw = RawPayload::computes(call.thread, time);
+            let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
+            slot.push(&Record { kind: Kind::Seen, entered: at, returned: at, raw, ..about }, Lane::RareEvents);
+        }
+    }
+}
+
+fn loads_code(call: &PublishedCall) -> bool {
+    let class = call.entry_point.class();
+    call.cold != 0 || class.loads_module() || class == Class::LibraryLoad
+}
+
+/// For how long a thread has run, or waited for a processor.
+fn runnable(thread: u32) -> Option<Nanos> {
+    let counts = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let mut counts = counts.split_ascii_whitespace().map(str::parse::<Nanos>);
+    Some(counts.next()?.ok()?.saturating_add(counts.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_sleeps_computes_for_little_of_the_time_and_one_that_runs_for_most() {
+        let took = |work: fn()| {
+            std::thread::spawn(move || {
+                // SAFETY: takes no arguments and cannot fail.
+                let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+                let (begin, before) = (Instant::now(), runnable(own)?);
+                work();
+                let nanos = runnable(own)? - before;
+                Some(ComputeTime { nanos, within_nanos: begin.elapsed().as_nanos() as Nanos })
+            })
+            .join()
+            .unwrap()
+        };
+        let runs = took(|| {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(300) {}
+        });
+        // Where the kernel counts nothing, there is nothing to test.
+        assert!(runs.is_none_or(ComputeTime::is_most), "{runs:?}");
+        let sleeps = took(|| std::thread::sleep(Duration::from_millis(300)));
+        assert!(sleeps.is_none_or(|time| !time.is_most()), "{sleeps:?}");
+    }
+}

@@ -1,0 +1,24 @@
+// A collective runs and waits for its peers. A cooperative grid that needs every place of the device starts as a whole or not at all, so it does not start
+// beside the collective, and the peers join only after it.
+// expect: LG208 culprit=ncclDevKernel_AllReduce_Sum_f32_RING_LL
+// card: yes, alone
+#include "../collectives.hpp"
+
+SCENARIO(grid_at_once_beside_collective) {
+  lg::open_session();
+  const CUmodule code = lg::module("corpus");
+  const CUfunction fill = lg::function(code, "fill_and_spin");
+  const lg::MappedWord flag = lg::mapped_word();
+  lg::Communicator ranks(code);
+  const CUevent behind = lg::event();
+  const CUstream only = lg::stream(), grids = lg::stream();
+  *flag.host = 1;
+  ranks.all_reduce(only, behind);
+  lg::nap(50);
+  CK(lg::launch_cooperative(fill, lg::blocks_that_fill_the_device(), grids, flag.device));
+  CK(cuStreamSynchronize(grids));
+  ranks.peers_have_joined(1);
+  CK(cuStreamSynchronize(only));
+  std::puts("the grid ran");
+  return 0;
+}
