@@ -103,7 +103,7 @@ pub struct Settings {
     pub budget_share_percent: u64,
     /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that preloading may take, in bytes.
     pub budget_bytes: u64,
-    /// `LAZYGUARD_PRELOAD_FREE`: the least of the device's memory that is free where preloading takes some, in percent.
+    /// `LAZYGUARD_PRELOAD_FREE`: the least of the device's memory that is free where a profile has something loaded ahead, in percent.
     pub least_free_percent: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
     pub nudge_fat_binaries: u64,
@@ -288,7 +288,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-free",
         values: "a percentage: 10, 0",
         default: "10",
-        help: "under `resolve` and `auto`, nothing is preloaded while less of the device's memory is free, in percent",
+        help: "under `resolve` and `auto`, nothing is loaded ahead by a profile while less of the device's memory is free, in percent",
         apply: |s, v| set(&mut s.least_free_percent, percent(v)),
     },
     Setting {

@@ -99,8 +99,9 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// Whether so much of a device is free that something may be loaded ahead. The rest is the program's: what is loaded ahead may never be used, and a call of
-/// the program's that would find memory without the guard is to find it.
+/// Whether so much of a device is free that something may be loaded ahead of the program, by a profile. The rest is the program's: it may never ask for what
+/// is loaded ahead, and a call of its own that would find memory without the guard is to find it. The kernels of code that the program has loaded are
+/// not meant: without them it can hang.
 pub fn leaves_enough_free(settings: &Settings, memory: Memory) -> bool {
     is_blanket(settings) || memory.free >= memory.total / 100 * settings.least_free_percent
 }

@@ -40,7 +40,7 @@ const UNDER_WAY: Duration = Duration::from_millis(2);
 /// How long the loader leaves a busy context alone before it asks again.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
-/// How long the loader leaves a context alone whose device has too little memory free.
+/// How long nothing is loaded ahead of the program after a device had too little memory free.
 const WHILE_FULL_NANOS: u64 = 1_000_000_000;
 
 /// A busy context is left alone for this many times as long as it took to find that out.
@@ -76,8 +76,10 @@ pub struct Loader {
     pending: AtomicUsize,
     /// The pace is not met before this moment.
     not_before: AtomicU64,
-    /// Nothing is tried before this moment: the context was busy a moment ago, or its device had too little memory free.
+    /// Nothing is tried before this moment: the context was busy a moment ago.
     busy_until: AtomicU64,
+    /// Nothing is loaded ahead of the program before this moment, but at the start of a context: a device had too little memory free.
+    full_until: AtomicU64,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
@@ -320,7 +322,7 @@ impl Loader {
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
         let first = first_launch(process, context, occasion);
-        let pending = || self.due(process, context, first);
+        let pending = || self.due(process, context, first, at_start);
         let waits = || !pending().is_empty() || self.queue().has_releases(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
@@ -377,10 +379,13 @@ impl Loader {
     }
 
     /// What waits for a context, and whose turn has come.
-    fn due(&self, process: &Process, context: u32, first: FirstLaunch) -> Vec<Item> {
+    fn due(&self, process: &Process, context: u32, first: FirstLaunch, at_start: bool) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
         if first != FirstLaunch::Made {
             items.retain(|item| !self.waits_for_launch(*item, first));
+        }
+        if !at_start && process.now() < self.full_until.load(Ordering::Relaxed) {
+            items.retain(|item| !item.is_ahead());
         }
         items
     }
@@ -429,20 +434,19 @@ impl Loader {
             out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME
         };
         let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
-        for (n, item) in items.iter().enumerate() {
+        for item in items {
             if outcome.interrupted {
                 break;
             }
             let before = memory();
-            if before.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
-                self.queue().puts_back(Skip::LittleMemoryFree, context, &items[n..]);
-                self.busy_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
-                outcome.interrupted = true;
-                break;
+            if item.is_ahead() && before.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
+                self.queue().puts_back(Skip::LittleMemoryFree, context, &[*item]);
+                self.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
+                continue;
             }
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
+            if item.is_ahead() {
                 // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
                 if turn_is_over(&late) {

@@ -30,6 +30,11 @@ pub enum Item {
 }
 
 impl Item {
+    /// Whether the program is expected to load it itself, by a profile.
+    pub fn is_ahead(self) -> bool {
+        matches!(self, Self::Ahead(..) | Self::AheadLibrary(_))
+    }
+
     /// The library's or module's handle; 0 for one that is not there yet.
     pub fn owner(self) -> u64 {
         match self {
