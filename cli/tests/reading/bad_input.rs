@@ -59,7 +59,7 @@ fn there_is_something_else() {
     let mut newer = Job::new().bytes(0);
     newer[8] = 9;
     fs::write(folder.of("trace.lgt"), newer).unwrap();
-    each(folder.path(), "a recording of version 9; this build reads versions 1 to 3");
+    each(folder.path(), "a recording of version 9; this build reads versions 1 to 4");
     fs::remove_file(folder.of("trace.lgt")).unwrap();
     fs::create_dir(folder.of("trace.lgt")).unwrap();
     each(folder.path(), "trace.lgt: ");

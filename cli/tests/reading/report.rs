@@ -69,7 +69,7 @@ fn the_json_form_says_what_the_recording_is_and_holds() {
     job.save(&folder.0, 2 * SECOND);
     let recording = &json(&folder)["recording"];
     for (key, expect) in [
-        ("format_version", Value::from(3)),
+        ("format_version", Value::from(4)),
         ("file", folder.of("trace.lgt").to_str().into()),
         ("bytes", (SMALL.words() * 8).into()),
         ("process", 4242.into()),
