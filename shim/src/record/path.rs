@@ -239,3 +239,63 @@ impl Memory for Readable {
         found.len()
     }
 }
+
+#[cfg(test)]
+#[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// A path of three frames, whose words lie from the caller's place on.
+    fn path(frames: [usize; 3], number: u16, varies: bool) -> &'static Path {
+        let [first, second, third] = frames;
+        Box::leak(Box::new(Path {
+            frames: [first, second, third, third],
+            distances: [0, 8, 16, 16],
+            outside: 24,
+            number,
+            varies,
+            next: AtomicUsize::new(0),
+        }))
+    }
+
+    fn caller(stack: &[usize]) -> Caller {
+        Caller { address: stack[0], stack: stack.as_ptr().addr(), frame: 0 }
+    }
+
+    #[test]
+    fn a_path_is_known_by_its_return_addresses_and_says_the_next_one() {
+        let (here, elsewhere) = ([10, 20, 30, 77], [10, 20, 31, 77]);
+        let known = path([10, 20, 30], 5, false);
+        assert_eq!(known.leads(caller(&here)), Some(from_word(77, 5)));
+        assert_eq!(known.leads(caller(&elsewhere)), None);
+    }
+
+    #[test]
+    fn behind_a_frame_that_varies_nothing_is_read_on_another_page() {
+        let words = vec![0; 3 * readable::PAGE / size_of::<usize>()];
+        let begin = words.as_ptr().addr().next_multiple_of(readable::PAGE) - words.as_ptr().addr();
+        let edge = (begin + readable::PAGE) / size_of::<usize>();
+        for (at, is_read) in [(edge - 4, true), (edge - 3, false)] {
+            let stack = caller(&words[at..]);
+            assert_eq!(path([0; 3], 1, true).leads(stack).is_some(), is_read);
+            assert!(path([0; 3], 1, false).leads(stack).is_some());
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_launched_by_several_paths_in_turn_knows_them_all() {
+        let stacks: Vec<_> = (1..5).map(|n| [10, 20, n, 100 + n]).collect();
+        let kept = AtomicUsize::new(0);
+        assert_eq!(from(&kept, caller(&stacks[0])), None, "nothing is kept yet");
+        for (stack, number) in stacks.iter().zip(1..) {
+            let found = path([10, 20, stack[2]], number, false);
+            kept.store(joined(&kept, found), Ordering::Relaxed);
+        }
+        for (stack, number) in stacks.iter().zip(1..).chain(stacks.iter().zip(1..)) {
+            assert_eq!(from(&kept, caller(stack)), Some(from_word(stack[3] as u64, number)));
+        }
+        assert_eq!(from(&kept, caller(&[10, 20, 99, 0])), None, "a path that none was");
+        kept.store(NONE, Ordering::Relaxed);
+        assert_eq!(from(&kept, caller(&stacks[0])), Some(from_word(10, 0)));
+    }
+}
