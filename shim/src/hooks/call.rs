@@ -282,7 +282,7 @@ impl Call {
     /// From where the program came to a launch, by what is kept of the path of an earlier one.
     pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
         let known = kept.and_then(|kept| path::from(kept, self.caller));
-        known.unwrap_or_else(|| path::found(self.guard, kept, self.caller))
+        known.unwrap_or_else(|| self.guard.paths.find(self.guard, kept, self.caller))
     }
 
     /// The record of the call before it is made.

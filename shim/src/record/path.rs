@@ -11,8 +11,8 @@
 //!
 //! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock that is held while constructors run.
 
-use super::Guard;
 use crate::lookup::objects;
+use crate::runtime::process::Process;
 use crate::runtime::readable;
 use lazyguard_core::map::HashSet;
 use lazyguard_core::stack::{caller_by, Machine, Memory, Registers};
@@ -61,34 +61,26 @@ impl Path {
     /// The path that was kept as this number, if there is one.
     #[inline(always)]
     fn kept<'a>(known: usize) -> Option<&'a Self> {
-        // SAFETY: 0, or a path of `found`, which is never freed.
+        // SAFETY: 0, or a path of `Known::walk`, which is never freed.
         unsafe { (known as *const Self).as_ref() }
     }
 
     /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
     #[inline(always)]
     fn leads(&self, caller: Caller) -> Option<u64> {
-        let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
-        if self.varies && page(self.distances[FRAMES - 1]) != page(self.outside) {
+        let at = |distance: i32| caller.stack.wrapping_add_signed(distance as isize);
+        if self.varies && at(self.distances[FRAMES - 1]) / readable::PAGE != at(self.outside) / readable::PAGE {
             return None;
         }
         // SAFETY: see the module. The words behind a frame that varies are on the page of one before it.
-        self.leads_by(caller, |at| Some(unsafe { (at as *const usize).read_volatile() }))
-    }
-
-    #[inline(always)]
-    fn leads_by(&self, caller: Caller, word: impl Fn(usize) -> Option<usize>) -> Option<u64> {
-        let word = |distance: i32| word(caller.stack.wrapping_add_signed(distance as isize));
-        let holds = |frame: usize| word(self.distances[frame]) == Some(self.frames[frame]);
+        let word = |distance: i32| unsafe { (at(distance) as *const usize).read_volatile() };
+        let holds = |frame: usize| word(self.distances[frame]) == self.frames[frame];
         let is_it = holds(0) && holds(1) && holds(2) && (!self.varies || holds(3));
-        let outside = word(self.outside).filter(|_| is_it)?;
-        Some(from_word(outside as u64, self.number))
+        is_it.then(|| from_word(word(self.outside) as u64, self.number))
     }
 
-    /// The same for a thread that may ask the kernel what is there.
-    fn leads_surely(&self, caller: Caller) -> Option<u64> {
-        let surely = || self.leads_by(caller, |at| readable::value(at as *const usize));
-        self.leads(caller).or_else(|| surely().filter(|_| self.varies))
+    fn is_like(&self, other: &Self) -> bool {
+        (self.frames, self.distances, self.outside) == (other.frames, other.distances, other.outside)
     }
 }
 
@@ -134,25 +126,20 @@ impl Paths {
     pub fn runtime_asks(&self, from: usize) {
         lock(&self.0).runtimes.push(from);
     }
-}
 
-/// The same where that says nothing: finds the path, and keeps it.
-#[cold]
-#[inline(never)]
-pub fn found(guard: &Guard, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
-    let here = from_word(caller.address as u64, 0);
-    if !IS_KNOWN {
-        return here;
+    /// The same as [`from`], where that says nothing: finds the path, and keeps it.
+    #[cold]
+    #[inline(never)]
+    pub fn find(&self, process: &Process, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
+        let mut known = lock(&self.0);
+        let led = known.paths.iter().find_map(|path| Some((*path, path.leads(caller)?)));
+        let found = led.or_else(|| known.walk(process, caller));
+        if let Some(kept) = kept {
+            // Under the lock, so that no two threads join rings at a time.
+            kept.store(found.map_or(NONE, |(path, _)| joined(kept, path)), Ordering::Relaxed);
+        }
+        found.map_or(from_word(caller.address as u64, 0), |(_, from)| from)
     }
-    let mut known = lock(&guard.paths.0);
-    let at =
-        known.paths.iter().position(|path| path.leads_surely(caller).is_some()).or_else(|| known.finds(guard, caller));
-    let path = at.and_then(|at| known.paths.get(at));
-    if let Some(kept) = kept {
-        // Under the lock, so that no two threads join rings at a time.
-        kept.store(path.map_or(NONE, |path| joined(kept, path)), Ordering::Relaxed);
-    }
-    path.and_then(|path| path.leads_surely(caller)).unwrap_or(here)
 }
 
 /// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the
@@ -170,21 +157,29 @@ fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
 }
 
 impl Known {
-    /// Walks a path that is new, if a runtime makes these launches; its place among the paths.
-    fn finds(&mut self, guard: &Guard, caller: Caller) -> Option<usize> {
-        if self.paths.len() == MOST_PATHS || self.direct.contains(&caller.address) {
+    /// Walks the path, if a runtime makes these launches, and the word of the record.
+    fn walk(&mut self, process: &Process, caller: Caller) -> Option<(&'static Path, u64)> {
+        if !IS_KNOWN || self.direct.contains(&caller.address) {
             return None;
         }
         if !self.is_of_runtime(caller.address) {
             self.direct.insert(caller.address);
             return None;
         }
-        let place = self.paths.len();
-        let (path, count) = walked(caller, place as u16 + 1);
-        let frames: Vec<_> = path.frames.iter().take(count).map(|address| *address as u64).collect();
-        guard.tracker.recorder().add_path(guard.now(), path.number, &frames);
-        self.paths.push(Box::leak(Box::new(path)));
-        Some(place)
+        let (mut path, count, outside) = walked(caller);
+        let known = self.paths.iter().find(|known| known.is_like(&path)).copied();
+        let path = match known {
+            Some(known) => known,
+            None if self.paths.len() < MOST_PATHS => {
+                path.number = self.paths.len() as u16 + 1;
+                let frames: Vec<_> = path.frames.iter().take(count).map(|address| *address as u64).collect();
+                process.tracker.recorder().add_path(process.now(), path.number, &frames);
+                self.paths.push(Box::leak(Box::new(path)));
+                self.paths.last()?
+            }
+            None => return None,
+        };
+        Some((path, from_word(outside, path.number)))
     }
 
     /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
@@ -200,8 +195,8 @@ impl Known {
     }
 }
 
-/// The path from this hook on, and how many frames it has.
-fn walked(caller: Caller, number: u16) -> (Path, usize) {
+/// The path from this hook on, how many frames it has, and the return address outside of them.
+fn walked(caller: Caller) -> (Path, usize, u64) {
     let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
     let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
     let first = distance(now.stack());
@@ -218,7 +213,7 @@ fn walked(caller: Caller, number: u16) -> (Path, usize) {
         outside = distance(next.stack());
         now = next;
     }
-    (Path { frames, distances, outside, number, varies, next: AtomicUsize::new(0) }, count)
+    (Path { frames, distances, outside, number: 0, varies, next: AtomicUsize::new(0) }, count, now.address())
 }
 
 /// Where the index of the tables lies that have the function of a return address.
@@ -242,5 +237,65 @@ impl Memory for Readable {
         let found = found.into_iter().flatten().next().unwrap_or_default();
         into[..found.len()].copy_from_slice(found);
         found.len()
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// A path of three frames, whose words lie from the caller's place on.
+    fn path(frames: [usize; 3], number: u16, varies: bool) -> &'static Path {
+        let [first, second, third] = frames;
+        Box::leak(Box::new(Path {
+            frames: [first, second, third, third],
+            distances: [0, 8, 16, 16],
+            outside: 24,
+            number,
+            varies,
+            next: AtomicUsize::new(0),
+        }))
+    }
+
+    fn caller(stack: &[usize]) -> Caller {
+        Caller { address: stack[0], stack: stack.as_ptr().addr(), frame: 0 }
+    }
+
+    #[test]
+    fn a_path_is_known_by_its_return_addresses_and_says_the_next_one() {
+        let (here, elsewhere) = ([10, 20, 30, 77], [10, 20, 31, 77]);
+        let known = path([10, 20, 30], 5, false);
+        assert_eq!(known.leads(caller(&here)), Some(from_word(77, 5)));
+        assert_eq!(known.leads(caller(&elsewhere)), None);
+    }
+
+    #[test]
+    fn behind_a_frame_that_varies_nothing_is_read_on_another_page() {
+        let words = vec![0; 3 * readable::PAGE / size_of::<usize>()];
+        let begin = words.as_ptr().addr().next_multiple_of(readable::PAGE) - words.as_ptr().addr();
+        let edge = (begin + readable::PAGE) / size_of::<usize>();
+        for (at, is_read) in [(edge - 4, true), (edge - 3, false)] {
+            let stack = caller(&words[at..]);
+            assert_eq!(path([0; 3], 1, true).leads(stack).is_some(), is_read);
+            assert!(path([0; 3], 1, false).leads(stack).is_some());
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_launched_by_several_paths_in_turn_knows_them_all() {
+        let stacks: Vec<_> = (1..5).map(|n| [10, 20, n, 100 + n]).collect();
+        let kept = AtomicUsize::new(0);
+        assert_eq!(from(&kept, caller(&stacks[0])), None, "nothing is kept yet");
+        for (stack, number) in stacks.iter().zip(1..) {
+            let found = path([10, 20, stack[2]], number, false);
+            kept.store(joined(&kept, found), Ordering::Relaxed);
+        }
+        for (stack, number) in stacks.iter().zip(1..).chain(stacks.iter().zip(1..)) {
+            assert_eq!(from(&kept, caller(stack)), Some(from_word(stack[3] as u64, number)));
+        }
+        assert_eq!(from(&kept, caller(&[10, 20, 99, 0])), None, "a path that none was");
+        kept.store(NONE, Ordering::Relaxed);
+        assert_eq!(from(&kept, caller(&stacks[0])), Some(from_word(10, 0)));
     }
 }
