@@ -60,6 +60,13 @@ pub trait Memory {
     }
 }
 
+/// For what would otherwise be compiled for each kind of memory.
+impl Memory for &dyn Memory {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        (**self).read(address, into)
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::Memory;

@@ -126,9 +126,9 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
     caller_in_memory(memory, image, now).unwrap_or(Caller::Unknown)
 }
 
-fn caller_in_memory(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Caller> {
-    let window = Window::new(memory);
-    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| memory.word(address))
+fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
+    let window = Window::new(&memory);
+    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
 /// The same by the tables whose index lies at `index`, if they say it.
@@ -139,8 +139,8 @@ pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Re
 
 /// How far above the frame pointer the frame of a function ends, once the function has set the pointer up; `function` is its first
 /// instruction.
-pub fn above_frame_pointer(memory: &impl Memory, image: &Image, machine: Machine, function: u64) -> Option<u64> {
-    let window = Window::new(memory);
+pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine, function: u64) -> Option<u64> {
+    let window = Window::new(&memory);
     let tables = Tables::in_memory(&window, image, machine)?;
     let entry = tables.entry(function)?;
     let mut context = UnwindContext::<usize, OnStack>::new_in();

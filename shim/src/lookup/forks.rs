@@ -22,6 +22,9 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 #[link_section = ".data.lazyguard_start"]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// A thread binds the slots of new objects ([`super::slots`]). A forked child has none of its parent's threads, which may have been binding.
+pub static BINDS: AtomicBool = AtomicBool::new(false);
+
 /// Whether a fork has waited in vain. A signal handler that leaves a visit by a jump leaves it counted, and no later fork waits for that one.
 #[link_section = ".data.lazyguard_start"]
 static IN_VAIN: AtomicBool = AtomicBool::new(false);
@@ -111,5 +114,5 @@ extern "C" fn in_child() {
     tls::set_visits(depth);
     VISITS.store(u32::from(depth > 0), Ordering::Relaxed);
     FORKS.store(0, Ordering::Relaxed);
-    super::slots::forked();
+    BINDS.store(false, Ordering::Relaxed);
 }

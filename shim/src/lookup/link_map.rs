@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 
 const RTLD_DL_LINKMAP: c_int = 2;
+const LINKERS: [&[u8]; 2] = [b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1"];
 
 extern "C" {
     fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
@@ -32,7 +33,7 @@ struct Debug {
     state: c_int,
 }
 
-/// Of [`Debug`]: no object is being loaded or unloaded.
+/// Of that state: no object is being loaded or unloaded.
 const RT_CONSISTENT: c_int = 0;
 
 extern "C" {
@@ -46,6 +47,11 @@ pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
     let first = unsafe { (&raw const _r_debug.first).read() };
     // SAFETY: the loader's records; nothing is unloaded yet.
     std::iter::successors(unsafe { first.as_ref() }, |map| unsafe { map.next.as_ref() })
+}
+
+/// The dynamic linker itself, which is there as long as the process.
+pub fn linker() -> Option<&'static LinkMap> {
+    at_start().find(|map| LINKERS.contains(&map.file_name()))
 }
 
 /// The object that holds an address.

@@ -11,15 +11,13 @@
 //!
 //! Must not: write there.
 
-use super::link_map::at_start;
+use super::link_map::linker;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The counter; null where it is not known.
 #[link_section = ".data.lazyguard_start"]
 static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
-
-const LINKERS: [&[u8]; 2] = [b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1"];
 
 /// How many words a mutex of the C library has.
 const MUTEX: usize = if cfg!(target_arch = "aarch64") { 6 } else { 5 };
@@ -34,8 +32,7 @@ const FREE: [u64; MUTEX] = {
 /// Looks for the counter, where so many objects have been loaded. For a process with one thread.
 #[link_section = ".text.lazyguard_start"]
 pub fn find(loads: u64) {
-    let linker = at_start().find(|map| LINKERS.contains(&map.file_name()));
-    let Some(variable) = linker.and_then(|map| map.dynamic().variable(c"_rtld_global")) else { return };
+    let Some(variable) = linker().and_then(|map| map.dynamic().variable(c"_rtld_global")) else { return };
     let first = variable.start as *const AtomicU64;
     if !first.is_aligned() {
         return;

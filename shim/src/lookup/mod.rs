@@ -18,6 +18,7 @@
 //! | [`dynamic`] | what an object needs and defines, and its slots |
 //! | [`layout`] | where an object lies |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
+//! | [`around`] | the object around an address, without a lock |
 //! | [`forks`] | forks wait for visits of the loaded objects |
 //! | [`loads`] | how many objects have been loaded, without a lock |
 //!
@@ -28,6 +29,7 @@
 //! loader's lock held, in a constructor, before this library's own.
 
 pub mod adopted;
+pub mod around;
 pub mod dlsym;
 pub mod driver;
 pub mod driver_queries;

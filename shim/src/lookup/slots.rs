@@ -26,13 +26,13 @@ use super::dynamic_linker;
 use super::link_map;
 use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
-use super::{driver, loads, nccl};
+use super::{driver, forks, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// How many objects had been loaded, and unloaded, when the last pass was over.
 #[link_section = ".data.lazyguard_start"]
@@ -41,9 +41,6 @@ static BOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// How many objects were there when the process started. They and what they define come first for every object.
 #[link_section = ".data.lazyguard_start"]
 static AT_START: AtomicU64 = AtomicU64::new(0);
-
-/// A thread binds.
-static TURN: AtomicBool = AtomicBool::new(false);
 
 /// The process in which a thread of the guard's binds; 0 without one.
 static BESIDE: AtomicU32 = AtomicU32::new(0);
@@ -64,11 +61,6 @@ pub fn bind_at_start() {
         _ = (0..MOST_PASSES).any(|_| pass(objects::counts()));
     });
     driver::is_there_from_the_start();
-}
-
-/// A forked child has none of its parent's threads, which may have been binding. Only a store: the caller is the handler of a fork.
-pub fn forked() {
-    TURN.store(false, Ordering::Relaxed);
 }
 
 /// Whether objects have been loaded that are not bound yet.
@@ -118,12 +110,12 @@ fn bind_once() -> bool {
     }
     // Found here: a look-up takes the lock that a load has when it takes that of the list.
     dynamic_linker::another_is_next();
-    if TURN.swap(true, Ordering::Acquire) {
+    if forks::BINDS.swap(true, Ordering::Acquire) {
         // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
         return true;
     }
     let is_over = pass(counts);
-    TURN.store(false, Ordering::Release);
+    forks::BINDS.store(false, Ordering::Release);
     is_over
 }
 

@@ -9,9 +9,9 @@
 //! function whose frame is as large as it was. A function with a frame pointer may have made room for what is as large as it is called for; behind
 //! the runtime's, the fast path reads past such a frame only on the page that it is on.
 //!
-//! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock that is held while constructors run.
+//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack that has no room for it.
 
-use crate::lookup::objects;
+use crate::lookup::around::around;
 use crate::runtime::process::Process;
 use crate::runtime::readable;
 use lazyguard_core::map::HashSet;
@@ -32,6 +32,8 @@ const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
 /// The most bytes of stack that each takes.
 const MOST_BYTES: u64 = 1 << 16;
+/// More than a walk takes of the thread's stack, and what the driver's own call takes after it.
+const STACK_OF_A_WALK: usize = 32 << 10;
 /// The most paths of a process: their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
 /// Paths that a launch compares before it takes the slow path.
@@ -118,7 +120,7 @@ struct Known {
     /// Where runtimes have asked for the loading mode from.
     runtimes: Vec<usize>,
     /// Return addresses of launches that no runtime makes.
-    direct: HashSet<usize>,
+    direct: HashSet<u64>,
 }
 
 impl Paths {
@@ -159,14 +161,14 @@ fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
 impl Known {
     /// Walks the path, if a runtime makes these launches, and the word of the record.
     fn walk(&mut self, process: &Process, caller: Caller) -> Option<(&'static Path, u64)> {
-        if !IS_KNOWN || self.direct.contains(&caller.address) {
+        if !IS_KNOWN || self.direct.contains(&(caller.address as u64)) {
             return None;
         }
         if !self.is_of_runtime(caller.address) {
-            self.direct.insert(caller.address);
+            self.direct.insert(caller.address as u64);
             return None;
         }
-        let (mut path, count, outside) = walked(caller);
+        let (mut path, count, outside) = Some(caller).filter(has_room).map(walked)?;
         let known = self.paths.iter().find(|known| known.is_like(&path)).copied();
         let path = match known {
             Some(known) => known,
@@ -184,18 +186,21 @@ impl Known {
 
     /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
     fn is_of_runtime(&self, address: usize) -> bool {
-        let mut is_one = false;
-        objects::each(&mut |object| {
-            let is_here = |address: &usize| object.offset_of(*address as u64).is_some();
-            let found = is_here(&address);
-            is_one |= found && (object.file_name().starts_with(b"libcudart") || self.runtimes.iter().any(is_here));
-            !found
+        let is_one = around(address as u64, |object| {
+            let is_here = |address: &usize| object.addresses.contains(&(*address as u64));
+            object.file_name.starts_with(b"libcudart") || self.runtimes.iter().any(is_here)
         });
-        is_one
+        is_one.unwrap_or(false)
     }
 }
 
+/// Whether the thread's stack has room for a walk: threads with the smallest stack there may be launch as well. A guard page in between cannot be read.
+fn has_room(caller: &Caller) -> bool {
+    readable::bytes(caller.stack.wrapping_sub(STACK_OF_A_WALK) as *const u8, STACK_OF_A_WALK).is_some()
+}
+
 /// The path from this hook on, how many frames it has, and the return address outside of them.
+#[inline(never)]
 fn walked(caller: Caller) -> (Path, usize, u64) {
     let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
     let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
@@ -218,13 +223,7 @@ fn walked(caller: Caller) -> (Path, usize, u64) {
 
 /// Where the index of the tables lies that have the function of a return address.
 fn unwind_index(address: u64) -> Option<u64> {
-    let mut index = None;
-    objects::each(&mut |object| {
-        let is_here = object.offset_of(address).is_some();
-        index = index.or_else(|| object.unwind_index().filter(|_| is_here));
-        !is_here
-    });
-    index
+    around(address, |object| object.unwind_index).flatten()
 }
 
 /// The process's memory, a page of which can be read or not.

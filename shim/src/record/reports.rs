@@ -37,7 +37,7 @@ pub struct Reports {
     /// The recorded activity of threads outside driver calls, and its time.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     /// Of each call that loads code when its thread's time on a processor was read, and that.
-    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos)>>,
+    pub computing: Mutex<Vec<(Waiting, (Nanos, Nanos))>>,
     hangs: AtomicU64,
     /// Which rank writes, where the process is one of a job.
     turns: Option<Turns>,

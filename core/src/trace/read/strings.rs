@@ -70,8 +70,8 @@ pub struct StringTable {
     communicators: Timed<Box<str>>,
     /// By the handle of the executable graph.
     graphs: Timed<GraphContents, u64>,
-    /// By number, the frames of the paths from the program's code to its calls.
-    paths: HashMap<u16, Box<[u64]>>,
+    /// The frames of the paths from the program's code to its calls, by number; there are a thousand at most.
+    paths: Vec<(u16, Box<[u64]>)>,
     files: Vec<FileSeen>,
     settings: Vec<TextSeen>,
     notes: Vec<TextSeen>,
@@ -157,7 +157,7 @@ impl StringTable {
 
     /// The return addresses of a path's frames, the innermost first; the frame outside them is in the record.
     pub fn path(&self, number: u16) -> &[u64] {
-        self.paths.get(&number).map_or(&[], AsRef::as_ref)
+        self.paths.iter().rfind(|(known, _)| *known == number).map_or(&[], |(_, frames)| frames)
     }
 
     /// The program files.
@@ -339,7 +339,8 @@ impl StringTable {
             }
             text::PATH => {
                 let number = part(0)? as u16;
-                self.paths.insert(number, content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect());
+                let frames = content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect();
+                self.paths.push((number, frames));
             }
             _ => self.unknown += 1,
         }

@@ -1,0 +1,91 @@
+//! The loaded object around an address, found without the lock of the dynamic linker's list.
+//!
+//! A launch asks for it, and the program may launch with a lock that another thread's callback of `dl_iterate_phdr` waits for ([`super::loads`]). The
+//! GNU C library since 2.35 has a function for unwinders that takes no lock (`_dl_find_object`). Before that the list is visited.
+//!
+//! Must not: allocate.
+
+use super::link_map::{self, LinkMap};
+use super::objects;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::null;
+
+/// What is told of an object.
+pub struct Around<'a> {
+    /// The name of its file; empty for the program itself.
+    pub file_name: &'a [u8],
+    /// From its first segment's to its last one's end.
+    pub addresses: Range<u64>,
+    /// Where the index of its tables for unwinding lies, where it has one.
+    pub unwind_index: Option<u64>,
+}
+
+/// The C library's `struct dl_find_object`, with room for what other processors have behind its beginning.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    begin: *const c_void,
+    end: *const c_void,
+    map: *const LinkMap,
+    unwind_index: *const c_void,
+    reserved: [u64; 9],
+}
+
+type FindObject = unsafe extern "C" fn(*const c_void, *mut Found) -> c_int;
+
+/// Tells of the object around an address; `None` where there is none.
+pub fn around<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
+    match link_map::linker().and_then(|map| map.dynamic().function(c"_dl_find_object")) {
+        // SAFETY: the dynamic linker's own function of that name.
+        Some(function) => found(unsafe { std::mem::transmute::<*mut c_void, FindObject>(function) }, address, tell),
+        None => visited(address, tell),
+    }
+}
+
+fn found<T>(find: FindObject, address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
+    let mut found = Found { flags: 0, begin: null(), end: null(), map: null(), unwind_index: null(), reserved: [0; 9] };
+    // SAFETY: the output is as large as the largest of its kind; the address is only compared.
+    if unsafe { find(address as *const c_void, &mut found) } != 0 {
+        return None;
+    }
+    // SAFETY: null, or the loader's record of an object whose code is being called.
+    let map = unsafe { found.map.as_ref() }?;
+    let unwind_index = Some(found.unwind_index.addr() as u64).filter(|index| *index != 0);
+    let addresses = found.begin.addr() as u64..found.end.addr() as u64;
+    Some(tell(&Around { file_name: map.file_name(), addresses, unwind_index }))
+}
+
+fn visited<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
+    let (mut tell, mut told) = (Some(tell), None);
+    objects::each(&mut |object| {
+        let addresses = object.addresses();
+        let is_it = addresses.contains(&address);
+        if let Some(tell) = tell.take_if(|_| is_it) {
+            let unwind_index = object.unwind_index();
+            told = Some(tell(&Around { file_name: object.file_name(), addresses, unwind_index }));
+        }
+        !is_it
+    });
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_tell_the_same_of_the_object_around_an_address() {
+        let told = |object: &Around<'_>| (object.file_name.to_vec(), object.unwind_index, object.addresses.start);
+        for address in [
+            both_ways_tell_the_same_of_the_object_around_an_address as *const () as u64,
+            libc::free as *const () as u64,
+        ] {
+            let found = around(address, told);
+            assert!(found.as_ref().is_some_and(|(.., index, begin)| index.is_some() && *begin <= address));
+            assert_eq!(found, visited(address, told));
+        }
+        assert_eq!(around(1, told), None);
+        assert_eq!(visited(1, told), None);
+    }
+}
