@@ -117,7 +117,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Closes the gate of a context, or of [`ALL`]; `None` if another thread has it closed.
+    /// Closes the gate of a context; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
         let context = u64::from(context);
         let close = |word: u64| (word & CONTEXT == OPEN).then_some(word | context);
