@@ -32,6 +32,24 @@ pub(super) struct Finding<'a> {
     pub at_rest: Option<Nanos>,
 }
 
+impl<'a> Finding<'a> {
+    /// Of a path whose end is to blame; its sentence and its fix are still empty.
+    fn new(code: Code, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Self {
+        Self {
+            code,
+            calls,
+            culprits: path.culprits(),
+            path,
+            sentence: String::new(),
+            held_back: None,
+            because: Vec::new(),
+            fix: String::new(),
+            conclusive: false,
+            at_rest: None,
+        }
+    }
+}
+
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let mut finding = self.finding_by_what_is_seen(call)?;
@@ -179,18 +197,8 @@ impl<'a> Decision<'a> {
         because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
         let held_back = self.submitted_by(call);
-        Finding {
-            code: Code::LG202,
-            calls: vec![call],
-            path,
-            culprits,
-            sentence,
-            held_back,
-            because,
-            fix,
-            conclusive,
-            at_rest: None,
-        }
+        let found = Finding::new(Code::LG202, vec![call], path);
+        Finding { culprits, sentence, held_back, because, fix, conclusive, ..found }
     }
 
     /// The path to the operation that a call in progress has submitted.
@@ -241,19 +249,8 @@ impl<'a> Decision<'a> {
         let path = Path::to(End::Fed(fed, first));
         let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path));
         let (held_back, because) = (self.submitted_by(call), vec![because]);
-        let conclusive = false;
-        Some(Finding {
-            code,
-            calls: vec![call],
-            path,
-            culprits,
-            sentence,
-            held_back,
-            because,
-            fix,
-            conclusive,
-            at_rest: None,
-        })
+        let found = Finding::new(code, vec![call], path);
+        Some(Finding { culprits, sentence, held_back, because, fix, ..found })
     }
 
     /// LG201.
@@ -276,8 +273,7 @@ impl<'a> Decision<'a> {
         // A `printf` symbol in an image is weaker evidence than a load.
         let loaded = load.is_some_and(|load| !load.first_launch);
         let conclusive = self.cannot_be_helped(&path, loaded);
-        let (code, culprits, because) = (Code::LG201, path.culprits(), Vec::new());
-        Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive, at_rest: None }
+        Finding { sentence, held_back, fix, conclusive, ..Finding::new(Code::LG201, calls, path) }
     }
 
     /// LG205, or LG208 where a collective is at the head of the queue: that the queue fills follows.
@@ -307,19 +303,8 @@ impl<'a> Decision<'a> {
             _ => sentence,
         };
         let conclusive = self.cannot_be_helped(&path, false);
-        let (code, culprits, held_back) = (Code::LG205, path.culprits(), self.submitted_by(call));
-        Finding {
-            code,
-            calls: vec![call],
-            culprits,
-            path,
-            sentence,
-            held_back,
-            because,
-            fix,
-            conclusive,
-            at_rest: None,
-        }
+        let (held_back, found) = (self.submitted_by(call), Finding::new(Code::LG205, vec![call], path));
+        Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
     /// LG204.
@@ -374,19 +359,8 @@ impl<'a> Decision<'a> {
             _ => format!("{} cannot return: it waits for an idle context, and so for {waits}", call.call),
         };
         let (because, fix, held_back) = (vec![because.to_owned()], fix.to_owned(), self.submitted_by(call));
-        let (code, culprits) = (Code::LG204, path.culprits());
-        Finding {
-            code,
-            calls: vec![call],
-            culprits,
-            path,
-            sentence,
-            held_back,
-            because,
-            fix,
-            conclusive,
-            at_rest: None,
-        }
+        let found = Finding::new(Code::LG204, vec![call], path);
+        Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
     /// LG211.
@@ -399,18 +373,9 @@ impl<'a> Decision<'a> {
         if !shared.is_certain() {
             fix = format!("{fix}; if {first} does not end then either, find out why");
         }
-        Finding {
-            code: Code::LG211,
-            calls,
-            culprits: path.culprits(),
-            sentence: messages::behind_in_a_queue(&shared, &path),
-            held_back: Some(held_back),
-            because: Vec::new(),
-            fix,
-            conclusive: shared.is_certain() && self.cannot_be_helped(&path, false),
-            at_rest: None,
-            path,
-        }
+        let sentence = messages::behind_in_a_queue(&shared, &path);
+        let conclusive = shared.is_certain() && self.cannot_be_helped(&path, false);
+        Finding { sentence, held_back: Some(held_back), fix, conclusive, ..Finding::new(Code::LG211, calls, path) }
     }
 
     /// LG203, LG206, LG207, LG208, LG211 or LG299, by where the path ends.
@@ -499,18 +464,7 @@ impl<'a> Decision<'a> {
                 (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
             }
         };
-        Finding {
-            code,
-            calls,
-            path,
-            culprits,
-            sentence,
-            held_back,
-            because: Vec::new(),
-            fix,
-            conclusive,
-            at_rest: None,
-        }
+        Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
     }
 
     fn sentence_by_its_end(&self, calls: &[&BlockedCall], path: &Path<'a>) -> String {
