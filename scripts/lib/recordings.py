@@ -25,7 +25,7 @@ LIMIT_S = 60.0
 LAST = (300, 2000, None)
 OF_RANKS = ("behind", "different", "blocked")
 # What a rank does that is behind is in its stacks and its answers, which are no part of a recording.
-BESIDE_RECORDINGS = re.compile(r", and (its main thread|did not answer|was killed).*")
+BESIDE_RECORDINGS = re.compile(r", and (its main thread|did not answer|was stopped|was killed).*")
 
 
 def of_recordings(blame):

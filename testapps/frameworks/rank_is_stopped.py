@@ -1,6 +1,6 @@
 # Rank 1 is stopped, as by a debugger or a scheduler, before its fifth all-reduce.
 # code: LG208
-# blame: rank 1 has not called collective 5 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and did not answer when it was asked for a report; rank 0 waits in it\.$
+# blame: rank 1 has not called collective 5 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and was stopped, by a signal or a debugger; rank 0 waits in it\.$
 import os
 import signal
 

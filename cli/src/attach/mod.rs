@@ -139,8 +139,15 @@ pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
     let noted = python.iter().take(MOST_NOTED);
     stack.notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
-    stack.notes.push(format!("seen from outside; it was {state}"));
+    stack.notes.push(format!("{SEEN_FROM_OUTSIDE}{state}"));
     target.is_still_there().then_some(stack)
+}
+
+const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
+
+/// Whether the thread of a stack of [`main_thread`] was stopped.
+pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
+    stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
 }
 
 /// What two looks at a thread come to.

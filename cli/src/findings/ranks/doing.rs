@@ -2,6 +2,7 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
+use crate::attach;
 use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::hangs::{ranks_in_words, who};
 use crate::source::read;
@@ -99,6 +100,9 @@ pub(super) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if ended_itself && answer.is_none() {
         return Some(format!("and {}", process.ended));
     }
+    if was_stopped(process) {
+        return Some("and was stopped, by a signal or a debugger".to_owned());
+    }
     let report = process.stood.as_ref().map(|stood| stood.report());
     let Some(answer) = answer else {
         return (process.course == Course::Killed && asked.by_the_run && report.is_none())
@@ -116,8 +120,7 @@ pub(super) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
     let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
     let main = answer.and_then(|answer| answer.stacks.iter().find(|stack| stack.thread == process.process));
     let Some((answer, main)) = answer.zip(main) else {
-        let seen = read::<StackSeen>(&process.folder, MAIN_STACK).ok().flatten();
-        return seen.map(|stack| stack.lines()).unwrap_or_default();
+        return seen_from_outside(process).map(|stack| stack.lines()).unwrap_or_default();
     };
     let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
     // Without the recording's names, the lines have files and offsets.
@@ -125,6 +128,15 @@ pub(super) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
         opened.callers().name_in(&mut named);
     }
     named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
+}
+
+fn seen_from_outside(process: &Process) -> Option<StackSeen> {
+    read(&process.folder, MAIN_STACK).ok().flatten()
+}
+
+/// Whether the process was stopped when the run came to end it. The run continues it to end it, and only then it may still answer.
+fn was_stopped(process: &Process) -> bool {
+    process.course == Course::Killed && seen_from_outside(process).is_some_and(|stack| attach::was_stopped(&stack))
 }
 
 /// The driver call that a process was in; polling is none.
@@ -168,6 +180,7 @@ fn when_it_was_ended(process: &Process) -> Option<String> {
         return None;
     }
     Some(match call_in_progress(asked) {
+        _ if was_stopped(process) => "stopped, by a signal or a debugger".to_owned(),
         Some(call) => format!("in {call}"),
         None => format!("in no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
     })

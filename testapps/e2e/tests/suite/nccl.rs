@@ -51,7 +51,7 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
         ("loop", KILL, behind("and its main thread was computing; ranks 0-2 wait in it.")),
         ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
         ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
-        ("stops", KILL, behind("and did not answer when it was asked for a report; ranks 0-2 wait in it.")),
+        ("stops", KILL, behind("and was stopped, by a signal or a debugger; ranks 0-2 wait in it.")),
         ("other", KILL, instead("AllGather of 1,024 float32", reduce)),
         ("size", KILL, instead("AllReduce of 1,025 float32, sum", reduce)),
         ("type", KILL, instead("AllReduce of 1,024 int32, sum", reduce)),

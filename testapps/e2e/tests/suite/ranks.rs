@@ -64,7 +64,7 @@ fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
     let work = Work::new(lazyguard_e2e::this_test!());
     job(&work, "skip", &KILL).is_behind("and its main thread was waiting, in no driver call");
     job(&work, "loop", &KILL).is_behind("and its main thread was computing");
-    job(&work, "stops", &KILL).is_behind("and did not answer when it was asked for a report");
+    job(&work, "stops", &KILL).is_behind("and was stopped, by a signal or a debugger");
 }
 
 /// The run is the parent of no rank.

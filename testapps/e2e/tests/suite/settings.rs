@@ -313,8 +313,8 @@ fn the_private_folder_is_private_and_goes_at_a_clean_exit() {
 #[test]
 fn the_private_folder_stays_when_there_is_something_to_report() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    // A kernel of a second and a half makes no progress for three times this threshold; then it ends, and so does the program.
-    let outcome = Run::new(&work, app("slow_but_fine")).guarded().hang_after("300ms").finish();
+    // A kernel of four seconds makes no progress for three times this threshold, with room for a busy machine; then it ends, and so does the program.
+    let outcome = Run::new(&work, app("slow_but_fine")).guarded().args(["4000"]).hang_after("300ms").finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "slow kernel done\n"), "{outcome}");
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
