@@ -21,7 +21,7 @@ pub(crate) const SIGNAL: u8 = 128;
 
 /// The table that help and documentation have.
 pub(crate) const TABLE: &[(&str, &str)] = &[
-    ("117", "a hang was found, and `--fail-on hang` or `--on-hang kill` was given; or a program did not answer the error of `--on-hang fail`"),
+    ("117", "a hang was found, and `--fail-on hang` or `--on-hang kill` was given; or a program did not answer the error of `--on-hang fail`; or an earlier attempt hung, and `--fail-on retried` was given"),
     ("118", "the program passed, and hazards were found that `--fail-on` names"),
     ("119", "the program passed, a process used CUDA without the guard or nothing was recorded, and `--fail-on unguarded` was given"),
     ("124", "`--timeout` was over, and the program was ended"),

@@ -19,6 +19,8 @@ pub(crate) struct FailOn {
     pub prevented: bool,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
     pub unguarded: bool,
+    /// A run that passed in a later attempt.
+    pub retried: bool,
 }
 
 impl FailOn {
@@ -51,6 +53,7 @@ impl FromStr for FailOn {
                 "hazard" => fail_on.hazard = true,
                 "prevented" => fail_on.prevented = true,
                 "unguarded" => fail_on.unguarded = true,
+                "retried" => fail_on.retried = true,
                 "" => return Err(format!("a part of it is empty; {EXPECTED}")),
                 word => {
                     fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?);
@@ -62,7 +65,7 @@ impl FromStr for FailOn {
 }
 
 const EXPECTED: &str =
-    "expected hang, hazard, prevented, unguarded, or codes such as LG101 or hazard:LG101, with commas between them";
+    "expected hang, hazard, prevented, unguarded, retried, or codes such as LG101 or hazard:LG101, with commas between them";
 
 fn hazard_code(name: &str) -> Result<Code, String> {
     match Code::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)) {
@@ -84,6 +87,7 @@ impl fmt::Display for FailOn {
             (self.hazard, "hazard"),
             (self.prevented, "prevented"),
             (self.unguarded, "unguarded"),
+            (self.retried, "retried"),
         ];
         let words = words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
         f.write_str(&words.chain(self.codes.iter().map(|code| code.name())).collect::<Vec<_>>().join(","))
@@ -102,6 +106,7 @@ mod tests {
             ("hang,hazard:LG101,LG104", "hang,LG101,LG104"),
             (" prevented , hazard", "hazard,prevented"),
             ("unguarded,hang", "hang,unguarded"),
+            ("retried,unguarded", "unguarded,retried"),
             ("lg104,hazard:lg101", "LG101,LG104"),
         ] {
             let fail_on: FailOn = text.parse().unwrap();

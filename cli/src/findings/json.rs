@@ -3,7 +3,7 @@
 use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
 use super::ranks::{compare, Ranks};
-use super::{exit_code, text, End, Finished, Seen};
+use super::{exit_code, text, End, Finished, Hung, Seen};
 use crate::gpu_core;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
@@ -28,8 +28,10 @@ struct Findings<'a> {
     run: Option<RunSeen<'a>>,
     /// The line that `--result` prints.
     result: String,
-    /// What the run fails for, of what `fail_on` names: `hang`, `hazard` or `unguarded`.
+    /// What the run fails for, of what `fail_on` names: `hang`, `hazard`, `unguarded` or `retried`.
     failed: Option<&'static str>,
+    /// The attempts before this run that hung, where `--retry` made it again.
+    earlier: &'a [Hung],
     /// What `--fail-on` was given.
     fail_on: String,
     /// The processes, the worst first.
@@ -180,6 +182,7 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
         run: seen.run.map(|run| run_of(run, seen)),
         result: text::result(seen),
         failed: seen.failed.map(super::FailedOn::word),
+        earlier: seen.earlier,
         fail_on: seen.fail_on.to_string(),
         processes: seen.processes.iter().map(process).collect(),
         ranks: compare(&seen.processes),

@@ -8,13 +8,13 @@ use super::collect::{asks_to_end, Course, Process, Stood};
 use super::hangs::sentence;
 use super::judge::{Finding, Status};
 use super::ranks::compare;
-use super::{text, End, FailedOn, Seen};
+use super::{text, End, FailedOn, Hung, Seen};
 use crate::files;
 use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -32,7 +32,9 @@ pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     suite.extra.insert("hostname".into(), host(seen).into());
     suite.add_properties(properties(seen));
     if let Some(end) = seen.run.map(|run| run.end) {
-        let mut case = TestCase::new("run", of_the_run(seen, end));
+        let mut result = of_the_run(seen, end);
+        result.add_reruns(seen.earlier.iter().map(rerun));
+        let mut case = TestCase::new("run", result);
         case.set_classname(&*program).set_time(took);
         suite.add_test_case(case);
     }
@@ -85,6 +87,9 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         End::Exited(0) if seen.failed == Some(FailedOn::Unguarded) => {
             status(NonSuccessKind::Failure, "unguarded", seen.unguarded().unwrap_or_default(), lines)
         }
+        End::Exited(0) if seen.failed == Some(FailedOn::Retried) => {
+            status(NonSuccessKind::Failure, "retried", "an earlier attempt hung", lines)
+        }
         End::Exited(0) => TestCaseStatus::success(),
         // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
@@ -96,6 +101,14 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         }
         End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
     }
+}
+
+/// An attempt that hung, as a test that was run again.
+fn rerun(hung: &Hung) -> TestRerun {
+    let mut rerun = TestRerun::new(NonSuccessKind::Failure);
+    let folder = format!("lazyguard report {}", hung.folder.display());
+    rerun.set_type(hung.code.as_str()).set_message(hung.sentence.as_str()).set_system_out(folder);
+    rerun
 }
 
 fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
@@ -275,6 +288,19 @@ mod tests {
         expect(&told, &[("run", "error", "timeout"), (PROCESS, "well", "")]);
         let told = Told { no_hazard: true, end: Some(End::Exited(3)), ..Told::default() };
         expect(&told, &[("run", "failure", "exit"), (PROCESS, "well", "")]);
+    }
+
+    #[test]
+    fn the_attempts_before_are_runs_of_the_same_case() {
+        let earlier = vec![Hung { code: "LG202".to_owned(), sentence: "it hung.".to_owned(), folder: "/out/1".into() }];
+        let told = Told { no_hazard: true, end: Some(End::Exited(0)), earlier, ..Told::default() };
+        let suite = expect(&told, &[("run", "well", ""), (PROCESS, "well", "")]);
+        let TestCaseStatus::Success { flaky_runs } = &suite.test_cases[0].status else { panic!() };
+        let [run] = &flaky_runs[..] else { panic!("{flaky_runs:?}") };
+        assert_eq!(
+            (run.kind, run.ty.as_deref(), run.message.as_deref()),
+            (NonSuccessKind::Failure, Some("LG202"), Some("it hung."))
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) use annotate::Annotations;
 pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, report_page, Format};
-pub(crate) use seen::{exit_code, End, FailedOn, Finished, Unguarded};
+pub(crate) use seen::{exit_code, End, FailedOn, Finished, Hung, Unguarded};
 pub(crate) use text::lines_of;
 
 use crate::output::said;
@@ -59,6 +59,8 @@ pub(crate) struct Wanted {
     pub result: bool,
     /// Whether the folder stays whatever is found.
     pub keeps_folder: bool,
+    /// The attempts before this run that hung.
+    pub earlier: Vec<Hung>,
 }
 
 impl Wanted {
@@ -85,6 +87,8 @@ pub(crate) struct Conclusion {
     pub failed: Option<FailedOn>,
     /// Whether the run's folder is worth keeping.
     pub keep: bool,
+    /// The hang that has ended the run, or failed it.
+    pub hung: Option<Hung>,
     /// Whole lines for standard error.
     pub lines: Vec<String>,
     /// Why files that were asked for are not there.
@@ -118,13 +122,17 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         judged,
         fail_on: &wanted.fail_on,
         has_baseline: wanted.baseline.is_some(),
+        earlier: &wanted.earlier,
         failed,
         folder_stays: false,
         unreadable,
     };
     seen.failed =
         seen.failed.or_else(|| seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded));
+    let is_healed = wanted.fail_on.retried && !wanted.earlier.is_empty();
+    seen.failed = seen.failed.or(is_healed.then_some(FailedOn::Retried));
     let failed = seen.failed;
+    let hung = hung(&seen);
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
     seen.folder_stays = keep || wanted.keeps_folder;
@@ -143,7 +151,15 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     }
     let lines = lines.iter().map(|line| said(line));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
-    Ok(Conclusion { failed, keep, lines, unwritten })
+    Ok(Conclusion { failed, keep, hung, lines, unwritten })
+}
+
+/// The hang for which the run has ended or fails. A run that passed beside a hang, which `--fail-on` does not name, has none.
+fn hung(seen: &Seen<'_>) -> Option<Hung> {
+    let has_failed = seen.failed == Some(FailedOn::Hang) || seen.run.is_some_and(|run| run.end != End::Exited(0));
+    let first = hangs::hangs(&seen.processes).into_iter().next().filter(|_| has_failed)?;
+    let sentence = ranks::compare(&seen.processes).map_or_else(|| first.sentence().to_owned(), |ranks| ranks.sentence);
+    Some(Hung { code: first.code().to_string(), sentence, folder: seen.root.to_owned() })
 }
 
 fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {

@@ -133,6 +133,7 @@ fn look_at<'a>(
         judged,
         fail_on,
         has_baseline,
+        earlier: &[],
         failed: None,
         folder_stays: true,
         unreadable,

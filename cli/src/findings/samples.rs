@@ -2,7 +2,7 @@
 
 use super::collect::{self, Process, Stood};
 use super::judge::Rules;
-use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen, Unguarded};
+use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Hung, Seen, Unguarded};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code, Confidence, Culprit, Status, Verdict};
@@ -139,6 +139,8 @@ pub(super) struct Told {
     pub processes: u32,
     /// How the program ended; `None` where it was not run by this command.
     pub end: Option<End>,
+    /// The attempts before it that hung.
+    pub earlier: Vec<Hung>,
 }
 
 impl Default for Told {
@@ -147,6 +149,7 @@ impl Default for Told {
             fail_on: "hang".to_owned(),
             suppressions: String::new(),
             known: false,
+            earlier: Vec::new(),
             prevented: false,
             kernel: "k2".to_owned(),
             file: String::new(),
@@ -232,6 +235,7 @@ pub(super) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
         judged,
         fail_on: &fail_on,
         has_baseline: told.known,
+        earlier: &told.earlier,
         failed: if hangs { Some(FailedOn::Hang) } else { failing },
         folder_stays: told.end != Some(End::Exited(0)) || hangs,
         unreadable: Vec::new(),

@@ -6,6 +6,7 @@ use super::judge::Judged;
 use crate::ends::signal_in_words;
 use crate::exit_code;
 use lazyguard_core::api::counted;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A run that is over.
@@ -58,12 +59,25 @@ impl std::fmt::Display for End {
     }
 }
 
+/// An attempt of a run that ended for a hang (`--retry`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hung {
+    /// The code of its first hang.
+    pub code: String,
+    /// The sentence of that hang, or how the ranks compare.
+    pub sentence: String,
+    /// The folder of the attempt.
+    pub folder: PathBuf,
+}
+
 /// What a run fails for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailedOn {
     Hang,
     Hazard,
     Unguarded,
+    /// An earlier attempt hung.
+    Retried,
 }
 
 impl FailedOn {
@@ -72,6 +86,7 @@ impl FailedOn {
             Self::Hang => "hang",
             Self::Hazard => "hazard",
             Self::Unguarded => "unguarded",
+            Self::Retried => "retried",
         }
     }
 }
@@ -83,6 +98,7 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
         (End::TimedOut, _) => exit_code::TIMED_OUT,
         (End::Exited(0), Some(FailedOn::Hazard)) => exit_code::HAZARD,
         (End::Exited(0), Some(FailedOn::Unguarded)) => exit_code::UNGUARDED,
+        (End::Exited(0), Some(FailedOn::Retried)) => exit_code::HANG,
         (End::Exited(code), _) => code,
         (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(exit_code::SIGNAL),
     }
@@ -98,6 +114,8 @@ pub(super) struct Seen<'a> {
     pub judged: Judged,
     pub fail_on: &'a FailOn,
     pub has_baseline: bool,
+    /// The attempts before this run that hung.
+    pub earlier: &'a [Hung],
     pub failed: Option<FailedOn>,
     /// Whether the folder of the run stays: it is named only then.
     pub folder_stays: bool,

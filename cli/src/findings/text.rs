@@ -212,12 +212,30 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         };
         lines.push(format!("{hazards} the run, as --fail-on {} says", seen.fail_on));
     }
+    lines.extend(healed(seen));
     lines.extend(seen.unguarded().map(|line| match seen.failed {
         Some(FailedOn::Unguarded) => format!("{line}; this fails the run, as --fail-on {} says", seen.fail_on),
         _ => line,
     }));
     lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
     lines
+}
+
+/// What became of a run that was made again after a hang.
+fn healed(seen: &Seen<'_>) -> Option<String> {
+    let attempt = seen.earlier.len() + 1;
+    let each = seen
+        .earlier
+        .iter()
+        .enumerate()
+        .map(|(at, hung)| format!("attempt {} hung: {} {}", at + 1, hung.code, hung.sentence));
+    let each = each.collect::<Vec<_>>().join(" ");
+    let fails = match seen.failed {
+        Some(FailedOn::Retried) => format!(" This fails the run, as --fail-on {} says.", seen.fail_on),
+        _ => String::new(),
+    };
+    let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
+    has_passed.then(|| format!("completed in attempt {attempt}; {each}{fails}"))
 }
 
 fn more(count: usize, told: usize) -> Option<String> {

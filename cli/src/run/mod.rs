@@ -30,6 +30,7 @@ pub(crate) mod options;
 mod other_users;
 mod program;
 mod remembered;
+mod retry;
 pub(crate) mod root;
 mod signals;
 mod supervise;
@@ -50,7 +51,7 @@ use crate::on_hang::{FAIL, KILL};
 use crate::{library, output, profile_cache, timing, Failure};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
+use lazyguard_core::settings::{self, FolderFacts, Policy, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -66,7 +67,18 @@ const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
-    match supervised(options) {
+    let made = match options.retry {
+        0 => supervised(options),
+        _ if options.attempt.is_some() => supervised(options),
+        retries => match retry::is_of_a_job() {
+            None => retry::attempts(retries),
+            Some(why) => {
+                output::say(why);
+                supervised(Options { retry: 0, ..options })
+            }
+        },
+    };
+    match made {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output::say(failure.to_string());
@@ -95,6 +107,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         findings::fill_in(path, &facts);
     }
     findings::check(&options.wanted)?;
+    learn_from_earlier_attempts(&mut options);
     let library = find_library(&options)?;
     if options.require_records && library.is_none() {
         return Err(Failure::Input("--require-records: without the guard, nothing is recorded".to_owned()));
@@ -195,6 +208,22 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             .for_each(|line| output::say(format!("{line} {}", root.path().display())));
     }
     conclude(&options, root, &run, &ended, &unseen)
+}
+
+const PRELOAD: &str = "LAZYGUARD_PRELOAD";
+
+/// An attempt of several keeps a profile, of which the later ones load ahead; with preloading off they would not.
+fn learn_from_earlier_attempts(options: &mut Options) {
+    if options.retry == 0 {
+        return;
+    }
+    options.own_profile |=
+        options.setting(PROFILE).is_none() && variable(PROFILE).is_none_or(|value| value.trim().is_empty());
+    options.wanted.earlier = options.attempt.as_deref().map(retry::earlier).unwrap_or_default();
+    if !options.wanted.earlier.is_empty() && settings_with(options, PRELOAD).preload == Policy::Off {
+        options.settings.retain(|(name, _)| *name != PRELOAD);
+        options.settings.push((PRELOAD, "auto".to_owned()));
+    }
 }
 
 /// What to say of guarded processes that go on behind the program, as a daemon does.
@@ -414,6 +443,9 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         told.unwrap_or_else(|failure| output::say(failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
+    if let (Some(file), Some(hung)) = (&options.attempt, concluded.as_ref().ok().and_then(|c| c.hung.clone())) {
+        retry::note(file, hung);
+    }
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
     let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);

@@ -4,6 +4,7 @@
 //!
 //! Must not: look at the environment. Without an option, its variable keeps its value.
 
+use super::retry::ATTEMPT;
 use crate::exit_code;
 use crate::findings::Wanted;
 use crate::on_hang::KILL;
@@ -66,10 +67,18 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--fail-on",
         value: Some("LIST"),
         values:
-            "hang, hazard, hazard:CODE, CODE, prevented, unguarded; a list with commas; may be given more than once",
+            "hang, hazard, hazard:CODE, CODE, prevented, unguarded, retried; a list with commas; may be given more than once",
         default: "nothing",
         help: "what makes the run fail although the program has ended with status 0",
         many: true,
+    },
+    Own {
+        flag: "--retry",
+        value: Some("N"),
+        values: "a number up to 100",
+        default: "0",
+        help: "how often a run that ended for a hang is made again, with the profile of what it had loaded; other failures are final",
+        many: false,
     },
     Own { flag: "--keep", help: "keep the folder of the run in any case", ..SWITCH },
     Own {
@@ -145,6 +154,9 @@ pub(crate) struct Options {
     /// See [`OWN`].
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
+    pub retry: u32,
+    /// This run is an attempt of several: the file of those that hung before it.
+    pub attempt: Option<PathBuf>,
     pub keep: bool,
     pub require_records: bool,
     pub cold_start: bool,
@@ -277,8 +289,10 @@ impl clap::Args for Options {
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
+        let attempt = Arg::new(ATTEMPT).long(long(ATTEMPT)).hide(true).value_parser(clap::value_parser!(OsString));
         command
             .args(all_options())
+            .arg(attempt)
             .arg(program)
             .after_long_help(more_help())
             .after_help("`--help` has all options, the exit codes, the files and examples.")
@@ -343,6 +357,8 @@ impl FromArgMatches for Options {
             own_profile: matches.contains_id(PROFILE) && !has_value(PROFILE),
             timeout: time("--timeout")?.filter(|time| !time.is_zero()),
             kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
+            retry: given("--retry").map_or(Ok(0), retries)?,
+            attempt: file(ATTEMPT),
             keep: matches.get_flag("--keep"),
             require_records: matches.get_flag("--require-records"),
             cold_start: matches.get_flag("--cold-start"),
@@ -370,8 +386,9 @@ impl FromArgMatches for Options {
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
-                // Known once the folder is made.
+                // Known once the folder is made, and the earlier attempts are read.
                 keeps_folder: false,
+                earlier: Vec::new(),
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })
@@ -382,6 +399,8 @@ impl FromArgMatches for Options {
         Ok(())
     }
 }
+
+const MOST_RETRIES: u32 = 100;
 
 /// Between `SIGTERM` and `SIGKILL`.
 const KILL_AFTER: Duration = Duration::from_secs(10);
@@ -405,6 +424,11 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
         }
         None => unusable(setting.flag, value, &format!("values: {}", values_of(setting))),
     })
+}
+
+fn retries(value: &str) -> Result<u32, clap::Error> {
+    let number = value.parse().ok().filter(|number| *number <= MOST_RETRIES);
+    number.ok_or_else(|| unusable("--retry", value, "values: a number up to 100"))
 }
 
 fn duration(flag: &str, value: &str) -> Result<Duration, clap::Error> {

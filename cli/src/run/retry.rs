@@ -1,0 +1,173 @@
+//! `--retry N`: a run that ended for a hang is made again, with the profile of what it had loaded.
+//!
+//! Each attempt is a `lazyguard run` of its own with the same options. It has its own folder, report and exit code. This command starts
+//! the attempts, passes signals on to them, and waits. A file in memory holds the attempts that hung: the later ones report them.
+//!
+//! Must not: make again what failed without a hang, or give a program standard input of which an earlier attempt may have read.
+
+use super::inherited::{self, Descriptors};
+use super::signals::{Caught, Events};
+use super::{program, terminal, tree, variable};
+use crate::findings::Hung;
+use crate::{exit_code, files, output, Failure};
+use lazyguard_core::settings;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
+use rustix::io::{ioctl_fionread, Errno};
+use rustix::process::{waitpid, Pid, Signal, WaitOptions, WaitStatus};
+use rustix::stdio::stdin;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The option by which an attempt gets the file of those before it.
+pub(super) const ATTEMPT: &str = "--attempt";
+
+/// How often this command looks whether an attempt has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Makes the run, and makes it again after a hang, at most so many times. The exit code is the last attempt's.
+pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
+    let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("--retry: {error}"));
+    // Marks what the runtime has opened in place of closed streams, so that no attempt inherits it.
+    let _ = Descriptors::now([]);
+    let file = memfd_create("lazyguard-attempts", MemfdFlags::CLOEXEC).map_err(|error| failure(&error))?;
+    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    let command = command(&path).map_err(|error| failure(&error))?;
+    let input = Input::now();
+    let mut caught = Caught::now();
+    caught.program_starts();
+    let (_, events) = caught.deliver();
+    let mut hung = 0;
+    loop {
+        let started = program::start(&command, &[], inherited::ignored(), || ());
+        let attempt = started.map_err(|not_started| Failure::Input(not_started.line))?;
+        let (ended, interrupted) = wait_for(attempt, &events)?;
+        let all = earlier(&path);
+        let Some(last) = all.last().filter(|_| all.len() > hung && !interrupted) else { return Ok(code_of(ended)) };
+        hung = all.len();
+        if hung > retries as usize {
+            return Ok(code_of(ended));
+        }
+        if let Err(why) = input.begin_again() {
+            output::say(format!("attempt {hung} hung, and is not made again: {why}"));
+            return Ok(code_of(ended));
+        }
+        let next = hung + 1;
+        output::say(format!(
+            "attempt {hung} hung ({}): attempt {next} has the profile of what it had loaded",
+            last.code
+        ));
+    }
+}
+
+/// Why a run of this process is not made again alone.
+pub(super) fn is_of_a_job() -> Option<&'static str> {
+    settings::rank(variable).map(|_| {
+        "--retry: this is one rank of a job, and is not made again alone: lazyguard run --retry N -- LAUNCHER makes the whole job again"
+    })
+}
+
+/// The attempts that hung, in their order.
+pub(super) fn earlier(file: &Path) -> Vec<Hung> {
+    files::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+/// Notes that this attempt hung.
+pub(super) fn note(file: &Path, hung: Hung) {
+    let all: Vec<_> = earlier(file).into_iter().chain([hung]).collect();
+    // Without the note, the run is not made again.
+    let _ = files::open_to_write(file).and_then(|mut file| file.write_all(&serde_json::to_vec(&all)?));
+}
+
+/// This command again, with the option that makes it an attempt.
+fn command(file: &Path) -> std::io::Result<Vec<OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    let own = std::env::current_exe()?.into_os_string();
+    let attempt = [words.next().unwrap_or_default(), ATTEMPT.into(), file.into()];
+    Ok([own].into_iter().chain(attempt).chain(words).collect())
+}
+
+/// Waits for an attempt; also says whether the user has pressed Ctrl-C, or another process has ended it.
+fn wait_for(attempt: Pid, events: &Events) -> Result<(WaitStatus, bool), Failure> {
+    let mut interrupted = false;
+    loop {
+        match waitpid(Some(attempt), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            // It has stopped along with its program.
+            Ok(Some((_, status))) if status.stopped() => terminal::stop_with_the_program(Signal::TSTP),
+            Ok(Some((_, status))) => return Ok((status, interrupted)),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Failure::Input(format!("--retry: the attempt cannot be waited for: {error}"))),
+        }
+        for heard in events.wait(Some(LOOK_EVERY))?.iter().filter(|heard| !heard.is_own()) {
+            let passed_on = heard.passed_on(attempt);
+            interrupted |= heard.is_ctrl_c() || passed_on.is_some_and(|signal| ENDS.contains(&signal));
+            passed_on.into_iter().for_each(|signal| tree::send(attempt, signal));
+        }
+    }
+}
+
+/// The signals by which users and schedulers end a run: after one of them nothing is made again.
+const ENDS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+fn code_of(ended: WaitStatus) -> u8 {
+    let signal = ended.terminating_signal();
+    // A script that runs this command stops at Ctrl-C only if the signal ended the command. The first process of a container cannot end so.
+    if let Some(signal) = signal.filter(|_| std::process::id() != 1) {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    let number = |value: i32| u8::try_from(value).unwrap_or(exit_code::OWN_FAILURE);
+    signal.map_or_else(
+        || ended.exit_status().map_or(exit_code::OWN_FAILURE, number),
+        |signal| number(signal).saturating_add(exit_code::SIGNAL),
+    )
+}
+
+/// The standard input, as it was before the first attempt.
+enum Input {
+    /// Closed, a device such as `/dev/null`, or a terminal.
+    Endless,
+    /// A file, at this position; all attempts share it.
+    File(u64),
+    /// A pipe or socket that has ended, without a byte in it.
+    Empty,
+    /// Another pipe or socket: nothing shows whether an attempt has read of it.
+    Stream,
+}
+
+impl Input {
+    fn now() -> Self {
+        let Ok(about) = fstat(stdin()) else { return Self::Endless };
+        match FileType::from_raw_mode(about.st_mode) {
+            FileType::RegularFile => seek(stdin(), SeekFrom::Current(0)).map_or(Self::Stream, Self::File),
+            FileType::Fifo | FileType::Socket if has_ended() => Self::Empty,
+            FileType::Fifo | FileType::Socket => Self::Stream,
+            _ => Self::Endless,
+        }
+    }
+
+    /// Gives the next attempt what the first one had; or says why that cannot be.
+    fn begin_again(&self) -> Result<(), String> {
+        match self {
+            Self::Endless | Self::Empty => Ok(()),
+            Self::File(at) => seek(stdin(), SeekFrom::Start(*at))
+                .map(|_| ())
+                .map_err(|error| format!("its standard input cannot be read from the beginning: {error}")),
+            Self::Stream => {
+                Err("its standard input is a pipe, of which it may have read (< /dev/null has no such doubt)"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// Whether a pipe's or socket's other end is closed, and nothing is left to be read.
+fn has_ended() -> bool {
+    let input = stdin();
+    let mut asked = [PollFd::new(&input, PollFlags::IN)];
+    let is_hung_up =
+        poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP);
+    is_hung_up && ioctl_fionread(input).is_ok_and(|bytes| bytes == 0)
+}

@@ -1,0 +1,121 @@
+//! `lazyguard run --retry`: a run that ended for a hang is made again with the profile of what it had loaded.
+
+use crate::run_passes_on::{send, under};
+use lazyguard_e2e::{app, command, Outcome, Run, Work};
+use std::fs;
+
+const LONG: std::time::Duration = lazyguard_e2e::PATIENCE;
+/// With preloading off, each first use of a kernel loads it.
+const OPTIONS: [&str; 7] = ["--on-hang", "kill", "--hang-after", "500ms", "--preload", "off", "--retry"];
+
+fn retried(work: &Work, retries: &str, more: &[&str], program: &[&str]) -> Outcome {
+    let options = [&OPTIONS[..], &[retries], more].concat();
+    let run = under(work, &options, program).set("XDG_CACHE_HOME", work.path().join("cache"));
+    run.start().finish_within(LONG)
+}
+
+fn text_of(path: std::path::PathBuf) -> String {
+    path.display().to_string()
+}
+
+/// How many attempts have said why they were ended.
+fn hung(outcome: &Outcome) -> usize {
+    outcome.stderr.matches("--on-hang is kill: ending the program").count()
+}
+
+#[test]
+fn a_cold_load_hangs_once_and_the_second_attempt_has_it_ahead() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (name, code) in [("lazy_pair", "LG201"), ("module_persistent_load", "LG202")] {
+        let junit = text_of(work.path().join(format!("{name}.xml")));
+        let outcome = retried(&work, "2", &["--junit", &junit], &[&text_of(app(name))]);
+        assert_eq!((outcome.code, hung(&outcome)), (Some(0), 1), "{outcome}");
+        let last = outcome.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with(&format!("lazyguard: completed in attempt 2; attempt 1 hung: {code} ")), "{outcome}");
+        let report = fs::read_to_string(&junit).unwrap();
+        let folder = outcome.left_behind();
+        assert_eq!(folder.len(), 1, "the first attempt's folder is kept: {outcome}");
+        for part in ["failures=\"0\"", "<flakyFailure", &format!("type=\"{code}\""), &folder[0]] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+        fs::remove_dir_all(work.path().join("cache")).unwrap();
+    }
+}
+
+#[test]
+fn a_run_that_passed_in_a_later_attempt_fails_if_asked() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = retried(&work, "1", &["--fail-on", "retried"], &[&text_of(app("lazy_pair"))]);
+    assert_eq!((outcome.code, hung(&outcome)), (Some(117), 1), "{outcome}");
+    assert!(outcome.stderr.contains("This fails the run, as --fail-on retried says."), "{outcome}");
+    let first = retried(&work, "1", &["--fail-on", "retried"], &[&text_of(app("lazy_pair"))]);
+    assert_eq!((first.code, hung(&first)), (Some(117), 1), "preloading is off in each first attempt: {first}");
+    let passes = retried(&work, "1", &["--fail-on", "retried", "--preload", "auto"], &[&text_of(app("lazy_pair"))]);
+    assert_eq!((passes.code, hung(&passes)), (Some(0), 0), "{passes}");
+}
+
+#[test]
+fn a_hang_that_no_profile_takes_away_is_tried_so_often_and_no_more() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = retried(&work, "1", &[], &[&text_of(app("wait_never_written"))]);
+    assert_eq!((outcome.code, hung(&outcome)), (Some(117), 2), "{outcome}");
+    assert!(!outcome.stderr.contains("completed in attempt"), "{outcome}");
+}
+
+#[test]
+fn what_fails_without_a_hang_is_final() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (script, code) in [("echo once; exit 5", 5), ("echo once; kill -SEGV $$", 139)] {
+        let outcome = retried(&work, "3", &[], &["sh", "-c", script]);
+        assert_eq!((outcome.stdout.as_str(), outcome.code), ("once\n", outcome.code), "{outcome}");
+        let ended = outcome.code.unwrap_or(128 + 11);
+        assert_eq!(ended, code, "{outcome}");
+    }
+}
+
+#[test]
+fn a_file_is_read_again_from_where_it_was_and_a_pipe_is_not() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let input = text_of(work.path().join("input"));
+    fs::write(&input, "first\nsecond\n").unwrap();
+    let run = format!(
+        "'{}' run {} 1 -- sh -c 'cat; exec {}'",
+        command().display(),
+        OPTIONS.join(" "),
+        app("lazy_pair").display()
+    );
+    let shell = |script: String| {
+        let run = Run::new(&work, "sh").args(["-c", &script]).set("XDG_CACHE_HOME", work.path().join("cache"));
+        run.start().finish_within(LONG)
+    };
+    // The shell has read the first line; a file is shared, with its position.
+    let file = shell(format!("{{ read line; {run}; }} < '{input}'"));
+    assert_eq!((file.code, file.stdout.matches("second\n").count()), (Some(0), 2), "{file}");
+    assert!(!file.stdout.contains("first"), "{file}");
+    fs::remove_dir_all(work.path().join("cache")).unwrap();
+    let pipe = shell(format!("cat '{input}' | {run}"));
+    assert_eq!((pipe.code, hung(&pipe)), (Some(117), 1), "{pipe}");
+    assert!(pipe.stderr.contains("attempt 1 hung, and is not made again: its standard input is a pipe"), "{pipe}");
+}
+
+#[test]
+fn who_ends_the_run_ends_it_for_good() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let options = [&OPTIONS[..], &["5"]].concat();
+    let run = under(&work, &options, &["sh", "-c", "echo begun; exec sleep 60"]);
+    let mut running = run.set("XDG_CACHE_HOME", work.path().join("cache")).start();
+    running.until("that it has begun", LONG, |running| running.stdout().contains("begun").then_some(()));
+    send("TERM", &running.process().to_string());
+    let outcome = running.finish_within(LONG);
+    assert_eq!((outcome.code.unwrap_or(143), outcome.stdout.as_str()), (143, "begun\n"), "{outcome}");
+}
+
+#[test]
+fn a_rank_is_not_made_again_alone() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let options = [&OPTIONS[..], &["3"]].concat();
+    let run = under(&work, &options, &[app("lazy_pair")]).set("RANK", "1").set("WORLD_SIZE", "2");
+    let outcome = run.start().finish_within(LONG);
+    assert_eq!((outcome.code, hung(&outcome)), (Some(117), 1), "{outcome}");
+    assert!(outcome.stderr.contains("--retry: this is one rank of a job"), "{outcome}");
+}
