@@ -1,6 +1,7 @@
-// The kernels of the simulated NCCL. None of them moves data: each waits for the kernels of its peers as NCCL's do.
+// The kernels of the simulated NCCL. Each waits for the kernels of its peers as NCCL's do. A sum of floats sums the first element, if all
+// ranks come; no other data is moved.
 //
-// Two signatures a rank are enough: a rank writes that of kernel n + 2 once its kernel n + 1 has ended, thus after all peers have launched
+// Two signatures and values a rank are enough: a rank writes those of kernel n + 2 once its kernel n + 1 has ended, thus after all peers have launched
 // n + 1, and with it ended n.
 #include "nccl_work.h"
 #include "portable.h"
@@ -23,6 +24,7 @@ __device__ inline bool lg_has_joined(const NcclWork& work, unsigned peer) {
 __device__ inline void lg_collective(const NcclWork& work) {
   volatile NcclMember& own = work.members[work.rank];
   own.signatures[work.number & 1] = work.signature;
+  if (work.send != nullptr) own.values[work.number & 1] = *work.send;
   __threadfence_system();
   own.joined = work.number;
   unsigned nanoseconds = 20 * 1000;
@@ -31,6 +33,10 @@ __device__ inline void lg_collective(const NcclWork& work) {
       if (!lg_still_waits(work, nanoseconds)) return;
     }
   }
+  if (work.send == nullptr) return;
+  float sum = 0;
+  for (unsigned peer = 0; peer < work.ranks; ++peer) sum += static_cast<volatile NcclMember&>(work.members[peer]).values[work.number & 1];
+  *work.receive = sum;
 }
 
 // All transfers of a kernel progress together, so each is announced before the first is waited for.

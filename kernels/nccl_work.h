@@ -9,7 +9,8 @@ struct NcclMember {
   unsigned long long signatures[2];  // of its kernels with an even and with an odd number
   unsigned arrived;                  // the rank has come to the initialization of the communicator
   unsigned aborted;                  // the rank's kernels end without their peers
-  unsigned long long unused[4];
+  float values[2];                   // what its sums with an even and with an odd number add
+  unsigned long long unused[3];
 };
 static_assert(sizeof(NcclMember) == 64, "a cache line");
 
@@ -28,6 +29,8 @@ struct NcclWork {
   unsigned rank, ranks;
   unsigned long long number;     // among the communicator's collective kernels; 0: none, these are transfers
   unsigned long long signature;  // of what the kernel does: equal in all ranks, or it never ends
+  const float* send;             // of a sum of floats, whose first element is summed; null: no data is moved
+  float* receive;
   unsigned transfers;
   NcclTransfer transfer[kMostTransfers];
 };

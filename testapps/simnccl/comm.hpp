@@ -27,7 +27,7 @@ struct ncclComm {
   CUdeviceptr shared = 0;  // the meeting, for kernels
 
   std::atomic<int> state{ncclInProgress};
-  std::atomic<bool> aborted{false};
+  std::atomic<bool> aborted{false}, revoked{false};
 
   std::mutex mutex;  // of what follows
   unsigned long long kernels = 0;

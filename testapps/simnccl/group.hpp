@@ -19,6 +19,8 @@ struct Task {
   int op;    // of a reduction
   int peer;  // of a transfer, and the root of a broadcast or a reduction
   bool sends;
+  const void* from = nullptr;  // of a sum of floats
+  void* to = nullptr;
 };
 
 class Group {

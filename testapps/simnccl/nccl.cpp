@@ -1,5 +1,7 @@
 // The exports. As in NCCL, each is also there as pncclNAME, and one that does another one's work calls it as a program would: ncclBcast
 // calls ncclBroadcast, ncclCommInitAll calls ncclGetUniqueId.
+#include <unistd.h>
+
 #include "group.hpp"
 
 using namespace simnccl;
@@ -127,7 +129,21 @@ EXPORT(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   return drain(*comm);
 }
 
-EXPORT(ncclResult_t, ncclCommDestroy, ncclComm_t comm) { return comm == nullptr ? ncclSuccess : destroy(comm); }
+EXPORT(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
+  if (comm == nullptr) return ncclSuccess;
+  return comm->revoked ? invalid("the communicator is revoked, and can only be aborted") : destroy(comm);
+}
+
+// It takes half a second, as NCCL's does. Kernels that wait end, and so does every later one; the memory holds what it held.
+EXPORT(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags) {
+  if (comm == nullptr || flags != NCCL_REVOKE_DEFAULT) return invalid("the communicator or the flags");
+  if (comm->state != ncclSuccess) return failed(ncclInvalidUsage, "the communicator is not ready");
+  __atomic_store_n(&comm->meeting->members()[comm->rank].aborted, 1, __ATOMIC_RELEASE);
+  usleep(500 * 1000);
+  comm->revoked = true;
+  comm->state = ncclInvalidUsage;
+  return ncclSuccess;
+}
 
 EXPORT(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
@@ -159,8 +175,8 @@ EXPORT(const char*, ncclGetErrorString, ncclResult_t result) {
 
 EXPORT(const char*, ncclGetLastError, ncclComm_t) { return last_error(); }
 
-EXPORT(ncclResult_t, ncclAllReduce, const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add({comm, stream, Kind::all_reduce, count, type, op, 0, false});
+EXPORT(ncclResult_t, ncclAllReduce, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return add({comm, stream, Kind::all_reduce, count, type, op, 0, false, send, receive});
 }
 EXPORT(ncclResult_t, ncclBroadcast, const void*, void*, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
   return add({comm, stream, Kind::broadcast, count, type, 0, root, false});

@@ -8,6 +8,7 @@
 #define NCCL_MINOR 28
 #define NCCL_PATCH 7
 #define NCCL_VERSION_CODE 22807
+#define NCCL_REVOKE_DEFAULT 0
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_API_MAGIC 0xcafebeef
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
@@ -77,6 +78,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* ranks);
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
