@@ -30,7 +30,10 @@ __device__ inline void lg_collective(const NcclWork& work) {
   unsigned nanoseconds = 20 * 1000;
   for (unsigned peer = 0; peer < work.ranks; ++peer) {
     while (!lg_has_joined(work, peer)) {
-      if (!lg_still_waits(work, nanoseconds)) return;
+      if (lg_still_waits(work, nanoseconds)) continue;
+      // Peers that come later wait for what this rank does not pass on any more.
+      own.joined = work.number - 1;
+      return;
     }
   }
   if (work.send == nullptr) return;

@@ -5,3 +5,6 @@ pub(crate) const KILL: &str = "kill";
 
 /// The value that the guard acts on by itself; `lazyguard run` ends what does not answer.
 pub(crate) const FAIL: &str = "fail";
+
+/// The same, with collectives that are ended instead of the context.
+pub(crate) const REVOKE: &str = "revoke";

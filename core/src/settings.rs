@@ -72,6 +72,15 @@ pub enum OnHang {
     Command(String),
     /// The blocked calls return an error, which the program handles.
     Fail,
+    /// The collectives that wait are ended, and the blocked calls return an error from which the program can go on.
+    Revoke,
+}
+
+impl OnHang {
+    /// Whether the blocked calls are to return, in all processes of the job.
+    pub fn ends_waits(&self) -> bool {
+        matches!(self, Self::Fail | Self::Revoke)
+    }
 }
 
 /// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
@@ -321,9 +330,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: ON_HANG,
         flag: "--on-hang",
-        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail",
+        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke",
         default: "report",
-        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles. `lazyguard run` also takes kill: it ends every process that it has started",
+        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; end the collectives that wait by ncclCommRevoke, and have the blocked calls return error 909, after which the context still works. `lazyguard run` also takes kill: it ends every process that it has started",
         apply: |s, v| set(&mut s.on_hang, on_hang(v)),
     },
     Setting {
@@ -331,7 +340,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--gpu-dump",
         values: "on, off",
         default: "off",
-        help: "on: before a hanging program is ended (abort, exit:N, fail, kill), the driver writes where the device's threads stand into the run folder, as gpu.core",
+        help: "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core",
         apply: |s, v| set(&mut s.gpu_dump, switch(v)),
     },
     Setting {
@@ -509,6 +518,7 @@ fn on_hang(value: &str) -> Option<OnHang> {
         None if value == "report" => Some(OnHang::Report),
         None if value == "abort" => Some(OnHang::Abort),
         None if value == "fail" => Some(OnHang::Fail),
+        None if value == "revoke" => Some(OnHang::Revoke),
         // A sign would be parsed as well.
         Some(("exit", status)) if status.bytes().all(|b| b.is_ascii_digit()) => status.parse().ok().map(OnHang::Exit),
         Some(("command", command)) => {

@@ -29,7 +29,7 @@ constexpr unsigned kSleepsFor = 20;
 
 struct Generation {
   std::atomic<bool> has_id;
-  std::atomic<int> given_up;
+  std::atomic<int> given_up, step;  // `step`: one more than the first that a rank has not done
   ncclUniqueId id;
 };
 struct Shared {
@@ -64,19 +64,18 @@ class Rank {
 
   void run() {
     come_together();
-    float total = 0;
+    float sums[kSteps] = {}, total = 0;
     for (int step = 0; step < kSteps;) {
-      float sum = 0;
-      const std::string why = try_step(step, sum);
+      const std::string why = try_step(step, sums[step]);
       if (why.empty()) {
-        EXPECT(sum == expected(step));
-        total += sum;
+        EXPECT(sums[step] == expected(step));
         ++step;
-        continue;
+      } else {
+        say("step " + std::to_string(step) + ": " + why);
+        step = give_up(step);
       }
-      say("step " + std::to_string(step) + ": " + why);
-      give_up();
     }
+    for (const float sum : sums) total += sum;
     say("total " + std::to_string(static_cast<int>(total)));
     EXPECT(ncclCommDestroy(comm_) == ncclSuccess);
   }
@@ -147,15 +146,19 @@ class Rank {
     return std::string(call) + ": " + name;
   }
 
-  void give_up() {
+  // All ranks go on with the first step that one of them has not done.
+  int give_up(int step) {
     EXPECT(generation_ + 1 < kMostGenerations);
     ncclCommAbort(comm_);
     comm_ = nullptr;
     Generation& now = shared_->generations[generation_];
+    int first = now.step;
+    while ((first == 0 || first > step + 1) && !now.step.compare_exchange_weak(first, step + 1)) {}
     ++now.given_up;
     while (now.given_up < ranks_) usleep(1000);
     ++generation_;
     come_together();
+    return now.step - 1;
   }
 
   Shared* shared_;

@@ -47,7 +47,7 @@ use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::metrics::Writer;
 use crate::nvml::Sampler;
-use crate::on_hang::{FAIL, KILL};
+use crate::on_hang::{FAIL, KILL, REVOKE};
 use crate::{library, output, profile_cache, timing, Failure};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
@@ -65,18 +65,18 @@ use supervise::{Ended, Limits};
 /// The longest pause between two looks for processes that use CUDA without the guard, where no option makes them a failure.
 const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
+const ONE_RANK: &str = "--retry: this is one rank of a job, and is not made again alone: lazyguard run --retry N -- LAUNCHER makes the whole job again";
+
 /// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
     let made = match options.retry {
         0 => supervised(options),
         _ if options.attempt.is_some() => supervised(options),
-        retries => match retry::is_of_a_job() {
-            None => retry::attempts(retries),
-            Some(why) => {
-                output::say(why);
-                supervised(Options { retry: 0, ..options })
-            }
-        },
+        retries if settings::rank(variable).is_none() => retry::attempts(retries),
+        _ => {
+            output::say(ONE_RANK);
+            supervised(Options { retry: 0, ..options })
+        }
     };
     match made {
         Ok(code) => ExitCode::from(code),
@@ -162,7 +162,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         timeout: options.timeout,
         kill_after: options.kill_after,
         look_for_hangs_every: acts_on_hang(&options).then_some(every),
-        fails: on_hang_is(&options, FAIL),
+        returns: [FAIL, REVOKE].into_iter().find(|action| on_hang_is(&options, action)),
         gpu_dump_wait: gpu_dump_wait(&options),
         look_for_unseen_every: (acts_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
         // A summary of all processes needs the recordings of all of them.
@@ -405,7 +405,7 @@ fn kills_on_hang(options: &Options) -> bool {
 
 /// Whether this command has something to do at a hang.
 fn acts_on_hang(options: &Options) -> bool {
-    kills_on_hang(options) || on_hang_is(options, FAIL)
+    [KILL, FAIL, REVOKE].into_iter().any(|action| on_hang_is(options, action))
 }
 
 fn on_hang_is(options: &Options, action: &str) -> bool {

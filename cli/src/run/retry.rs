@@ -7,10 +7,9 @@
 
 use super::inherited::{self, Descriptors};
 use super::signals::{Caught, Events};
-use super::{program, terminal, tree, variable};
+use super::{program, terminal, tree};
 use crate::findings::Hung;
 use crate::{exit_code, files, output, Failure};
-use lazyguard_core::settings;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
 use rustix::io::{ioctl_fionread, Errno};
@@ -61,13 +60,6 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
             last.code
         ));
     }
-}
-
-/// Why a run of this process is not made again alone.
-pub(super) fn is_of_a_job() -> Option<&'static str> {
-    settings::rank(variable).map(|_| {
-        "--retry: this is one rank of a job, and is not made again alone: lazyguard run --retry N -- LAUNCHER makes the whole job again"
-    })
 }
 
 /// The attempts that hung, in their order.

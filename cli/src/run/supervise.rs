@@ -16,6 +16,7 @@ use super::unseen::Unseen;
 use crate::dump::{ask_all, Last};
 use crate::ends::ProcessEnd;
 use crate::findings::{End, Unguarded};
+use crate::on_hang::{FAIL, REVOKE};
 use crate::Failure;
 use crate::{output, system};
 use lazyguard_core::old_runs::process_of;
@@ -43,8 +44,8 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// The interval at which to look for hangs that the command is to end; `None` if it is to end none.
     pub look_for_hangs_every: Option<Duration>,
-    /// Whether the guard has the blocked calls of a hang return an error, and the command ends only what does not answer.
-    pub fails: bool,
+    /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
+    pub returns: Option<&'static str>,
     /// How long the guard waits for the driver meanwhile.
     pub gpu_dump_wait: Duration,
     /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
@@ -295,8 +296,8 @@ impl Supervisor {
             self.begin_to_end(root, End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = name_of(&folder);
-            if self.limits.fails {
-                self.failure_begins(root, folder, &process);
+            if let Some(action) = self.limits.returns {
+                self.calls_return(root, folder, &process, action);
                 return;
             }
             self.say(format!(
@@ -305,8 +306,9 @@ impl Supervisor {
             self.begin_to_end(root, End::EndedOnHang);
         } else if let Some(folder) = self.does_not_answer() {
             self.say(format!(
-                "{} has not answered --on-hang fail in {:?}: ending the program and everything it has started",
+                "{} has not answered --on-hang {} in {:?}: ending the program and everything it has started",
                 name_of(&folder),
+                self.limits.returns.unwrap_or(FAIL),
                 self.limits.kill_after
             ));
             self.begin_to_end(root, End::EndedOnHang);
@@ -314,16 +316,19 @@ impl Supervisor {
     }
 
     /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
-    /// them waits for this one.
-    fn failure_begins(&mut self, root: &Root, folder: PathBuf, process: &str) {
+    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well.
+    fn calls_return(&mut self, root: &Root, folder: PathBuf, process: &str, action: &str) {
         if self.failing.is_empty() {
             self.say(format!(
-                "{process} hangs, and --on-hang is fail: its blocked calls are to return an error, and those of the other processes; \
+                "{process} hangs, and --on-hang is {action}: its blocked calls are to return an error, and those of the other processes; \
                  what has not answered in {:?} is ended",
                 self.limits.kill_after
             ));
             let hangs = process_of(process);
-            let others = hang::with_contexts(root.path(), self.others.as_deref());
+            let others = match action {
+                REVOKE => Vec::new(),
+                _ => hang::with_contexts(root.path(), self.others.as_deref()),
+            };
             self.ask_processes(|other| Some(other) != hangs, Last::Fails);
             let until = Instant::now() + self.limits.kill_after;
             self.failing.extend(others.into_iter().filter(|other| *other != folder).map(|other| (other, until)));

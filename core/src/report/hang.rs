@@ -6,7 +6,7 @@ use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
 use super::{Block, FrameSeen, StackSeen, SCHEMA};
 use crate::api::result::error_in_words;
-use crate::api::{lasted, time_of_day};
+use crate::api::{counted, lasted, time_of_day};
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,42 @@ impl GpuDumpSeen {
     }
 }
 
+/// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
+pub const REVOKED_RESULT: i32 = 909;
+
+/// What became of the communicators on which a process hung (`LAZYGUARD_ON_HANG=revoke`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevokedSeen {
+    /// When all calls of `ncclCommRevoke` had returned.
+    pub at: Nanos,
+    /// How long they took.
+    pub nanos: u64,
+    /// The numbers of the communicators, from 1, in the order in which the process made them.
+    pub communicators: Vec<u32>,
+    /// Why none was revoked, where none was.
+    pub missing: Option<String>,
+}
+
+impl RevokedSeen {
+    /// Whether they were revoked.
+    pub fn is_done(&self) -> bool {
+        self.missing.is_none()
+    }
+
+    /// The line for people.
+    pub fn in_words(&self) -> String {
+        match &self.missing {
+            Some(why) => format!("no communicator is revoked: {why}"),
+            None => format!(
+                "REVOKED {} in {:.1} s: blocked calls return error {}, and so does the next synchronization of each other thread",
+                counted(self.communicators.len() as u64, "communicator"),
+                self.nanos as f64 / 1e9,
+                error_in_words(REVOKED_RESULT)
+            ),
+        }
+    }
+}
+
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
@@ -113,6 +149,9 @@ pub struct HangReport {
     /// What became of the GPU core dump, if one was to be had.
     #[serde(default)]
     pub gpu_dump: Option<GpuDumpSeen>,
+    /// What became of the communicators, where they were to be revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<RevokedSeen>,
     /// When it was over: no reported call is blocked any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
@@ -153,6 +192,7 @@ impl HangReport {
             probe: None,
             acts: false,
             gpu_dump: None,
+            revoked: None,
             resolved: None,
             ends: Vec::new(),
             snapshot,
@@ -217,7 +257,8 @@ impl HangReport {
     /// Whether the guard has had this call return: with an error, or as [`HangReport::gave_way`] says.
     fn failed_on_purpose(&self, end: &CallEnd) -> bool {
         let is_asked_for = self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails);
-        is_asked_for && end.lost_work() || self.gave_way(end)
+        let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);
+        is_asked_for && end.lost_work() || is_revoked && end.result == Some(REVOKED_RESULT) || self.gave_way(end)
     }
 
     /// Whether the call returned success after its work was ended on purpose. A launch that waits for room in a full queue does so: the queue
@@ -259,7 +300,11 @@ impl HangReport {
             (outcome @ (Outcome::Failed | Outcome::FailedOnPurpose), Some(end), _) => {
                 let error = end.result.map(error_in_words).unwrap_or_default();
                 let CallEnd { call, thread, .. } = end;
-                let how = if outcome == Outcome::Failed { "ENDED" } else { "FAILED ON PURPOSE" };
+                let how = match outcome {
+                    Outcome::Failed => "ENDED",
+                    _ if end.result == Some(REVOKED_RESULT) => "REVOKED",
+                    _ => "FAILED ON PURPOSE",
+                };
                 format!("{how} WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
             }
             (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED {process}: {}, {after}", end_in_words(end)),

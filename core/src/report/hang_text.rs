@@ -6,7 +6,7 @@
 //! Must not: decide anything, or leave out of the JSON what it says.
 
 use super::probe::ProbeSeen;
-use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, StackSeen};
+use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Origin, Status, StreamRef, Verdict, WaitSeen};
@@ -261,6 +261,7 @@ impl HangReport {
         lines.extend(self.blocked_calls());
         lines.extend(self.outstanding());
         lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
+        lines.extend(self.revoked.iter().map(RevokedSeen::in_words));
         lines.extend(self.gpu_dump.iter().filter_map(GpuDumpSeen::missing_in_words));
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
         let preload = self.preload.lines();

@@ -48,6 +48,13 @@ impl Communicators {
         used.any(|one| one.get(place::RANK) >> 32 > 1)
     }
 
+    /// Those that are made, have not ended, and have other ranks.
+    pub fn with_peers(self) -> impl Iterator<Item = Communicator> {
+        let used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
+        let is_made = |one: &Communicator| one.get(place::HANDLE) > place::NO_HANDLE && one.get(place::ENDED) == 0;
+        used.filter(move |one| is_made(one) && one.get(place::RANK) >> 32 > 1)
+    }
+
     /// The communicator with this handle that has not ended.
     #[inline]
     pub fn find(self, handle: u64) -> Option<Communicator> {
@@ -111,6 +118,16 @@ impl Communicator {
     /// What all ranks know it by.
     pub fn id(&self) -> u64 {
         self.get(place::ID)
+    }
+
+    /// The program's handle of it.
+    pub fn handle(&self) -> u64 {
+        self.words[place::HANDLE].load(Ordering::Acquire)
+    }
+
+    /// When the newest collective on it was called; 0 before the first.
+    pub fn last_collective(&self) -> Nanos {
+        self.get(place::LAST)
     }
 
     /// Whether the process's rank in it is known.

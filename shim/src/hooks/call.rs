@@ -15,11 +15,14 @@
 use super::caller::Frame;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
+use crate::lookup::nccl;
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
 use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, path, Guard};
+use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
+use crate::watch::revoke;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
@@ -133,8 +136,8 @@ pub fn observe(
     if result == LAUNCH_FAILED {
         stays_blocked();
     }
-    if result == SUCCESS && gpu_dump::error_may_come_late() {
-        result = gpu_dump::late_error(entry.entry_point);
+    if results::may_change() {
+        result = changed(entry, call.as_ref().map(|call| call.entered), result);
     }
     CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
@@ -152,6 +155,20 @@ pub fn observe(
     result
 }
 
+/// The result that the program gets, where [`results`] says that it may be another one.
+#[cold]
+#[inline(never)]
+fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
+    let result = match result {
+        SUCCESS if results::is_set(LATE_ERROR) => gpu_dump::late_error(entry.entry_point),
+        _ => result,
+    };
+    match results::is_set(REVOKED) {
+        true => revoke::result_of(entry.entry_point, entry.caller().address as u64, entered, result),
+        false => result,
+    }
+}
+
 /// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
 /// whether to publish the call; one that NCCL makes in another is not published. `after` runs where `wanted` says so of the result.
 #[inline(always)]
@@ -162,6 +179,9 @@ pub fn around(
     wanted: impl FnOnce(i32) -> bool,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
+    if results::is_set(REVOKED) {
+        revoke::wait_until_over();
+    }
     let mut call = None;
     let armed = armed();
     let published = armed.and_then(|guard| {
@@ -174,6 +194,9 @@ pub fn around(
         })
     });
     let result = real();
+    if results::is_set(REVOKED) && (!nccl::begun(result) || entry.entry_point.class() == Class::CommunicatorEnd) {
+        revoke::is_to_be_told();
+    }
     if let (Some(true), Some(call)) = (published, &call) {
         if call.guard.is_armed() {
             call.slot.leave_outer();

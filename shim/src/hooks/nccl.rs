@@ -14,7 +14,8 @@
 
 use super::call::{around, Call, Entry};
 use crate::lookup::driver::Handle;
-use crate::lookup::nccl::{rank_and_count, IN_PROGRESS, SUCCESS};
+use crate::lookup::nccl::{begun, rank_and_count, SUCCESS};
+use crate::watch::revoke;
 use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
@@ -42,10 +43,6 @@ pub struct Arguments {
     pub operator: i32,
     /// The root, or the peer.
     pub root: i32,
-}
-
-fn begun(result: i32) -> bool {
-    matches!(result, SUCCESS | IN_PROGRESS)
 }
 
 /// An id that ranks can be compared by: the same for the same bytes in every process, and with every build of this library (FNV-1a).
@@ -304,6 +301,7 @@ fn operation(
                 return false;
             }
             call.submits_to(stream);
+            communicator.iter().for_each(|one| revoke::submits_to(one, call.about.stream));
             // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
             let is_captured = call.about.flags & flag::CAPTURED != 0;
             let counted = communicator.filter(|_| !is_captured);

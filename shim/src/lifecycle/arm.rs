@@ -25,7 +25,7 @@ use crate::runtime::own_thread;
 use crate::runtime::process::{self, Process};
 use crate::runtime::withheld::Withheld;
 use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
-use crate::watch::{live_report, python, watchdog};
+use crate::watch::{live_report, python, revoke, watchdog};
 use lazyguard_core::api::Class;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
@@ -259,6 +259,7 @@ fn program_name() -> String {
 extern "C" fn forked() {
     process::forked();
     gpu_dump::forked();
+    revoke::forked();
     ARMING.store(false, Ordering::SeqCst);
     HAVE_THREADS.store(true, Ordering::Relaxed);
     own_thread::forked();

@@ -23,6 +23,11 @@ pub const SUCCESS: i32 = 0;
 /// `ncclInProgress`: a call of a communicator that does not block has begun.
 pub const IN_PROGRESS: i32 = 7;
 
+/// Whether NCCL has accepted a call.
+pub fn begun(result: i32) -> bool {
+    matches!(result, SUCCESS | IN_PROGRESS)
+}
+
 /// An object that has all of these is an NCCL.
 const NEEDED: [&CStr; 5] =
     [c"ncclGetUniqueId", c"ncclCommInitRank", c"ncclCommDestroy", c"ncclAllReduce", c"ncclGroupEnd"];
@@ -32,6 +37,10 @@ pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
     Adopted::new(DRIVER_ENTRY_POINTS.len(), PassThrough::SecondNccl);
 static USER_RANK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static COUNT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static REVOKE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// What the guard calls itself, by name.
+const OWN_CALLS: [(&AtomicPtr<c_void>, &CStr); 3] =
+    [(&USER_RANK, c"ncclCommUserRank"), (&COUNT, c"ncclCommCount"), (&REVOKE, c"ncclCommRevoke")];
 
 /// The function that an entry point's hook calls.
 #[inline]
@@ -44,7 +53,7 @@ pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
     let others = || {
-        for (place, name) in [(&USER_RANK, c"ncclCommUserRank"), (&COUNT, c"ncclCommCount")] {
+        for (place, name) in OWN_CALLS {
             place.store(dynamic.defines(name).unwrap_or(null_mut()), Ordering::Relaxed);
         }
     };
@@ -62,7 +71,7 @@ pub fn forget_if_gone() {
     });
     if ADOPTED.is_there() && !is_there {
         ADOPTED.forget();
-        [&USER_RANK, &COUNT].iter().for_each(|place| place.store(null_mut(), Ordering::Relaxed));
+        OWN_CALLS.iter().for_each(|(place, _)| place.store(null_mut(), Ordering::Relaxed));
     }
 }
 
@@ -81,4 +90,21 @@ pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
         (result == SUCCESS).then_some(value)
     };
     Some((u32::try_from(ask(&USER_RANK)?).ok()?, u32::try_from(ask(&COUNT)?).ok()?))
+}
+
+/// Whether this NCCL can revoke a communicator, as those from 2.28.7 on.
+pub fn can_revoke() -> bool {
+    !REVOKE.load(Ordering::Relaxed).is_null()
+}
+
+/// Revokes a communicator; returns NCCL's result. It takes half a second.
+pub fn revoke(communicator: *mut c_void) -> Option<c_int> {
+    let function = REVOKE.load(Ordering::Relaxed);
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: NCCL's function of this name has these arguments, and an enum for a result.
+    let function: unsafe extern "C" fn(*mut c_void, c_int) -> c_int = unsafe { std::mem::transmute(function) };
+    // SAFETY: a communicator that the program has not ended; NCCL lets another thread revoke it while it is in use.
+    Some(unsafe { function(communicator, 0) })
 }

@@ -26,6 +26,7 @@
 use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
 use crate::lookup::driver::{self, LAUNCH_FAILED, SUCCESS};
 use crate::runtime::process::Process;
+use crate::runtime::results::{self, LATE_ERROR};
 use crate::runtime::{clock, door, environment, files};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
@@ -96,25 +97,18 @@ pub fn stays_blocked() {
 /// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
-    ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
+    results::clear(LATE_ERROR);
 }
 
 /// The guard's own file, in a process made ready; see [`late_error`].
 static OWN_FILE: OnceLock<CString> = OnceLock::new();
-static ERROR_MAY_COME_LATE: AtomicBool = AtomicBool::new(false);
 /// When that file was first seen, on the system's monotonic clock; 0 before.
 static DUMPED: AtomicU64 = AtomicU64::new(0);
 
 /// What the driver has taken at most to give the error, more than four times over.
 const LATEST_ERROR: Duration = Duration::from_secs(3);
 
-/// Whether the driver dumps at exceptions of the device because the guard has made it ready.
-#[inline(always)]
-pub fn error_may_come_late() -> bool {
-    ERROR_MAY_COME_LATE.load(Ordering::Relaxed)
-}
-
-/// A call has succeeded, and [`error_may_come_late`]: its result. Where the call says that work has ended, and the driver has written a dump that
+/// A call has succeeded, and [`LATE_ERROR`] is set: its result. Where the call says that work has ended, and the driver has written a dump that
 /// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
 /// would take the work for done, and go on with what it has not computed.
 ///
@@ -135,13 +129,13 @@ fn error_on_its_way() -> i32 {
     let now = clock::system_nanos();
     let since = DUMPED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(now);
     let waited = || u128::from(clock::system_nanos().saturating_sub(since));
-    while error_may_come_late() && waited() < LATEST_ERROR.as_nanos() {
+    while results::is_set(LATE_ERROR) && waited() < LATEST_ERROR.as_nanos() {
         match driver::stream_query(null_mut()) {
             Some(error) if OF_EXCEPTIONS.contains(&error) => return error,
             _ => door::pause(LOOK_EVERY),
         }
     }
-    ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
+    results::clear(LATE_ERROR);
     SUCCESS
 }
 
@@ -167,7 +161,7 @@ impl GpuDump {
         }
         let settings = &process.settings;
         let ends = match settings.on_hang {
-            OnHang::Fail => true,
+            OnHang::Fail | OnHang::Revoke => true,
             OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump,
             OnHang::Report | OnHang::Command(_) => settings.gpu_dump && run_kills(),
         };
@@ -197,13 +191,13 @@ impl GpuDump {
     /// Whether that has been asked for since the last time.
     pub fn takes_part_in_a_failure(&self, process: &Process) -> bool {
         self.job_fails.swap(false, Ordering::Relaxed)
-            && process.settings.on_hang == OnHang::Fail
+            && process.settings.on_hang.ends_waits()
             && !self.taken.load(Ordering::Relaxed)
     }
 
     /// What a request would come to: `taken` where the driver can be asked. `None` where no dump is to be had, or one was taken.
     pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
-        let fails = process.settings.on_hang == OnHang::Fail;
+        let fails = process.settings.on_hang.ends_waits();
         if !(fails || process.settings.gpu_dump) || self.taken.swap(true, Ordering::Relaxed) {
             return None;
         }
@@ -293,7 +287,9 @@ fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, Strin
     if is_own_file && !own_exceptions && is_local {
         let file = CString::new(file.as_os_str().as_bytes());
         let watched = file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
-        ERROR_MAY_COME_LATE.store(watched, Ordering::Relaxed);
+        if watched {
+            results::set(LATE_ERROR);
+        }
     }
     Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts: flags & SKIP_ABORT == 0 })
 }
@@ -402,7 +398,7 @@ impl Ready {
         let before = modified(&self.file);
         ENDS.store(ends, Ordering::Relaxed);
         // The error of a dump that is asked for is there with it.
-        ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
+        results::clear(LATE_ERROR);
         (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
         Ok(before)
     }

@@ -6,8 +6,9 @@
 //! A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
 //!
 //! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
-//! time, the machine, the process and its rank, and once more with the word `fail` when it has its blocked calls return an error
-//! (`LAZYGUARD_ON_HANG=fail`); the last one wins. The log's threads of the others see other content than before, and
+//! time, the machine, the process and its rank, and once more when it has its blocked calls return an error: with the word `fail`
+//! (`LAZYGUARD_ON_HANG=fail`), or with `revoke:` and the ids of the communicators that it revokes. The last line wins, and keeps the ids
+//! of the one before. The log's threads of the others see other content than before, and
 //! answer as they answer the last request for a report ([`super::requests`]).
 //!
 //! Each look opens the file and closes it: at an open, a network file system asks its server, whereas an open descriptor shows for up
@@ -57,6 +58,9 @@ pub struct Raised {
     /// It has its blocked calls return an error.
     pub fails: bool,
 }
+
+/// The word of a line with ids.
+const REVOKES: &str = " revoke:";
 
 #[derive(Default)]
 struct Seen {
@@ -108,7 +112,7 @@ impl Marker {
             seen.quiet_until = now + ONE_HANG;
             seen.answers += 1;
         }
-        let fails = content.ends_with(FAILS);
+        let fails = content.ends_with(FAILS) || revoked_in(&content).is_some();
         seen.content = content;
         Raised { answer, fails }
     }
@@ -118,10 +122,16 @@ impl Marker {
         if !lock(&self.seen).begun {
             return;
         }
+        if let (Some(ids), false) = (self.revoked(), fails) {
+            return self.raise_revoked(process, rank, &ids);
+        }
         let now = clock::unix_nanos() + clock::now();
         // Another process that hangs at the same time must not take that word back.
         let fails = fails || self.read().is_ok_and(|content| is_failure_since(&content, now.saturating_sub(ONE_HANG)));
-        let word = if fails { FAILS } else { b"\n" };
+        self.write(process, rank, now, if fails { FAILS } else { b"\n" });
+    }
+
+    fn write(&self, process: u32, rank: &str, now: u64, word: &[u8]) {
         let line = [format!("{now} {} {process} {rank}", run_folder::host_name()).as_bytes(), word].concat();
         let mut seen = lock(&self.seen);
         let written = self.open(&mut writing()).and_then(|mut file| {
@@ -131,6 +141,23 @@ impl Marker {
         if written.is_ok() {
             seen.content = line;
         }
+    }
+
+    /// The communicators that processes of the job revoke; `None` where none has said so.
+    pub fn revoked(&self) -> Option<Vec<u64>> {
+        revoked_in(&self.read().ok()?)
+    }
+
+    /// This process revokes communicators: those of the other processes that have the same ids are to be revoked as well.
+    pub fn raise_revoked(&self, process: u32, rank: &str, ids: &[u64]) {
+        let now = clock::unix_nanos() + clock::now();
+        let recent = self.read().ok().filter(|content| is_since(content, now.saturating_sub(ONE_HANG)));
+        let mut all = recent.and_then(|content| revoked_in(&content)).unwrap_or_default();
+        all.extend(ids);
+        all.sort_unstable();
+        all.dedup();
+        let all: Vec<_> = all.iter().map(|id| format!("{id:x}")).collect();
+        self.write(process, rank, now, format!("{REVOKES}{}\n", all.join(",")).as_bytes());
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
@@ -152,8 +179,18 @@ impl Marker {
 
 /// Whether a line is of a process that fails its blocked calls, and not older than that.
 fn is_failure_since(line: &[u8], since: u64) -> bool {
+    line.ends_with(FAILS) && is_since(line, since)
+}
+
+fn is_since(line: &[u8], since: u64) -> bool {
     let at = line.split(|&b| b == b' ').next().and_then(|time| std::str::from_utf8(time).ok()?.parse::<u64>().ok());
-    line.ends_with(FAILS) && at.is_some_and(|at| at >= since)
+    at.is_some_and(|at| at >= since)
+}
+
+/// The ids of a line whose process revokes communicators.
+fn revoked_in(line: &[u8]) -> Option<Vec<u64>> {
+    let (_, ids) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(REVOKES)?;
+    ids.split(',').map(|id| u64::from_str_radix(id, 16).ok()).collect()
 }
 
 fn writing() -> OpenOptions {

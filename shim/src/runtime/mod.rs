@@ -17,6 +17,7 @@
 //! | [`files`] | files, opened so that no opening waits |
 //! | [`standard_error`] | lines and reports on standard error |
 //! | [`withheld`] | signals that the guard's own writes raise |
+//! | [`results`] | whether results are changed on their way to the program |
 //! | [`fault`] | what happens when the guard itself fails |
 //! | `memory` | the library's own allocator, and its reserve |
 //! | [`fresh_pages`] | memory for large copies |
@@ -39,6 +40,7 @@ pub mod own_thread;
 pub mod pass_through;
 pub mod process;
 pub mod readable;
+pub mod results;
 mod sanitizer;
 pub mod standard_error;
 pub mod tasks;

@@ -85,9 +85,7 @@ pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {
 
 #[cold]
 fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
-    // The C library's own function for it came later than the oldest one this is to run with.
-    // SAFETY: takes no arguments and cannot fail.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let thread = own_number();
     let number = process.tracker.begin_thread(thread, process.now())?;
     let slot = process.tracker.thread(number)?;
     slot.set_name(&own_name());
@@ -99,6 +97,12 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
         unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(slot).cast()) };
     }
     Some(slot)
+}
+
+/// The calling thread's number. The C library's own function for it came later than the oldest one this is to run with.
+pub fn own_number() -> u32 {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// The calling thread's name, or nothing.

@@ -10,6 +10,7 @@
 //! | `stacks` | the stacks of threads that are blocked in a driver call or run a host function |
 //! | `python` | the stacks of a Python program's threads |
 //! | `on_hang` | the user's action on a hang |
+//! | [`revoke`] | the end of collectives that wait for good |
 //! | `device` | which streams stand still while no thread waits for them |
 //! | `driver_environment` | two variables of the driver's, as it was initialised |
 //! | `command` | a command that runs beside the program |
@@ -24,6 +25,7 @@ mod on_hang;
 mod probe;
 mod processor_time;
 pub mod python;
+pub mod revoke;
 mod stacks;
 mod system_call;
 mod thread_activity;

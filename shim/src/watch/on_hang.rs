@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
         // With `Fail` the blocked calls have returned by now, or cannot be made to.
-        OnHang::Report | OnHang::Fail => {}
+        OnHang::Report | OnHang::Fail | OnHang::Revoke => {}
         OnHang::Abort => {
             complete(guard, "abort");
             abort();

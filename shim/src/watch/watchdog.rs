@@ -31,7 +31,9 @@ use super::on_hang;
 use super::probe;
 use super::processor_time;
 use super::python;
+use super::revoke;
 use super::stacks;
+use crate::record::marker::Marker;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
@@ -40,7 +42,7 @@ use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::{Block, HangReport, Outcome};
+use lazyguard_core::report::{Block, HangReport, Outcome, RevokedSeen};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
@@ -217,6 +219,8 @@ impl Watch {
         let quiet = self.is_quiet(now);
         self.act(now);
         match &self.incident {
+            // Its calls return in a moment; then it is over.
+            Some(incident) if incident.report.revoked.as_ref().is_some_and(RevokedSeen::is_done) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
@@ -293,10 +297,12 @@ impl Watch {
         if certain || lasted {
             incident.acted = true;
             incident.report.acts = true;
-            take_gpu_dump(self.guard, Some(&mut incident.report));
-            say_that_it_is_due(self.guard, &incident.report);
-            if let (OnHang::Fail, Some(marker)) = (&self.guard.settings.on_hang, &self.guard.marker) {
-                marker.raise(self.guard.id, &self.guard.rank, true);
+            if !revoke_for(self.guard, &mut incident.report) {
+                take_gpu_dump(self.guard, Some(&mut incident.report));
+                say_that_it_is_due(self.guard, &incident.report);
+                if let (true, Some(marker)) = (self.guard.settings.on_hang.ends_waits(), &self.guard.marker) {
+                    marker.raise(self.guard.id, &self.guard.rank, true);
+                }
             }
             on_hang::act(self.guard, &mut self.commands, &incident.report);
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
@@ -312,6 +318,9 @@ impl Watch {
     fn take_part_in_a_failure(&mut self) {
         let guard = self.guard;
         if guard.gpu_dump.takes_part_in_a_failure(guard) {
+            if guard.settings.on_hang == OnHang::Revoke {
+                return self.take_part_in_a_revoke();
+            }
             guard.reports.add(&Block::marked([
                 "another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them",
             ]));
@@ -321,6 +330,24 @@ impl Watch {
                 &mut incident.report
             });
             take_gpu_dump(guard, report);
+        }
+    }
+
+    /// Another process of the job hangs, and revokes communicators of which this one is a rank.
+    fn take_part_in_a_revoke(&mut self) {
+        let guard = self.guard;
+        let ids = guard.marker.as_ref().and_then(Marker::revoked);
+        let seen = match revoke::revoke(guard, ids.as_deref()) {
+            revoke::Outcome::None => return,
+            revoke::Outcome::Revoked(seen) => seen,
+            revoke::Outcome::Failed(why) => revoke::none(guard, why),
+        };
+        guard.reports.add(&Block::marked(["another process of the job hangs".to_owned(), seen.in_words()]));
+        if let Some(incident) = &mut self.incident {
+            incident.acted = true;
+            incident.report.acts = true;
+            incident.report.revoked = Some(seen);
+            say_that_it_is_due(guard, &incident.report);
         }
     }
 
@@ -514,7 +541,7 @@ impl Watch {
         // Else an exiting thread has reported it.
         if lock(&self.guard.reports.open).take().is_some() {
             let report = say_that_it_is_over(self.guard, incident.report, now);
-            if report.outcome() == Outcome::FailedOnPurpose {
+            if report.outcome() == Outcome::FailedOnPurpose && report.revoked.is_none() {
                 self.failed = Some(Failed { report, handles_until: now + HANDLES_IN, launches: None });
             }
         }
@@ -556,6 +583,33 @@ pub fn at_exit(guard: &Guard) {
     }
 }
 
+/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
+fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
+    if guard.settings.on_hang != OnHang::Revoke {
+        return false;
+    }
+    let ids = revoke::concerned(guard, report);
+    let outcome = match ids.is_empty() {
+        true => revoke::Outcome::Failed("no collective is on the path of this hang".to_owned()),
+        false => {
+            // The other ranks begin at the same time.
+            guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, &ids));
+            say_that_it_is_due(guard, report);
+            revoke::revoke(guard, Some(&ids))
+        }
+    };
+    let seen = match outcome {
+        revoke::Outcome::Revoked(seen) => seen,
+        revoke::Outcome::None => revoke::none(guard, "the process has no such communicator".to_owned()),
+        revoke::Outcome::Failed(why) => revoke::none(guard, why),
+    };
+    let is_done = seen.is_done();
+    guard.reports.add(&Block::marked([seen.in_words()]));
+    report.revoked = Some(seen);
+    say_that_it_is_due(guard, report);
+    is_done
+}
+
 /// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
 /// blocked calls may return an error: the report says so before.
 fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
@@ -583,6 +637,7 @@ fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     if let Some(reported) = lock(&guard.reports.open).as_mut() {
         reported.report.acts = true;
         reported.report.gpu_dump.clone_from(&report.gpu_dump);
+        reported.report.revoked.clone_from(&report.revoked);
     }
     let Some(folder) = &guard.folder else { return };
     let ended = lock(&guard.reports.ended);

@@ -36,6 +36,7 @@
 //! | `run_processes` | how each process of a run ended |
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
 //! | `run_ends` | timeouts and hangs: `lazyguard run` ends every process of the program |
+//! | `revoke` | collectives that are ended by `--on-hang revoke`, and jobs that go on |
 //! | `retry` | a run that is made again after a hang: attempts, reports, standard input, signals |
 //! | `run_findings` | the findings of a run: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
@@ -76,6 +77,7 @@ mod ranks;
 mod recorder;
 mod recording;
 mod retry;
+mod revoke;
 mod run_ends;
 mod run_findings;
 mod run_folder;

@@ -1,0 +1,191 @@
+//! `LAZYGUARD_ON_HANG=revoke`: ends the collectives that wait for good by `ncclCommRevoke`, and has the program learn of it.
+//!
+//! | measured on H100s with NCCL 2.28.9 | therefore |
+//! |---|---|
+//! | a revoke ends the collective's kernel; calls that wait behind it succeed, and the context works | calls that were blocked return [`TIMEOUT`] instead |
+//! | the memory that the collective should have filled holds what it held | each other thread gets that error once, from the next call by which it would learn that work has ended; but not if a call of NCCL has told it before |
+//! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
+//! | `ncclCommAbort` frees the handle behind the program's back | it is never called |
+//!
+//! All ranks of a communicator have to revoke it. The job's marker names the communicators to the other processes; without a marker a process
+//! revokes all that it shares with others.
+//!
+//! Protocol: the watchdog alone revokes. It fills in [`TO_TELL`] and [`BLOCKED_BEFORE`] before it sets the phase with Release, and the flag of
+//! `runtime::results` last; a hook that finds the flag reads the phase with Acquire.
+//!
+//! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
+
+use crate::lookup::driver::{Handle, SUCCESS};
+use crate::lookup::nccl;
+use crate::record::Guard;
+use crate::runtime::results::{self, REVOKED};
+use crate::runtime::{clock, door, own_thread, thread};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::report::{HangReport, RevokedSeen, REVOKED_RESULT};
+use lazyguard_core::state::Communicator;
+use lazyguard_core::trace::layout::header;
+use lazyguard_core::Nanos;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// The error: `CUDA_ERROR_TIMEOUT`, which leaves the context as it is.
+const TIMEOUT: i32 = REVOKED_RESULT;
+
+/// A revoke that has not returned by then counts as failed.
+const LIMIT: Duration = Duration::from_secs(5);
+
+const UNDER_WAY: u8 = 1;
+const OVER: u8 = 2;
+
+static PHASE: AtomicU8 = AtomicU8::new(0);
+/// Calls that were entered before were blocked when the revokes began, on the guard's clock.
+static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
+/// When blocked calls return at the latest, on the system's monotonic clock.
+static UNTIL: AtomicU64 = AtomicU64::new(0);
+/// The threads that have not been told yet; 0 for one that has. A list that was set once stays.
+static TO_TELL: AtomicPtr<Vec<AtomicU32>> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A forked child has no collective that waits. Only stores: the caller is the handler of a fork.
+pub fn forked() {
+    PHASE.store(0, Ordering::Relaxed);
+    results::clear(REVOKED);
+}
+
+/// What became of it.
+pub enum Outcome {
+    /// The waits have been ended.
+    Revoked(RevokedSeen),
+    /// No communicator is concerned.
+    None,
+    /// They could not be.
+    Failed(String),
+}
+
+/// By the number of each communicator, from 1: the stream of its newest collective, send or receive.
+static STREAMS: [AtomicU32; header::COMMUNICATOR_COUNT] = [const { AtomicU32::new(0) }; header::COMMUNICATOR_COUNT];
+
+/// A collective, a send or a receive is called.
+pub fn submits_to(communicator: &Communicator, stream: u32) {
+    if let Some(place) = STREAMS.get(communicator.number.wrapping_sub(1) as usize) {
+        place.store(stream, Ordering::Relaxed);
+    }
+}
+
+/// The communicators, as all ranks know them, with work on streams on which a kernel waits for other ranks; none where no such kernel is on
+/// the path of the reported hang.
+pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
+    let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
+    let on_path = culprits.filter(|culprit| culprit.operation.waits_for_peers()).map(|culprit| culprit.stream.number);
+    let waits =
+        report.snapshot.streams.iter().filter(|busy| busy.oldest.waits_for_peers()).map(|busy| busy.stream.number);
+    let on_path: Vec<_> = on_path.collect();
+    let streams: Vec<_> = if on_path.is_empty() { on_path } else { on_path.into_iter().chain(waits).collect() };
+    let stream =
+        |one: &Communicator| STREAMS.get(one.number.wrapping_sub(1) as usize).map_or(0, |s| s.load(Ordering::Relaxed));
+    let is_busy = |one: &Communicator| streams.contains(&stream(one));
+    guard.tracker.communicators().with_peers().filter(is_busy).map(|one| one.id()).collect()
+}
+
+/// Revokes the communicators with these ids; `None`: all that have other ranks.
+pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
+    let is_meant = |one: &Communicator| ids.is_none_or(|ids| ids.contains(&one.id()));
+    let meant: Vec<_> = guard.tracker.communicators().with_peers().filter(is_meant).collect();
+    if meant.is_empty() {
+        return Outcome::None;
+    }
+    if !nccl::can_revoke() {
+        return Outcome::Failed("this NCCL has no ncclCommRevoke, which 2.28.7 brought".to_owned());
+    }
+    begin(guard);
+    let since = Instant::now();
+    let (sender, results) = mpsc::channel();
+    let mut begun = 0;
+    for one in &meant {
+        let (sender, handle) = (sender.clone(), one.handle());
+        let revoke = move || {
+            // The watchdog may have given up.
+            let _ = sender.send(nccl::revoke(handle as Handle));
+        };
+        begun += usize::from(own_thread::begin("lazyguard-nccl", || (), revoke).is_ok());
+    }
+    let left = || LIMIT.saturating_sub(since.elapsed());
+    let all: Vec<_> = (0..begun).map_while(|_| results.recv_timeout(left()).ok()).collect();
+    let worked = all.iter().filter(|result| **result == Some(nccl::SUCCESS)).count();
+    PHASE.store(OVER, Ordering::Release);
+    if worked < meant.len() {
+        end();
+        return Outcome::Failed(format!(
+            "of {} calls of ncclCommRevoke, {worked} have succeeded in {LIMIT:?}",
+            meant.len()
+        ));
+    }
+    let communicators = meant.iter().map(|one| one.number).collect();
+    Outcome::Revoked(RevokedSeen {
+        at: guard.now(),
+        nanos: since.elapsed().as_nanos() as u64,
+        communicators,
+        missing: None,
+    })
+}
+
+/// What is reported where none was revoked.
+pub fn none(guard: &Guard, why: String) -> RevokedSeen {
+    RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why) }
+}
+
+fn begin(guard: &Guard) {
+    let threads =
+        guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| AtomicU32::new(slot.thread()));
+    // Hooks may read the former list for as long as the process lives.
+    TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
+    BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
+    UNTIL.store(clock::system_nanos() + LIMIT.as_nanos() as u64, Ordering::Relaxed);
+    PHASE.store(UNDER_WAY, Ordering::Release);
+    results::set(REVOKED);
+}
+
+/// Nothing was revoked: results stay as they are.
+fn end() {
+    results::clear(REVOKED);
+    PHASE.store(0, Ordering::Release);
+}
+
+/// Where a call of the program's is to come back only once every revoke has returned.
+pub fn wait_until_over() {
+    while PHASE.load(Ordering::Acquire) == UNDER_WAY && clock::system_nanos() < UNTIL.load(Ordering::Relaxed) {
+        door::pause(Duration::from_millis(2));
+    }
+}
+
+/// The result of a driver call that the thread made at `caller`, and entered at that time on the guard's clock.
+pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, result: i32) -> i32 {
+    if nccl::ADOPTED.addresses().contains(&caller) {
+        return result;
+    }
+    let was_blocked = entered.is_some_and(|at| at < BLOCKED_BEFORE.load(Ordering::Relaxed));
+    let answers = result == SUCCESS && entry_point.class().answers_for_work();
+    if was_blocked || answers {
+        wait_until_over();
+    }
+    let tells = result == SUCCESS && (was_blocked || answers) && PHASE.load(Ordering::Acquire) == OVER;
+    // A blocked call tells its thread whether or not that is on the list.
+    match tells && (is_to_be_told() || was_blocked) {
+        true => TIMEOUT,
+        false => result,
+    }
+}
+
+/// Whether the calling thread is still to be told. It is told then: by a driver call, by an error of NCCL's, or because it ends the
+/// communicator itself.
+pub fn is_to_be_told() -> bool {
+    // SAFETY: null, or a list that is never freed.
+    let Some(threads) = (unsafe { TO_TELL.load(Ordering::Relaxed).as_ref() }) else { return false };
+    let own = thread::own_number();
+    let told = |one: &AtomicU32| one.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let is_told_now = threads.iter().any(told);
+    if threads.iter().all(|one| one.load(Ordering::Relaxed) == 0) {
+        results::clear(REVOKED);
+    }
+    is_told_now
+}
