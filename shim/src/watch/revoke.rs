@@ -134,9 +134,18 @@ pub fn none(guard: &Guard, why: String) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why) }
 }
 
+/// How the names of PyTorch's own threads begin that ask for the ends of collectives. An error there ends the process, before the program
+/// could go on; the threads that use the results are told.
+const WATCHES_COLLECTIVES: &str = "pt_nccl_";
+
+fn is_to_know(thread: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
+    !name.is_ok_and(|name| name.starts_with(WATCHES_COLLECTIVES))
+}
+
 fn begin(guard: &Guard) {
-    let threads =
-        guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| AtomicU32::new(slot.thread()));
+    let threads = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| slot.thread());
+    let threads = threads.filter(|thread| is_to_know(*thread)).map(AtomicU32::new);
     // Hooks may read the former list for as long as the process lives.
     TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
