@@ -731,6 +731,7 @@ mod tests {
             ("report", Some(OnHang::Report)),
             ("abort", Some(OnHang::Abort)),
             ("fail", Some(OnHang::Fail)),
+            ("revoke", Some(OnHang::Revoke)),
             ("exit:0", Some(OnHang::Exit(0))),
             ("exit:255", Some(OnHang::Exit(255))),
             ("command:kill -9 $LAZYGUARD_HANG_PID; echo a:b", command("kill -9 $LAZYGUARD_HANG_PID; echo a:b")),

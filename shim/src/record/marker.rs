@@ -292,6 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn the_communicators_that_several_processes_revoke_are_named_together() {
+        let folder = Folder::new("revokes");
+        let [first, second, third] = [(); 3].map(|()| folder.marker(None));
+        assert_eq!(third.revoked(), None);
+        first.raise(4242, "0", false);
+        assert_eq!(third.revoked(), None);
+        first.raise_revoked(4242, "0", &[0xab, 7]);
+        assert_eq!(third.look(2 * SECOND), Raised { answer: true, fails: true });
+        second.raise_revoked(4243, "1", &[7, u64::MAX]);
+        assert_eq!(third.revoked(), Some(vec![7, 0xab, u64::MAX]));
+        third.raise(4244, "2", false);
+        assert_eq!(first.revoked(), Some(vec![7, 0xab, u64::MAX]), "a later report of a hang keeps them");
+        for damaged in [" revoke:", " revoke:\n", " revoke:xyz\n", " revoke:7,\n"] {
+            assert_eq!(revoked_in(format!("1 node7 4242 0{damaged}").as_bytes()), None, "{damaged:?}");
+        }
+        // As many as there are entries for fit into what is read.
+        let all: Vec<_> = (0..48).map(|n| u64::MAX - n).collect();
+        first.raise_revoked(4242, "0", &all);
+        assert_eq!(third.revoked().map(|ids| ids.len()), Some(50));
+    }
+
+    #[test]
     fn a_failure_on_purpose_is_for_all_of_the_job_also_while_others_report_hangs() {
         let folder = Folder::new("fails");
         let [hangs, other, third, late] = [(); 4].map(|()| folder.marker(None));
