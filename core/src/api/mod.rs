@@ -231,8 +231,7 @@ impl EntryPoint {
     pub const fn named(symbol: &str) -> Self {
         let mut index = 0;
         while index < ENTRY_POINTS.len() {
-            let own = ENTRY_POINTS[index].symbol();
-            if own.len() == symbol.len() && begins_with(own, symbol) {
+            if are_equal(ENTRY_POINTS[index].symbol().as_bytes(), symbol.as_bytes()) {
                 return Self(index as u16);
             }
             index += 1;
@@ -311,30 +310,18 @@ impl EntryPoint {
 struct Row {
     id: u16,
     symbol: &'static str,
-    base: &'static str,
     since: i32,
-    per_thread: bool,
     class: Class,
 }
 
 macro_rules! define_entry_points {
     ($(
-        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
-        { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
+        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
         const DRIVER_ROWS: &[Row] = &[
-            $($(Row {
-                id: $id,
-                symbol: stringify!($symbol),
-                base: stringify!($base),
-                since: $since,
-                per_thread: define_entry_points!(@convention $convention),
-                class: Class::$class,
-            },)+)+
+            $($(Row { id: $id, symbol: stringify!($symbol), since: $since, class: Class::$class },)+)+
         ];
     };
-    (@convention legacy) => { false };
-    (@convention per_thread) => { true };
 }
 
 crate::with_driver_api!(define_entry_points);
@@ -342,14 +329,7 @@ crate::with_driver_api!(define_entry_points);
 macro_rules! define_nccl_entry_points {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
         const NCCL_ROWS: &[Row] = &[
-            $(Row {
-                id: $id,
-                symbol: stringify!($symbol),
-                base: stringify!($symbol),
-                since: 0,
-                per_thread: false,
-                class: Class::$class,
-            },)+
+            $(Row { id: $id, symbol: stringify!($symbol), since: 0, class: Class::$class },)+
         ];
     };
 }
@@ -379,14 +359,22 @@ const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
 /// All symbols, one behind the other.
 const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
 
-/// Whether a symbol begins with these bytes.
-const fn begins_with(symbol: &str, base: &str) -> bool {
-    let (symbol, base) = (symbol.as_bytes(), base.as_bytes());
-    let mut at = 0;
-    while at < base.len() && at < symbol.len() && symbol[at] == base[at] {
-        at += 1;
+/// The length of the name by which programs ask for a symbol, and whether the symbol's default stream is the calling thread's own.
+const fn base_of(symbol: &[u8]) -> (usize, bool) {
+    match symbol {
+        [versioned @ .., b'_', b'p', b't', b's', b'z'] | [versioned @ .., b'_', b'p', b't', b'd', b's'] => {
+            (base_of(versioned).0, true)
+        }
+        [base @ .., b'_', b'v', b'0'..=b'9'] => (base.len(), false),
+        base => (base.len(), false),
     }
-    at == base.len()
+}
+
+const fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    match (one, other) {
+        ([a, one @ ..], [b, other @ ..]) => *a == *b && are_equal(one, other),
+        _ => one.is_empty() && other.is_empty(),
+    }
 }
 
 /// Every entry point: those of the driver, then those of NCCL.
@@ -397,11 +385,10 @@ pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     let mut symbol = Span::NONE;
     let mut index = 0;
     while index < all.len() {
-        let Row { id, symbol: name, base, since, per_thread, class } = ROWS[index];
+        let Row { id, symbol: name, since, class } = ROWS[index];
         symbol = symbol.next(name.len());
-        // Each symbol is the name that programs ask for, and its version and convention.
-        assert!(begins_with(name, base));
-        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base.len()), since, per_thread, class };
+        let (base, per_thread) = base_of(name.as_bytes());
+        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base), since, per_thread, class };
         index += 1;
     }
     all
@@ -444,8 +431,18 @@ mod tests {
     fn each_entry_point_has_the_names_of_its_row() {
         assert_eq!(ENTRY_POINTS.len(), ROWS.len());
         for (entry_point, row) in ENTRY_POINTS.iter().zip(ROWS) {
-            assert_eq!((entry_point.symbol(), entry_point.base()), (row.symbol, row.base));
+            assert_eq!(entry_point.symbol(), row.symbol);
+            assert!(row.symbol.starts_with(entry_point.base()));
             assert_eq!(EntryPoint::named(row.symbol).id(), row.id);
+        }
+        for (symbol, base, per_thread) in [
+            ("cuInit", "cuInit", false),
+            ("cuStreamWaitValue64_v2", "cuStreamWaitValue64", false),
+            ("cuLaunchKernel_ptsz", "cuLaunchKernel", true),
+            ("cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD", true),
+        ] {
+            let info = EntryPoint::named(symbol).info();
+            assert_eq!((info.base(), info.per_thread), (base, per_thread));
         }
     }
 
