@@ -9,7 +9,6 @@
 
 use crate::trace::layout;
 
-/// The name of the note's section.
 pub const SECTION: &str = ".note.lazyguard";
 
 /// The owner of the note, with the zero that ends it and the zeros that fill its last four bytes.
@@ -74,14 +73,10 @@ const fn put_number(text: &mut [u8; ROOM], start: usize, number: u32) -> usize {
     }
 }
 
-/// What a library's note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// The version of LazyGuard.
     pub version: String,
-    /// The format of the recordings that the library writes.
     pub format: u32,
-    /// The version of the CUDA headers.
     pub cuda_headers: String,
     /// The commit, with a plus where the files differed from it; `None` of a build that does not ship.
     pub commit: Option<String>,

@@ -10,7 +10,6 @@
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-/// How keys are hashed.
 pub type Hash = BuildHasherDefault<DefaultHasher>;
 
 /// A map; begun with `HashMap::default()`.

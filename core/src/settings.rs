@@ -76,15 +76,10 @@ pub enum OnHang {
 
 /// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
 pub mod hang_variable {
-    /// The process that hangs.
     pub const PID: &str = "LAZYGUARD_HANG_PID";
-    /// Its run folder.
     pub const FOLDER: &str = "LAZYGUARD_HANG_FOLDER";
-    /// The code of the first verdict.
     pub const CODE: &str = "LAZYGUARD_HANG_CODE";
-    /// The path of the report.
     pub const REPORT: &str = "LAZYGUARD_HANG_REPORT";
-    /// All of them.
     pub const ALL: [&str; 4] = [PID, FOLDER, CODE, REPORT];
 }
 
@@ -136,24 +131,18 @@ impl Settings {
     }
 }
 
-/// One row of the table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The environment variable.
     pub name: &'static str,
     /// The option of `lazyguard run` that sets it.
     pub flag: &'static str,
-    /// The values it takes.
     pub values: &'static str,
-    /// The default, as one would write it.
     pub default: &'static str,
-    /// What it does.
     pub help: &'static str,
     apply: fn(&mut Settings, &str) -> Option<()>,
 }
 
 impl Setting {
-    /// Whether a value can be used.
     pub fn takes(&self, value: &str) -> bool {
         (self.apply)(&mut Settings::default(), value).is_some()
     }
@@ -208,7 +197,6 @@ const JOBS: [(&str, &[&str]); 4] = [
 /// A name of the job that this process is of, as a part of a path; `None` where no launcher gives one. A job can have several: one that
 /// `torchrun` starts in a step of Slurm has both.
 pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// More serves no reader.
     const MOST_CHARACTERS: usize = 120;
     let variable = |name: &&str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let mut words = Vec::new();
@@ -233,7 +221,6 @@ pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 /// The setting whose option `lazyguard run` also takes without a value.
 pub const PROFILE: &str = "LAZYGUARD_PROFILE";
 
-/// The table of settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "LAZYGUARD",
@@ -552,12 +539,9 @@ pub fn size(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// What a folder template is filled in with.
 #[derive(Clone, Copy, Debug)]
 pub struct FolderFacts<'a> {
-    /// The host's name.
     pub host: &'a str,
-    /// The process id.
     pub process: u32,
     /// The rank in a job, where one is known.
     pub rank: Option<&'a str>,
@@ -568,7 +552,6 @@ pub struct FolderFacts<'a> {
 /// The fields that [`expand_folder`] fills in.
 const FIELDS: &str = "hprt%";
 
-/// The first field of a folder template that is none.
 pub fn unknown_field(template: &str) -> Option<String> {
     let mut rest = template.chars();
     while let Some(c) = rest.next() {

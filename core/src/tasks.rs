@@ -12,12 +12,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The machine, as far as it is asked here.
 pub trait Machine {
     /// The text of a file, by its absolute path.
     fn text(&self, path: &str) -> Option<String>;
 
-    /// The processes of a user: their numbers, as in `/proc`.
     fn processes_of(&self, user: u32) -> Vec<u32>;
 }
 
@@ -42,16 +40,13 @@ impl Machine for Files {
     }
 }
 
-/// A user who may have only so many threads.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
-    /// The user's number.
     pub id: u32,
     /// The soft limit.
     pub most: u64,
 }
 
-/// What is left of the limit that leaves least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Left {
     /// Threads that may still be started; of a user at least so many.
@@ -112,11 +107,8 @@ fn is_privileged(machine: &dyn Machine) -> bool {
 
 /// Capabilities, by their bits in a set, as `linux/capability.h` numbers them.
 pub mod capability {
-    /// To become another user.
     pub const SETUID: u32 = 7;
-    /// Administration.
     pub const SYS_ADMIN: u32 = 21;
-    /// To go beyond limits.
     pub const SYS_RESOURCE: u32 = 24;
 }
 

@@ -12,12 +12,10 @@ use crate::trace::{Kind, Payload, RawPayload, Record};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The records, by thread, lane and number.
     pub entries: Vec<Entry>,
-    /// Older records of each lane.
     pub older: [u64; LANES],
     /// Segments that could not be read.
     pub passed_over: u64,
@@ -25,9 +23,7 @@ pub(super) struct Kept {
     pub streams: Vec<u32>,
     /// New numbers by old ones.
     numbers: HashMap<u32, u32>,
-    /// Numbers of functions.
     pub functions: HashSet<u32>,
-    /// Return addresses.
     pub callers: BTreeSet<u64>,
 }
 
@@ -98,7 +94,6 @@ impl Kept {
         self.numbers.contains_key(&number)
     }
 
-    /// The record with the new numbers of its streams.
     pub fn renumbered(&self, record: &Record) -> Record {
         let raw = match (record.kind, record.payload()) {
             (Kind::Hazard, Payload::Hazard(numbers)) => {

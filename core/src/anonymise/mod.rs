@@ -24,12 +24,9 @@ use crate::trace::read::{Recording, Source};
 use kept::Kept;
 use std::io;
 
-/// The copy.
 #[derive(Debug)]
 pub struct Anonymised {
-    /// The file.
     pub bytes: Vec<u8>,
-    /// Records in it.
     pub records: u64,
     /// Older records that were left out. The copy counts them as overwritten.
     pub older: u64,

@@ -296,7 +296,6 @@ fn communicator_entry(entry: &[AtomicU64], seen: &CommunicatorSeen) {
     set(entry, communicator::OTHERS, splits.into());
 }
 
-/// The records of each thread in each lane.
 fn groups(kept: &Kept) -> impl Iterator<Item = &[Entry]> {
     kept.entries.chunk_by(|a, b| (a.thread_number, a.thread, a.lane) == (b.thread_number, b.thread, b.lane))
 }

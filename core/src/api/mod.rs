@@ -30,7 +30,7 @@ use texts::Span;
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the driver documentation's own groups; the last five are those of NCCL.
+// The names are the driver documentation's own groups; the last five are those of NCCL.
 pub enum Class {
     Init,
     Lookup,
@@ -190,7 +190,6 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryPoint(u16);
 
-/// The facts of one entry point.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPointInfo {
     /// The number that records carry; never reused.
@@ -201,12 +200,10 @@ pub struct EntryPointInfo {
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
-    /// What it does.
     pub class: Class,
 }
 
 impl EntryPointInfo {
-    /// The symbol that the driver exports, or NCCL.
     pub const fn symbol(&self) -> &'static str {
         self.symbol.of(SYMBOLS)
     }
@@ -218,7 +215,6 @@ impl EntryPointInfo {
 }
 
 impl EntryPoint {
-    /// The entry point with this index in [`ENTRY_POINTS`].
     pub const fn from_index(index: usize) -> Option<Self> {
         if index < ENTRY_POINTS.len() {
             Some(Self(index as u16))
@@ -239,17 +235,14 @@ impl EntryPoint {
         panic!("each symbol that is named is in the table")
     }
 
-    /// The number that records carry.
     pub const fn id(self) -> u16 {
         self.info().id
     }
 
-    /// Its index in [`ENTRY_POINTS`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its facts.
     pub const fn info(self) -> &'static EntryPointInfo {
         &ENTRY_POINTS[self.0 as usize]
     }
@@ -259,22 +252,18 @@ impl EntryPoint {
         self.index() < DRIVER_ENTRY_POINTS.len()
     }
 
-    /// What it does.
     pub const fn class(self) -> Class {
         self.info().class
     }
 
-    /// The exported symbol.
     pub const fn symbol(self) -> &'static str {
         self.info().symbol()
     }
 
-    /// The entry point of an exported symbol.
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
         ENTRY_POINTS.iter().position(|f| f.symbol().as_bytes() == symbol).and_then(Self::from_index)
     }
 
-    /// The entry point that records name by `id`.
     pub const fn by_id(id: u16) -> Option<Self> {
         if (id as usize) < BY_ID.len() {
             return Self::from_index(BY_ID[id as usize] as usize);
@@ -394,10 +383,8 @@ pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     all
 };
 
-/// The entry points of the driver, in the table's order.
 pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).0;
 
-/// The entry points of NCCL, in the table's order.
 pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
 /// The index of each id's entry point; past the end of the forms where there is none.

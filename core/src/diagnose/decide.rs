@@ -20,7 +20,6 @@ use crate::api::{Class, Code, ThreadActivity};
 use crate::order;
 use crate::Nanos;
 
-/// What a snapshot means.
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
     Decision::new(snapshot).decide()
 }
@@ -179,7 +178,6 @@ impl<'a> Decision<'a> {
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
 
-    /// The stream of the culprit.
     fn on(&self, finding: &Finding<'a>) -> Option<&'a BusyStream> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
@@ -206,7 +204,6 @@ impl<'a> Decision<'a> {
         !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
     }
 
-    /// The facts of a finding, one each.
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
         let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());

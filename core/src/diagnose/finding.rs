@@ -155,7 +155,6 @@ impl<'a> Decision<'a> {
         Some(self.by_its_end(vec![call], through.unwrap_or(path)))
     }
 
-    /// LG202.
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         // The submissions after the work in flight are too few to prove that the work has ended, and enough to doubt that it
         // never ends.
@@ -253,7 +252,6 @@ impl<'a> Decision<'a> {
         Some(Finding { culprits, sentence, held_back, because, fix, ..found })
     }
 
-    /// LG201.
     pub(super) fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
@@ -307,7 +305,6 @@ impl<'a> Decision<'a> {
         Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// LG204.
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let copy = copy_between_devices(call, &path);
         let (because, fix) = match class {
@@ -363,7 +360,6 @@ impl<'a> Decision<'a> {
         Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// LG211.
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
         let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
         let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));

@@ -122,7 +122,6 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
     }
 }
 
-/// A wait that no submitted operation satisfies.
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
     let counts = |write: &&NewestWrite| write.stream != wait.stream.number || write.at < wait.at;
     let newest = wait.newest_write.as_ref().filter(counts).and_then(|write| write.value);
@@ -150,7 +149,6 @@ pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
     numbers
 }
 
-/// `streams 1 and 2`.
 pub(super) fn numbered(numbers: &[u32]) -> String {
     let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     match &numbers[..] {
@@ -171,7 +169,6 @@ fn function(name: Option<&String>, otherwise: &str) -> String {
     name.map_or_else(|| otherwise.to_owned(), |name| demangle(name))
 }
 
-/// What a thread does, since when.
 pub(crate) fn blocked(call: &BlockedCall) -> String {
     let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
     let on = call.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
@@ -187,7 +184,6 @@ pub(crate) fn blocked(call: &BlockedCall) -> String {
     }
 }
 
-/// That a thread waits for the same as the first one.
 pub(crate) fn waits_too(call: &BlockedCall) -> String {
     format!("{}: it waits with the first", blocked(call))
 }
@@ -201,10 +197,8 @@ pub(super) fn loads(call: &BlockedCall) -> String {
     format!("that call loads {what}, and the driver loads only while the context is idle")
 }
 
-/// That a call may take long without waiting.
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
 
-/// That a call computes.
 pub(super) fn compiles(call: &BlockedCall) -> String {
     let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
     format!(
@@ -215,7 +209,6 @@ pub(super) fn compiles(call: &BlockedCall) -> String {
     )
 }
 
-/// That a launch waits for its kernel.
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
 
 /// Why a call of this class waits for the whole context.
@@ -237,10 +230,8 @@ pub(super) fn starved_title(code: Code) -> &'static str {
     }
 }
 
-/// Streams that are named in one sentence.
 const MOST_NAMED: usize = 4;
 
-/// Several streams by their numbers.
 pub(super) fn streams(fed: &[&FedStream]) -> String {
     let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
     numbers.sort_unstable();
@@ -258,7 +249,6 @@ pub(super) fn fed_behind(fed: &FedStream) -> String {
     format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
 }
 
-/// That some work is not known, and why.
 pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
     match unseen {
         Unseen::Stream => {
@@ -323,7 +313,6 @@ pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     )
 }
 
-/// That an operation is not known to have ended.
 pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
 }
@@ -507,7 +496,6 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     lines
 }
 
-/// What does not end.
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],

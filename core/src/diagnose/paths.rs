@@ -48,7 +48,6 @@ pub(super) enum Step<'a> {
     Barrier(&'a ColdLoadSeen),
     /// A value that an operation of this other stream writes.
     Writer(&'a WaitSeen, u32),
-    /// An event.
     Event(&'a EventWaitSeen),
     /// Host functions run one at a time: this stream's has not been called.
     HostFunctions(&'a StreamRef),
@@ -64,7 +63,6 @@ pub(super) enum Step<'a> {
     Room(&'a BusyStream),
 }
 
-/// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
@@ -77,7 +75,6 @@ pub(super) enum End<'a> {
     Driver,
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
-    /// A host function that has not returned.
     Host(&'a HostFunctionSeen, Culprit),
     /// A kernel that finds no room on the device beside another.
     Filled(Culprit, Culprit),
@@ -110,7 +107,6 @@ pub(super) struct Peers {
     pub before: Option<OperationSeen>,
 }
 
-/// The path from a stream to an operation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
@@ -131,7 +127,6 @@ impl<'a> Path<'a> {
         self
     }
 
-    /// The operation that does not end.
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
@@ -150,7 +145,6 @@ impl<'a> Path<'a> {
         self.culprit().cloned().into_iter().collect()
     }
 
-    /// The load whose barrier is on the path.
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| match step {
             Step::Barrier(load) => Some(*load),
@@ -204,7 +198,6 @@ const MOST_WAYS: u32 = 20_000;
 /// little: a chain of a hundred streams must not end the program.
 const MOST_DEEP: usize = 48;
 
-/// Finds paths in a snapshot.
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,
     pub busy: HashMap<u32, &'a BusyStream>,

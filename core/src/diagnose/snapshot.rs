@@ -482,7 +482,6 @@ impl Snapshot {
     }
 }
 
-/// Most writes reported for one wait.
 const MOST_WRITES: usize = 16;
 
 /// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is

@@ -25,14 +25,11 @@ use std::ops::RangeInclusive;
 const MOST_POINTS: usize = 1 << 14;
 /// The most different sets of points that warps and blocks are counted by.
 const MOST_SETS: usize = 1 << 16;
-/// The most addresses of a place that are kept.
 const MOST_ADDRESSES: usize = 16;
-/// The most exceptions of multiprocessors.
 const MOST_FAULTS: usize = 16;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).
 const BLOCKED: RangeInclusive<u32> = 6..=24;
 
-/// A thread, as the tables have it.
 pub(super) struct Lane {
     pub address: u64,
     pub offset: u64,
@@ -83,7 +80,6 @@ struct Block {
     points: BTreeSet<usize>,
 }
 
-/// What was counted so far.
 pub(super) struct Fold {
     major: u32,
     kernels: Vec<Kernel>,
@@ -105,7 +101,6 @@ struct Standing {
     doing: Doing,
     /// The barrier at which it waits, if its block's other threads are elsewhere.
     barrier: Option<u64>,
-    /// Where the loop begins that it is in.
     loop_start: Option<u64>,
 }
 
@@ -131,7 +126,6 @@ impl Fold {
         self.kernels.push(Kernel { seen, entry, module, last_block: 0 });
     }
 
-    /// A fault of a multiprocessor.
     pub fn add_fault(&mut self, fault: GpuFault) {
         if self.faults.len() < MOST_FAULTS && !self.faults.contains(&fault) {
             self.faults.push(fault);
@@ -197,12 +191,10 @@ impl Fold {
         count(&mut self.warps, here);
     }
 
-    /// The warps on the device.
     pub fn warps(&self) -> u64 {
         self.warps_seen
     }
 
-    /// The modules of the grids.
     pub fn modules(&self) -> BTreeSet<u64> {
         self.kernels.iter().map(|kernel| kernel.module).collect()
     }
@@ -436,7 +428,6 @@ impl<'i, 'a> Code<'i, 'a> {
         self.images.iter().find_map(|(_, image)| image.function(address))
     }
 
-    /// What the instruction of a place says.
     fn standing(&self, key: &Key, major: u32) -> Standing {
         let mut standing = Standing { doing: Doing::Stands, ..Standing::default() };
         if key.blocked {

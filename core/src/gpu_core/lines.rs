@@ -15,14 +15,11 @@ use gimli::{
 use gimli::{LittleEndian, Reader as _};
 use std::collections::BTreeMap;
 
-/// The most frames that one instruction is inlined in.
 const MOST_INLINED: usize = 64;
-/// The most rows of a sequence.
 const MOST_ROWS: usize = 1 << 22;
 /// The most instructions of all programs of an image.
 const MOST_INSTRUCTIONS: u64 = 1 << 27;
 
-/// The extended operations.
 const INLINED_CALL: u8 = 0x90;
 const SET_FUNCTION_NAME: u8 = 0x91;
 
@@ -78,7 +75,6 @@ fn unit_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Goes through one program.
 fn find_in(
     mut program: IncompleteLineProgram<Bytes<'_>>,
     names: &[u8],
@@ -164,7 +160,6 @@ fn resolve(
     }
 }
 
-/// The path of a file of the table.
 fn file(header: &LineProgramHeader<Bytes<'_>>, index: u64) -> Option<String> {
     let text = |value: &AttributeValue<Bytes<'_>>| match value {
         AttributeValue::String(bytes) => Some(bytes.to_string_lossy().into_owned()),

@@ -12,7 +12,6 @@ pub(super) fn name_at(names: &[u8], at: u64) -> Option<String> {
     (!name.is_empty()).then(|| text(name))
 }
 
-/// Text that may be anything, and as long.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(bytes)).into_owned()
 }

@@ -30,9 +30,7 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_LANES: u64 = 1 << 23;
 /// The most grids of a device. A stream can hold a thousand, and few of them are on the device.
 const MOST_GRIDS: usize = 1 << 14;
-/// The most devices.
 const MOST_DEVICES: usize = 256;
-/// The most callers of a thread.
 const MOST_CALLERS: usize = 64;
 /// The most images in which an address is looked for that is not in that of its grid.
 const MOST_IMAGES: usize = 64;
@@ -92,31 +90,24 @@ impl Table {
 /// Why a file is not read as a GPU core dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is no ELF file.
     NotElf,
     /// It is an ELF file of something else than a core of a GPU; which machine and type its header names.
     Foreign {
-        /// The machine, as ELF numbers it.
         machine: u16,
-        /// The type of the file, as ELF numbers it.
         file_type: u16,
     },
     /// It ends before its table of sections, as one that is still being written, or was cut short.
     CutShort {
         /// Where the file should end at the earliest.
         needed: u64,
-        /// Where it ends.
         bytes: u64,
     },
     /// It has more sections than any device gives reason for.
     TooManySections(u64),
-    /// The table of devices is missing.
     NoDevices,
     /// The entries of a table are shorter than in the first version of the format.
     ShortEntries {
-        /// What they describe.
         of: &'static str,
-        /// How long they are.
         bytes: u64,
         /// How long they were in the first version.
         least: u64,
@@ -273,7 +264,6 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
     }
 
-    /// The entries of a table.
     fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Entry<'data>>, Refused> {
         let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
         let content = self.content(at);

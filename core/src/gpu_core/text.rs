@@ -5,7 +5,6 @@
 use super::{Doing, GpuCore, GpuDevice, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
 use crate::api::counted;
 
-/// The most places of a kernel that have a line.
 const MOST_PLACES: usize = 6;
 
 impl GpuCore {
@@ -59,7 +58,6 @@ impl GpuDevice {
         lines
     }
 
-    /// How many of the warps that fit are there.
     fn room(&self) -> String {
         match (self.warps, self.warps_most) {
             (0, _) => String::new(),
@@ -122,7 +120,6 @@ impl GpuKernel {
 }
 
 impl GpuPlace {
-    /// The place in a sentence.
     pub fn line(&self) -> String {
         let one = self.warps == 1;
         let warps = counted(self.warps, "warp");

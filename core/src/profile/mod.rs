@@ -33,7 +33,6 @@ pub fn is_part(name: &str) -> bool {
     name.ends_with(PART) && !name.starts_with('.')
 }
 
-/// The folder of the images in a profile.
 pub const IMAGES: &str = "images";
 
 /// The largest image that is kept, in bytes. Kernels that are compiled at run time have some hundred kilobytes at most.
@@ -45,9 +44,7 @@ pub const MOST_BYTES: u64 = 512 << 20;
 /// The largest fat binary of a library that is loaded ahead, in bytes, the most that all of them have, and how many there are at most. The driver
 /// keeps a copy of each in memory.
 pub const MOST_LIBRARY_BYTES: u64 = 64 << 20;
-/// See [`MOST_LIBRARY_BYTES`].
 pub const MOST_BYTES_OF_LIBRARIES: u64 = 256 << 20;
-/// See [`MOST_LIBRARY_BYTES`].
 pub const MOST_LIBRARIES: usize = 1024;
 
 /// How many libraries are noted at most that the program loads itself, by their samples alone.
@@ -77,7 +74,6 @@ impl LoadOptions {
         are_plain.then_some(Self { is_library: false, options: all })
     }
 
-    /// Each with its value.
     pub fn all(&self) -> &[(i32, u64)] {
         &self.options
     }
@@ -87,7 +83,6 @@ impl LoadOptions {
         Self { is_library: true, ..self }
     }
 
-    /// Whether a library is loaded, and not a module.
     pub fn is_library(&self) -> bool {
         self.is_library
     }
@@ -103,7 +98,6 @@ impl LoadOptions {
     }
 }
 
-/// The options, as in a part.
 impl fmt::Display for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = self.options.iter().map(|(option, value)| format!("{option}={value}")).collect();
@@ -135,14 +129,12 @@ fn is_plain(option: i32) -> bool {
     )
 }
 
-/// What is known of one image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// The last day on which it was used, counted from 1970.
     pub day: u32,
     /// With which options it was loaded, and how often at most in one context of one run; as a library, in one run.
     pub loads: BTreeMap<LoadOptions, u32>,
-    /// The kernels of it that were used.
     pub kernels: BTreeSet<String>,
 }
 
@@ -174,12 +166,10 @@ pub struct Place {
     pub image: ImageId,
 }
 
-/// What is known of one library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
     /// The last day on which it was used, counted from 1970.
     pub day: u32,
-    /// The kernels of it that were used.
     pub kernels: BTreeSet<String>,
 }
 
@@ -213,7 +203,6 @@ impl Seen {
     }
 }
 
-/// What is known of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The images that it loads itself.
@@ -225,7 +214,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Takes in what another one knows.
     pub fn merge(&mut self, other: &Self) {
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);

@@ -28,7 +28,6 @@ use twox_hash::XxHash3_64;
 
 const FIRST: &str = "lazyguard profile 1";
 
-/// Why a part is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// It begins as something else.
@@ -56,18 +55,15 @@ const PROGRAM: &str = "-";
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
-/// Whether anything of a library was used.
 const USED: &str = "used";
 const UNUSED: &str = "unused";
 
-/// What the lines are about.
 enum Subject {
     Image(ImageId),
     Library(Place),
 }
 
 impl Profile {
-    /// As a part.
     pub fn text(&self) -> String {
         let mut lines = String::new();
         let add_kernels = |lines: &mut String, kernels: &BTreeSet<String>| {
@@ -99,7 +95,6 @@ impl Profile {
         format!("{FIRST}\n{lines}{}", end_of(lines))
     }
 
-    /// Of a part.
     pub fn parse(part: &[u8]) -> Result<Self, Damage> {
         let text = part.strip_prefix(FIRST.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
         let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;

@@ -40,7 +40,6 @@ const SYMBOL_BYTES: u64 = 24;
 const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The load bias: memory address minus the file's address.
@@ -197,7 +196,6 @@ struct Header {
     bytes: u64,
 }
 
-/// The build id among notes.
 fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = notes;
     loop {

@@ -14,10 +14,8 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The one that this is built for.
     pub const OWN: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
-    /// The register that holds the frame pointer.
     pub(super) const fn frame(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RBP,
@@ -25,7 +23,6 @@ impl Machine {
         }
     }
 
-    /// The stack pointer.
     pub(super) const fn stack(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RSP,
@@ -59,7 +56,6 @@ impl Machine {
         }
     }
 
-    /// Whose extensions the tables have.
     pub(super) const fn vendor(self) -> Vendor {
         match self {
             Self::X86_64 => Vendor::Default,

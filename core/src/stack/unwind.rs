@@ -72,12 +72,10 @@ impl Registers {
         self.address().wrapping_sub(self.returns.into())
     }
 
-    /// The stack pointer.
     pub fn stack(&self) -> u64 {
         self.get(self.machine.stack()).unwrap_or(0)
     }
 
-    /// The frame pointer, where it is known.
     pub fn frame(&self) -> Option<u64> {
         self.get(self.machine.frame())
     }
@@ -104,11 +102,9 @@ impl Registers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
 pub(super) enum Caller {
-    /// It is this one.
     Is(Registers),
     /// There is none: the frame is the thread's first.
     None,
-    /// They do not say.
     Unknown,
 }
 
@@ -156,7 +152,6 @@ pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine,
     None
 }
 
-/// The tables of a file.
 pub struct FileTables {
     /// The file's own address of its first byte.
     first: u64,
@@ -212,7 +207,6 @@ impl<'a, M: Memory> Tables<InMemory<'a, M>> {
 }
 
 impl<R: Reader<Offset = usize>> Tables<R> {
-    /// The entry of the function that holds an address.
     fn entry(&self, at: u64) -> Option<FrameDescriptionEntry<R>> {
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
@@ -271,7 +265,6 @@ impl<R: Reader<Offset = usize>> Tables<R> {
     }
 }
 
-/// The value of an expression.
 fn evaluate<R: Reader<Offset = usize>>(
     frames: &EhFrame<R>,
     expression: &UnwindExpression<usize>,

@@ -26,7 +26,6 @@ pub struct CachedLaunch {
 }
 
 impl CachedLaunch {
-    /// Whether it is of this function and stream, and serves for another launch.
     #[inline(always)]
     pub(super) fn serves(&self, function: u64, stream: u64, epoch: u32) -> bool {
         self.is_of(function, stream)
@@ -112,9 +111,7 @@ pub(super) fn place_of_launch(function: u64, stream: u64, places: usize) -> usiz
 const WAYS: usize = 2;
 /// Each table has so many times the sets of the one before.
 const GROWTH: usize = 4;
-/// Tables that a cache has at most.
 const LEVELS: usize = 6;
-/// Sets of the first table.
 const FIRST_SETS: usize = 32;
 
 /// What a thread remembers of a handle.
@@ -141,7 +138,6 @@ impl Line {
         self.epoch.load(Ordering::Relaxed) == epoch
     }
 
-    /// Whether a line is of this context.
     pub fn of_context(context: u32) -> impl Fn(&Self) -> bool {
         move |line| line.context.load(Ordering::Relaxed) == context
     }
@@ -182,13 +178,11 @@ impl Cache {
         set.iter().find(|line| line.holds(key, epoch) && is_meant(line))
     }
 
-    /// The number of a key in a context.
     pub fn get(&self, key: u64, context: u32, epoch: u32) -> Option<u32> {
         let line = self.line(key, epoch, Line::of_context(context))?;
         Some(line.number.load(Ordering::Relaxed))
     }
 
-    /// Remembers a key's number in a context.
     pub fn put(&self, key: u64, context: u32, epoch: u32, number: u32) {
         let is_meant = Line::of_context(context);
         self.put_line(key, epoch, is_meant, context, number, u32::MAX);

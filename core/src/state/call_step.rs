@@ -7,7 +7,6 @@
 //!
 //! Must not: cost the library that ships an instruction.
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStep {
     /// The thread is inside: from here on, what calls the driver on top of it passes untouched, and leaves the writers as they are.
@@ -34,7 +33,6 @@ pub enum CallStep {
 }
 
 impl CallStep {
-    /// All of them, in their order.
     pub const ALL: [Self; 10] = [
         Self::Enter,
         Self::Write,
@@ -48,7 +46,6 @@ impl CallStep {
         Self::Leave,
     ];
 
-    /// The calling thread has taken this step.
     #[inline(always)]
     pub fn taken(self) {
         #[cfg(debug_assertions)]

@@ -16,13 +16,11 @@ type Words = &'static [AtomicU64; place::WORDS];
 /// In the word of the other counts: one send or receive; splits are counted in the low half.
 const ONE_SEND: u64 = 1 << 32;
 
-/// All of them.
 #[derive(Clone, Copy)]
 pub struct Communicators {
     recorder: &'static Recorder<'static>,
 }
 
-/// One of them.
 #[derive(Clone, Copy)]
 pub struct Communicator {
     /// Its number, from 1.
@@ -79,7 +77,6 @@ impl Communicators {
         Some(one)
     }
 
-    /// NCCL has made it.
     pub fn made(self, one: Communicator, handle: u64, now: Nanos) {
         // A handle that is given out again is another communicator's.
         if let Some(former) = self.find(handle) {
@@ -113,7 +110,6 @@ impl Communicator {
         self.get(place::ID)
     }
 
-    /// Whether the process's rank in it is known.
     pub fn has_rank(&self) -> bool {
         self.get(place::RANK) != 0
     }
@@ -144,7 +140,6 @@ impl Communicator {
         (self.words[place::OTHERS].fetch_add(ONE_SEND, Ordering::Relaxed) >> 32) as u32 + 1
     }
 
-    /// It is split: which of its splits this is.
     pub fn count_split(&self) -> u32 {
         self.words[place::OTHERS].fetch_add(1, Ordering::Relaxed) as u32 + 1
     }

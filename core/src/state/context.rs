@@ -17,7 +17,6 @@ pub struct Context {
 type Words = &'static [AtomicU64; place::WORDS];
 
 impl Context {
-    /// A context's entry over these words.
     pub(super) fn over(words: Words) -> Self {
         Self {
             words,
@@ -49,12 +48,10 @@ impl Context {
         self.words[place::ALIVE].store(Self::status(false, self.device()), Ordering::Release);
     }
 
-    /// Whether the context exists.
     pub fn alive(&self) -> bool {
         self.words[place::ALIVE].load(Ordering::Acquire) as u32 != 0
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.words[place::HANDLE].load(Ordering::Relaxed)
     }
@@ -64,13 +61,11 @@ impl Context {
         (self.words[place::ALIVE].load(Ordering::Relaxed) >> 32) as u32 as i32
     }
 
-    /// It is a context of this device: the primary one, or one of its own.
     pub(super) fn set_device(&self, device: i32, primary: bool) {
         self.words[place::ALIVE].store(Self::status(self.alive(), device), Ordering::Relaxed);
         self.primary.store(primary, Ordering::Relaxed);
     }
 
-    /// Whether it is known to be this device's primary context.
     pub fn is_primary_of(&self, device: i32) -> bool {
         self.primary.load(Ordering::Relaxed) && self.device() == device
     }
@@ -106,7 +101,6 @@ impl Context {
         self.local_memory.fetch_max(bytes as usize, Ordering::Relaxed) as u64
     }
 
-    /// A kernel was launched in it.
     pub fn set_launched(&self) {
         // Most launches find that: the line is shared by all threads that launch there.
         if !self.has_launched() {
@@ -114,7 +108,6 @@ impl Context {
         }
     }
 
-    /// Whether a kernel was launched in it.
     pub fn has_launched(&self) -> bool {
         self.launched.load(Ordering::Relaxed)
     }
@@ -134,7 +127,6 @@ impl Context {
     }
 }
 
-/// What a launchable handle is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// A `CUfunction`, which belongs to one context.
@@ -182,12 +174,10 @@ impl Function {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// What the handle is.
     pub fn kind(&self) -> FunctionKind {
         if self.kernel.load(Ordering::Relaxed) {
             FunctionKind::Kernel
@@ -225,12 +215,10 @@ impl Function {
         context < 64
     }
 
-    /// Whether it is known to be loaded in a context.
     pub fn loaded_in(&self, context: u32) -> bool {
         Self::knows_of(context) && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
     }
 
-    /// It is loaded in a context.
     pub fn set_loaded_in(&self, context: u32) {
         if context < 64 {
             self.loaded_in.fetch_or(1 << context, Ordering::Relaxed);

@@ -171,7 +171,6 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     true
 }
 
-/// The records of this segment that have these numbers.
 fn records(segment: &[AtomicU64], numbers: Range<u64>) -> Option<&[[AtomicU64; record::WORDS]]> {
     let (all, _) = segment.get(segment::RECORDS..)?.as_chunks();
     all.get(usize::try_from(numbers.start).ok()?..usize::try_from(numbers.end).ok()?)

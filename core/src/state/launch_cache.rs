@@ -30,9 +30,7 @@ const DEFAULT_STREAM_USES: u32 = 64;
 pub struct Known {
     /// The stream's handle, as the program passes it, made different where a default stream is the thread's own.
     pub stream: u64,
-    /// Its number.
     pub number: u32,
-    /// The context's number.
     pub context: u32,
     /// Whether the handle is one of a default stream, which means another stream in another context.
     pub default_stream: bool,
@@ -41,15 +39,11 @@ pub struct Known {
 /// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
 /// own. Each is asked for when it is needed, and so is in no register before.
 pub trait AtHand: Copy {
-    /// The thread's entry in the recording.
     fn entry(self) -> ThreadEntry;
-    /// The recording's places.
     fn places(self) -> Places<'static>;
-    /// The [`ThreadSlot::known_launches`].
     fn known<'a>(self) -> &'a [CachedLaunch]
     where
         Self: 'a;
-    /// The slot.
     fn slot<'a>(self) -> &'a ThreadSlot
     where
         Self: 'a;
@@ -134,12 +128,9 @@ impl FastLaunch {
     }
 }
 
-/// A launch as it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
-    /// The call.
     pub entry_point: EntryPoint,
-    /// The function's handle.
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
@@ -147,7 +138,6 @@ pub struct LaunchFacts {
     pub grid: [u32; 3],
     /// Its block, whose numbers fit into 16 bits.
     pub block: [u32; 3],
-    /// Its dynamic shared memory, in bytes.
     pub shared_bytes: u32,
 }
 

@@ -20,7 +20,6 @@ pub(super) const SLOTS: usize = WORDS * u64::BITS as usize;
 /// In the place of a slot's number: more than one slot.
 const MANY: u64 = u64::MAX;
 
-/// See the module.
 pub(super) struct Launchers {
     slots: [AtomicU64; WORDS],
     /// For each stream that has an entry in the recording, and so may be launched on by the fast path: the number of the only slot that may, 0
@@ -28,19 +27,14 @@ pub(super) struct Launchers {
     streams: Box<[AtomicU64]>,
 }
 
-/// The slots to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// None has launched there.
     None,
-    /// The one with this number.
     One(u32),
-    /// All that [`Launchers::each`] finds.
     All,
 }
 
 impl Launchers {
-    /// For recordings with entries for so many streams.
     pub fn new(streams: usize) -> Self {
         Self {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),

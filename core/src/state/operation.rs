@@ -11,7 +11,6 @@ pub(super) fn put<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize, op:
     words[at].store(op.at, Ordering::Relaxed);
 }
 
-/// The operation in the two words from `at` on.
 pub(super) fn get<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize) -> Operation {
     let what = words[at + 1].load(Ordering::Relaxed);
     Operation { at: words[at].load(Ordering::Relaxed), entry_point: what as u16, function: (what >> 32) as u32 }

@@ -19,7 +19,6 @@ pub struct Stream {
 pub(super) type Words = &'static [AtomicU64; place::WORDS];
 
 impl Stream {
-    /// A stream's entry over these words.
     pub(super) fn over(words: Words) -> Self {
         Self { words }
     }
@@ -54,12 +53,10 @@ impl Stream {
         self.words[place::ALIVE].load(Ordering::Acquire) != 0
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.get(place::HANDLE)
     }
 
-    /// The context's number.
     pub fn context(&self) -> u32 {
         self.get(place::PLACE) as u32
     }
@@ -69,7 +66,6 @@ impl Stream {
         (self.get(place::PLACE) >> 32) as u32
     }
 
-    /// What kind of stream it is.
     pub fn kind(&self) -> StreamKind {
         StreamKind::from_number(self.get(place::KIND))
     }
@@ -126,7 +122,6 @@ impl Stream {
         self.words[place::COMPLETE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
 
-    /// How many operations were submitted.
     pub fn submitted_count(&self) -> u64 {
         self.get(place::SUBMITTED)
     }
@@ -151,7 +146,6 @@ impl Stream {
         !self.alive() || self.get(place::BORN) > at || self.get(place::COMPLETE_UNTIL).max(idle_until) >= at
     }
 
-    /// When the newest submission returned.
     pub fn last_submitted(&self) -> Nanos {
         self.get(place::LAST_SUBMITTED)
     }
@@ -204,7 +198,6 @@ fn add_submitted(words: Words, count: u64) -> u64 {
     words[place::SUBMITTED].fetch_add(count, Ordering::AcqRel)
 }
 
-/// See [`Stream::submitted`].
 #[inline(always)]
 fn raise_submitted(words: Words, now: Nanos) {
     words[place::LAST_SUBMITTED].fetch_max(now, Ordering::Relaxed);
@@ -248,7 +241,6 @@ pub(super) fn put_recent(words: Words, number: u64, op: Operation) {
     operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
 }
 
-/// See [`Stream::refused`].
 fn refused(words: Words, number: u64, now: Nanos) {
     if words[place::SUBMITTED].load(Ordering::Acquire) == number {
         words[place::COMPLETE_UNTIL].fetch_max(now, Ordering::Relaxed);

@@ -21,11 +21,8 @@ use std::sync::{Arc, OnceLock};
 /// A driver call in progress, as another thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedCall {
-    /// The thread.
     pub thread: u32,
-    /// The call.
     pub entry_point: EntryPoint,
-    /// When it was entered.
     pub entered: Nanos,
     /// The context's number, or 0.
     pub context: u32,
@@ -35,7 +32,6 @@ pub struct PublishedCall {
     pub function: u32,
     /// Whether it loads on first use: 0 no, 1 a function, 2 a whole module.
     pub cold: u32,
-    /// Which of the thread's calls this is.
     pub serial: u64,
     /// The address of the stack frame it was entered from.
     pub frame: usize,
@@ -47,7 +43,6 @@ pub struct PublishedCall {
     pub frame_register: usize,
 }
 
-/// From where a driver call was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// The return address, or 0 where it is not known.
@@ -67,7 +62,6 @@ pub struct OpenRecord {
     cold: bool,
 }
 
-/// A thread's entry in the recording.
 pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 
 /// See the module.
@@ -76,7 +70,6 @@ pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 #[repr(C, align(64))]
 pub struct ThreadSlot {
     pub(super) entry: ThreadEntry,
-    /// Those of the recording.
     pub(super) places: Places<'static>,
     in_use: AtomicBool,
     pub(super) writers: [SegmentWriter<'static>; 3],
@@ -90,7 +83,6 @@ pub struct ThreadSlot {
     pub(super) launchers: Arc<Launchers>,
 }
 
-/// See [`ThreadSlot::enter`].
 #[inline(always)]
 pub(super) fn enter(entry: ThreadEntry, caller: Caller) -> bool {
     debug_assert!(caller.stack != 0, "a thread with this address of its stack is outside");
@@ -108,14 +100,12 @@ pub(super) fn enter(entry: ThreadEntry, caller: Caller) -> bool {
     true
 }
 
-/// See [`ThreadSlot::leave`].
 #[inline(always)]
 pub(super) fn leave(entry: ThreadEntry) {
     // Release: a reader that sees that the thread is outside sees the call's mark cleared.
     entry[place::STACK].store(0, Ordering::Release);
 }
 
-/// See [`ThreadSlot::unmark`].
 #[inline(always)]
 pub(super) fn unmark(entry: ThreadEntry) {
     entry[place::MARK].store(0, Ordering::Release);
@@ -145,7 +135,6 @@ const LOOKS: u32 = 4;
 const FOLDED_AMONG: u32 = 16;
 
 impl ThreadSlot {
-    /// The slot with this number, over these words.
     pub(super) fn over(
         recorder: &'static Recorder<'static>,
         entry: ThreadEntry,
@@ -229,7 +218,6 @@ impl ThreadSlot {
         is_released
     }
 
-    /// Whether a thread owns the slot.
     pub fn in_use(&self) -> bool {
         self.in_use.load(Ordering::Acquire)
     }
@@ -307,7 +295,6 @@ impl ThreadSlot {
         self.set(place::OUTER, 0);
     }
 
-    /// The call of NCCL that the owner is in.
     fn outer(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         let outer = self.entry[place::OUTER].load(Ordering::Acquire);
         let entry_point = EntryPoint::by_id(outer as u16).filter(|_| self.in_use())?;
@@ -329,7 +316,6 @@ impl ThreadSlot {
         (self.get(place::OUTER) == outer).then_some(call)
     }
 
-    /// The owner launches a kernel.
     #[inline]
     pub fn count_launch(&self) {
         self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
@@ -542,12 +528,10 @@ impl ThreadSlot {
         &self.entry[place::MARK]
     }
 
-    /// The lane in which a record is open, by the mark.
     pub(super) fn open_lane(&self, mark: u64) -> Option<Lane> {
         Lane::ALL.get((mark >> LANE_AT & 0xff).checked_sub(1)? as usize).copied()
     }
 
-    /// The call in progress, if there is one.
     pub fn published(&self) -> Option<PublishedCall> {
         for _ in 0..LOOKS {
             // Two calls may have the same mark, one after the other: a call that leaves no record does not use its number up, and
@@ -566,7 +550,6 @@ impl ThreadSlot {
         None
     }
 
-    /// What the mark leads to.
     fn under_mark(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         if !self.in_use() {
             return None;
@@ -632,7 +615,6 @@ impl ThreadSlot {
         self.caches()?.streams.get(handle, 0, epoch)
     }
 
-    /// Remembers a stream's number.
     pub fn cache_stream(&self, handle: u64, epoch: u32, number: u32) {
         self.caches().into_iter().for_each(|c| c.streams.put(handle, 0, epoch, number));
     }
@@ -653,7 +635,6 @@ impl ThreadSlot {
         Some(&self.caches()?.graph_path)
     }
 
-    /// Remembers the number of a function that is loaded in the context.
     pub fn cache_loaded_function(&self, handle: u64, context: u32, epoch: u32, number: u32) {
         self.caches().into_iter().for_each(|c| c.functions.put(handle, context, epoch, number));
     }

@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex};
 /// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
-    /// The program's handle.
     pub handle: u64,
     /// The context's number for a default stream, else 0.
     pub context: u32,
@@ -48,7 +47,6 @@ const MOST_GRAPHS: usize = 4096;
 /// Destroyed streams that are followed one by one until their work has ended.
 const MOST_DESTROYED: usize = 32;
 
-/// See the module.
 pub struct Tracker {
     pub(super) recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
@@ -147,7 +145,6 @@ impl Tracker {
         Self { who, ..self }
     }
 
-    /// The recording.
     pub fn recorder(&self) -> &'static Recorder<'static> {
         self.recorder
     }
@@ -183,7 +180,6 @@ impl Tracker {
 
     // --- threads ---
 
-    /// A slot for a thread that has none.
     pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
         self.release_ended();
         let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
@@ -197,7 +193,6 @@ impl Tracker {
         }
     }
 
-    /// The thread is ending.
     pub fn end_thread(&self, number: u32, now: Nanos) {
         if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
             self.give_turns_back(slot);
@@ -241,7 +236,6 @@ impl Tracker {
         self.threads.iter().for_each(|(_, other)| other.folding.give_back(slot.number));
     }
 
-    /// A thread's slot.
     pub fn thread(&self, number: u32) -> Option<&ThreadSlot> {
         self.threads.get(number)
     }
@@ -259,7 +253,6 @@ impl Tracker {
 
     // --- communicators ---
 
-    /// The communicators of NCCL.
     pub fn communicators(&self) -> Communicators {
         Communicators::of(self.recorder)
     }
@@ -307,7 +300,6 @@ impl Tracker {
         }
     }
 
-    /// Whether every launch has to be looked at.
     #[inline(always)]
     pub fn slow_path(&self) -> bool {
         self.slow_path.load(Ordering::Acquire)
@@ -329,17 +321,14 @@ impl Tracker {
             }
     }
 
-    /// The number of a context that is known.
     pub fn known_context(&self, handle: u64) -> Option<u32> {
         self.context_numbers.get(&handle).map(|n| *n)
     }
 
-    /// A context's entry.
     pub fn context_entry(&self, number: u32) -> Option<&Context> {
         self.contexts.get(number)
     }
 
-    /// All contexts that exist.
     pub fn contexts(&self) -> impl Iterator<Item = (u32, &Context)> {
         self.contexts.iter().filter(|(_, c)| c.alive())
     }
@@ -494,7 +483,6 @@ impl Tracker {
         })
     }
 
-    /// The number of a stream that is known.
     pub fn known_stream(&self, key: StreamKey) -> Option<u32> {
         self.stream_numbers.get(&key).map(|n| *n)
     }
@@ -519,12 +507,10 @@ impl Tracker {
             .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
     }
 
-    /// All streams that exist.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
         self.streams.iter().filter(|(_, s)| s.alive())
     }
 
-    /// The stream is gone.
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
         // What is unknown counts as busy.
@@ -577,7 +563,6 @@ impl Tracker {
         }
     }
 
-    /// A thread has ended, and its per-thread default streams with it.
     pub fn thread_streams_gone(&self, thread: u32) {
         let gone: Vec<_> =
             self.stream_numbers.iter().map(|e| *e.key()).filter(|k| k.thread == thread && thread != 0).collect();
@@ -628,7 +613,6 @@ impl Tracker {
         }
     }
 
-    /// An executable graph was made or updated, and does this.
     pub fn graph_is(&self, handle: u64, contents: GraphContents, now: Nanos) {
         let mut graphs = lock(&self.graphs);
         if graphs.get(&handle).map_or(graphs.len() < MOST_GRAPHS, |known| *known != contents) {
@@ -637,7 +621,6 @@ impl Tracker {
         }
     }
 
-    /// A single node of an executable graph was changed, and does this.
     pub fn graph_node_is(&self, handle: u64, part: GraphPart, now: Nanos) {
         let mut graphs = lock(&self.graphs);
         if let Some(contents) = graphs.get_mut(&handle) {
@@ -672,12 +655,10 @@ impl Tracker {
         events
     }
 
-    /// Whether an event was recorded on this stream last, and then.
     pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
         self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
     }
 
-    /// The event is gone.
     pub fn event_gone(&self, event: u64) {
         self.events.remove(&event);
     }

@@ -8,12 +8,9 @@ use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
 use crate::order;
 
-/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// The thread.
     pub owner: Owner,
-    /// Its record.
     pub record: Record,
 }
 
@@ -38,11 +35,9 @@ struct LaneFollower {
     progress: Vec<Progress>,
     /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
     watched: Vec<usize>,
-    /// Records read so far.
     read: u64,
 }
 
-/// Follows some lanes of a recording.
 #[derive(Default)]
 pub struct Follower {
     lanes: [LaneFollower; layout::LANES],

@@ -16,7 +16,6 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// All lanes, in the order of their numbers.
     pub const ALL: [Self; layout::LANES] = [Self::Work, Self::Waits, Self::RareEvents];
 
     /// The lane of calls of a class, as long as they do not load on first use: those are rare_events.
@@ -51,7 +50,6 @@ pub const SLOW_NANOS: Nanos = 100_000;
 /// Whether a call that has returned leaves a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Each one.
     Always,
     /// Equal ones in a row are one record with a count.
     Folded,
@@ -60,7 +58,6 @@ pub enum Keep {
 }
 
 impl Keep {
-    /// What holds for calls of a class.
     pub const fn of(class: Class) -> Self {
         match class {
             Class::StreamQuery | Class::EventQuery => Self::Folded,

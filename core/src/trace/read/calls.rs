@@ -16,7 +16,6 @@ const TRIES: usize = 3;
 
 /// What a thread's mark leads to.
 enum Found {
-    /// No call is in progress.
     Nothing,
     /// A call, in these words. The time of return comes before the length: killed in between, the call is over.
     Call([u64; WORDS]),

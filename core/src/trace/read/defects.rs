@@ -12,7 +12,6 @@ const MOST_KEPT: usize = 64;
 pub struct Defect {
     /// Where, in bytes from the file's beginning.
     pub offset: u64,
-    /// What, in a few words.
     pub text: String,
 }
 
@@ -22,7 +21,6 @@ impl fmt::Display for Defect {
     }
 }
 
-/// The first defects, and how many there are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defects {
     kept: Vec<Defect>,

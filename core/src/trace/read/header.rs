@@ -16,45 +16,32 @@ use crate::Nanos;
 /// room in the file; the largest that the writer makes is a segment of 4 KiB.
 const MOST_STRIDE: u64 = 16 << 10;
 
-/// The state of the process when the recording was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It is guarded, or was when it was killed.
     Guarded,
-    /// It ended in an orderly way.
     Ended,
-    /// The guard stepped aside.
     SteppedAside,
-    /// A state that this build knows not.
     Unknown(u64),
 }
 
-/// What the header says of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The version of the format.
     pub version: u32,
-    /// The process.
     pub process: u32,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: u32,
     /// Wall-clock time at which the process was armed, nanoseconds since 1970.
     pub armed_unix_nanos: u64,
-    /// The same moment on `CLOCK_MONOTONIC`.
     pub armed_monotonic_nanos: u64,
     /// When the process started, in clock ticks since the machine did.
     pub process_start_ticks: u64,
-    /// Its state.
     pub state: ProcessState,
-    /// When it was last seen alive.
     pub last_seen: Nanos,
-    /// The name of the program's file.
     pub program: String,
-    /// The name of the machine.
     pub host: String,
     /// The rank among the processes of the job, as the launcher sets it.
     pub rank: String,
-    /// The version of LazyGuard that wrote the recording.
     pub lazyguard: String,
     /// The size of the file, as the header gives it.
     pub file_bytes: u64,
@@ -64,7 +51,6 @@ pub struct Facts {
     pub texts_lost: u64,
     /// Driver calls of threads whose entry has been used again since.
     pub former_calls: u64,
-    /// Launches among them.
     pub former_launches: u64,
     /// How the process came to be guarded; all zero in recordings without it.
     pub start: StartFacts,
@@ -73,13 +59,9 @@ pub struct Facts {
 /// What the recording keeps of a lane, and what of it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneUse {
-    /// Which lane.
     pub lane: Lane,
-    /// Its segments.
     pub segments: u32,
-    /// Records that are in the file.
     pub present: u64,
-    /// Records that were overwritten by newer ones.
     pub overwritten: u64,
     /// Records that were not kept, because each segment was a thread's current one.
     pub dropped: u64,
@@ -88,7 +70,6 @@ pub struct LaneUse {
 }
 
 impl LaneUse {
-    /// Records that were written.
     pub fn written(&self) -> u64 {
         self.present.saturating_add(self.overwritten)
     }
@@ -103,24 +84,19 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Where an entry begins.
     pub(super) fn place(&self, index: u64) -> u64 {
         self.offset.saturating_add(index.saturating_mul(self.stride))
     }
 }
 
-/// The shape of the segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
     /// The last one may reach past the end of a file that was cut off.
     pub area: Area,
-    /// Records that fit into one.
     pub records: u64,
-    /// Bytes of a record.
     pub record_bytes: u64,
 }
 
-/// Everything in the header.
 pub(super) struct Header {
     pub facts: Facts,
     pub threads: Area,
@@ -134,7 +110,6 @@ pub(super) struct Header {
     pub lane_segments: [(u64, u64); LANES],
     /// How many times a segment of each lane was looked at to be taken.
     pub hands: [u64; LANES],
-    /// Bytes that the source holds.
     pub length: u64,
 }
 
@@ -262,7 +237,6 @@ fn facts(head: &[u8], version: u32) -> Facts {
     }
 }
 
-/// Takes areas out of the header.
 struct AreaReader<'a> {
     head: &'a [u8],
     length: u64,

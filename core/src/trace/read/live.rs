@@ -15,7 +15,6 @@ use crate::map::HashMap;
 use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Record, WORDS};
 
-/// See the module.
 pub struct LiveRecording<S> {
     recording: Recording<S>,
     lanes: [News; LANES],
@@ -30,7 +29,6 @@ struct News {
     progress: HashMap<u64, Progress>,
     /// Segments that may still grow, or be taken at any time: the hand moves before a segment is taken.
     watched: Vec<u64>,
-    /// Records read so far.
     read: u64,
     /// Records in segments that are still growing.
     growing: u64,
@@ -41,7 +39,6 @@ struct News {
 struct Progress {
     /// How often it had been taken.
     taken: u32,
-    /// Records of that use that were read.
     read: u64,
     /// Whether the hand has come by since that use.
     awaited: bool,
@@ -127,17 +124,13 @@ impl<S: Source> LiveRecording<S> {
     }
 }
 
-/// A segment as it was looked at.
 struct Look {
-    /// Its place in its lane.
     place: u64,
-    /// Where it begins in the file.
     offset: u64,
     taken: u32,
     is_current: bool,
     who: u64,
     first: u64,
-    /// Complete records in it.
     length: u64,
 }
 

@@ -62,7 +62,6 @@ pub struct Recording<S> {
 }
 
 impl<S: Source> Recording<S> {
-    /// Reads everything but the records.
     pub fn open(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
         let header = Header::read(&source, &mut defects)?;
@@ -82,7 +81,6 @@ impl<S: Source> Recording<S> {
         Ok(recording)
     }
 
-    /// Reads that again, as it is now.
     fn refresh_tables(&mut self) -> Result<(), Unreadable> {
         let mut defects = Defects::default();
         self.header = Header::read(&self.source, &mut defects)?;
@@ -143,7 +141,6 @@ impl<S: Source> Recording<S> {
         unfolded
     }
 
-    /// What the header says of the process.
     pub fn facts(&self) -> &Facts {
         &self.header.facts
     }
@@ -183,7 +180,6 @@ impl<S: Source> Recording<S> {
         &self.strings
     }
 
-    /// What the recording keeps of each lane, and what of it is gone.
     pub fn lanes(&self) -> [LaneUse; LANES] {
         self.header.lanes
     }
@@ -209,7 +205,6 @@ impl<S: Source> Recording<S> {
         self.defects.kept()
     }
 
-    /// How much did not make sense.
     pub fn defect_count(&self) -> u64 {
         self.defects.count()
     }

@@ -17,22 +17,16 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::io;
 
-/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The thread's number.
     pub thread_number: u32,
-    /// The thread's id in the system.
     pub thread: u32,
-    /// The lane.
     pub lane: Lane,
     /// Which of the thread's records in this lane it is.
     pub number: u64,
-    /// The record.
     pub record: Record,
 }
 
-/// See [`super::Recording::records`].
 pub struct Records<'a, S> {
     source: &'a S,
     header: &'a Header,

@@ -12,21 +12,16 @@ use crate::trace::layout::{record, segment};
 use crate::trace::{Kind, Lane};
 use crate::Nanos;
 
-/// A segment with records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Indexed {
-    /// Its place among the segments.
     pub index: u32,
     /// How often it was taken.
     pub count: u32,
-    /// Whether it was being taken.
     pub being_taken: bool,
     pub lane: Lane,
     pub thread_number: u32,
     pub thread: u32,
-    /// Number of its first record.
     pub first: u64,
-    /// Records that are there.
     pub length: u32,
     /// When the earliest of their calls was entered.
     pub begins: Nanos,
