@@ -5,6 +5,7 @@
 
 mod activity;
 mod call;
+mod class;
 mod code;
 mod graph;
 mod load;
@@ -18,6 +19,7 @@ mod texts;
 
 pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
+pub use class::{Class, Keep, Lane, SLOW_NANOS};
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use load::ColdKind;
@@ -27,164 +29,6 @@ pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
 
 use texts::Span;
-
-/// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names are the driver documentation's own groups; the last five are those of NCCL.
-pub enum Class {
-    Init,
-    Lookup,
-    Query,
-    ContextCreate,
-    ContextDestroy,
-    ContextCurrent,
-    ContextSynchronize,
-    ContextWait,
-    ModuleLoad,
-    ModuleUnload,
-    FunctionResolve,
-    LibraryLoad,
-    LibraryUnload,
-    LibraryModule,
-    KernelResolve,
-    KernelFunction,
-    FunctionLoad,
-    Launch,
-    HostFunction,
-    GraphLaunch,
-    GraphUpload,
-    GraphNode,
-    GraphInstantiate,
-    Capture,
-    WriteValue,
-    WaitValue,
-    BatchMemOp,
-    ExternalWait,
-    ExternalSignal,
-    StreamCreate,
-    StreamDestroy,
-    StreamSynchronize,
-    StreamQuery,
-    StreamWaitEvent,
-    StreamSubmit,
-    EventCreate,
-    EventRecord,
-    EventDestroy,
-    EventSynchronize,
-    EventQuery,
-    Allocate,
-    Free,
-    AllocateAsync,
-    FreeAsync,
-    Copy,
-    CopyAsync,
-    Set,
-    SetAsync,
-    CommunicatorCreate,
-    CommunicatorEnd,
-    Collective,
-    PointToPoint,
-    CollectiveGroup,
-}
-
-impl Class {
-    /// Whether a call of this class submits nothing, loads nothing, takes no memory of the device and waits for nothing that was submitted: the guard's
-    /// threads begin with the first call that is none of these.
-    pub const fn only_prepares(self) -> bool {
-        matches!(
-            self,
-            Self::Init
-                | Self::Lookup
-                | Self::Query
-                | Self::ContextCreate
-                | Self::ContextDestroy
-                | Self::ContextCurrent
-                | Self::StreamCreate
-                | Self::StreamDestroy
-                | Self::EventCreate
-                | Self::EventDestroy
-        )
-    }
-
-    /// Whether a call of this class has to stay out while functions are being preloaded: it could put
-    /// work into the context that does not end by itself, begin a capture that the idle question would invalidate,
-    /// or take away what is being loaded.
-    pub const fn waits_at_gate(self) -> bool {
-        matches!(
-            self,
-            Self::Launch
-                | Self::HostFunction
-                | Self::GraphLaunch
-                | Self::WaitValue
-                | Self::BatchMemOp
-                | Self::StreamWaitEvent
-                | Self::ExternalWait
-                | Self::Capture
-                | Self::ModuleUnload
-                | Self::LibraryUnload
-                | Self::ContextDestroy
-        )
-    }
-
-    /// Whether the success of a call of this class says that work of the device has ended.
-    pub const fn answers_for_work(self) -> bool {
-        matches!(
-            self,
-            Self::ContextSynchronize
-                | Self::StreamSynchronize
-                | Self::StreamQuery
-                | Self::EventSynchronize
-                | Self::EventQuery
-                | Self::Copy
-                | Self::Set
-                | Self::Free
-        )
-    }
-
-    /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
-    pub const fn concerns_every_context(self) -> bool {
-        matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
-    }
-
-    /// Whether the purpose of the call is to wait for work: a thread blocked in it is waiting, not working.
-    pub const fn synchronizes(self) -> bool {
-        matches!(self, Self::ContextSynchronize | Self::StreamSynchronize | Self::EventSynchronize)
-    }
-
-    /// Whether the call brings a whole module into the context, which the driver does only once everything in flight
-    /// there has ended (ground truth: the calling thread is blocked meanwhile).
-    pub const fn loads_module(self) -> bool {
-        matches!(self, Self::ModuleLoad | Self::LibraryModule)
-    }
-
-    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
-    /// because the program asked to wait.
-    pub const fn needs_an_idle_context(self) -> bool {
-        self.loads_module() || self.waits_for_whole_context()
-    }
-
-    /// Whether the call does its work on the default stream and returns when that is done.
-    pub const fn waits_on_default_stream(self) -> bool {
-        matches!(self, Self::Copy | Self::Set)
-    }
-
-    /// Whether it is a call of NCCL: a thread that is in it, and in no driver call, waits in NCCL's own code.
-    pub const fn is_of_nccl(self) -> bool {
-        matches!(
-            self,
-            Self::CommunicatorCreate
-                | Self::CommunicatorEnd
-                | Self::Collective
-                | Self::PointToPoint
-                | Self::CollectiveGroup
-        )
-    }
-
-    /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.
-    pub const fn waits_for_whole_context(self) -> bool {
-        matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait | Self::ContextDestroy)
-    }
-}
 
 /// An exported symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -130,22 +130,17 @@ impl GpuPlace {
             [fewest, most] if fewest == most => format!(" ({} each)", counted(u64::from(fewest), "lane")),
             [fewest, most] => format!(" ({fewest} to {most} lanes each)"),
         };
-        let does = match (self.doing, one) {
-            (Doing::Loops, true) => "loops in",
-            (Doing::Loops, false) => "loop in",
-            (Doing::Stands, true) => "stands in",
-            (Doing::Stands, false) => "stand in",
-            (Doing::Sleeps, true) => "sleeps in",
-            (Doing::Sleeps, false) => "sleep in",
-            (Doing::WaitsAtGridBarrier, true) => "waits for the whole grid in",
-            (Doing::WaitsAtGridBarrier, false) => "wait for the whole grid in",
-            (Doing::WaitsAtClusterBarrier, true) => "waits at the cluster's barrier in",
-            (Doing::WaitsAtClusterBarrier, false) => "wait at the cluster's barrier in",
-            (Doing::WaitsAtBarrier, true) => "waits at the barrier in",
-            (Doing::WaitsAtBarrier, false) => "wait at the barrier in",
-            (Doing::WaitsForLanes, true) => "waits for other lanes of the warp in",
-            (Doing::WaitsForLanes, false) => "wait for other lanes of their warp in",
+        let (verb, rest) = match self.doing {
+            Doing::Loops => ("loop", ""),
+            Doing::Stands => ("stand", ""),
+            Doing::Sleeps => ("sleep", ""),
+            Doing::WaitsAtGridBarrier => ("wait", " for the whole grid"),
+            Doing::WaitsAtClusterBarrier => ("wait", " at the cluster's barrier"),
+            Doing::WaitsAtBarrier => ("wait", " at the barrier"),
+            Doing::WaitsForLanes if one => ("wait", " for other lanes of the warp"),
+            Doing::WaitsForLanes => ("wait", " for other lanes of their warp"),
         };
+        let does = format!("{verb}{}{rest} in", if one { "s" } else { "" });
         let innermost =
             self.frames.first().map_or_else(|| format!("{:#x}", self.offset), |frame| frame.text(Some(self.offset)));
         // The kernel's own line says most, and what is between least.

@@ -2,10 +2,10 @@
 //!
 //! Must not: block a writer. A record that is overwritten before the follower reads it is lost to the follower, and counted.
 
-use super::lane::Lane;
 use super::layout;
 use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
+use crate::api::Lane;
 use crate::order;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

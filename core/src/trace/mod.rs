@@ -9,7 +9,6 @@
 //! | `payload`, `raw` | what a record says by its kind and call: for readers, and for writers |
 //! | `recorder` | the writer: segments, records, texts |
 //! | `follow` | what has come since, for the log, in the same process |
-//! | `lane` | which records go where, and which calls leave one |
 //! | [`read`] | the reader: any bytes give records and defects |
 //!
 //! Why it is built like this:
@@ -32,7 +31,6 @@
 //! Must not: allocate, lock or wait where a record is written, or look at a clock.
 
 mod follow;
-mod lane;
 pub mod layout;
 mod payload;
 mod raw;
@@ -41,8 +39,8 @@ mod record;
 mod recorder;
 mod submission;
 
+pub use crate::api::{Keep, Lane, SLOW_NANOS};
 pub use follow::{Followed, Follower};
-pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;

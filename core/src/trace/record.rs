@@ -1,8 +1,8 @@
 //! One record: eight words, the same in memory and in the file. `docs/TRACE_FORMAT.md` has the bits.
 
-use super::lane::Keep;
 use super::layout::{flag, record};
 use super::raw::{RawPayload, LARGEST};
+use crate::api::Keep;
 use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 

@@ -15,10 +15,10 @@
 //!
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
-use super::lane::Lane;
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
 use super::record::Record;
 use crate::api::GraphContents;
+use crate::api::Lane;
 use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 use std::ops::Range;
