@@ -49,7 +49,6 @@ pub fn list(folder: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The same; none of a folder that cannot be read.
 pub fn entries_of(folder: &Path) -> impl Iterator<Item = Entry> {
     list(folder).unwrap_or_default().into_iter()
 }

@@ -12,8 +12,6 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 pub type Hash = BuildHasherDefault<DefaultHasher>;
 
-/// A map; begun with `HashMap::default()`.
 pub type HashMap<K, V, H = Hash> = std::collections::HashMap<K, V, H>;
 
-/// A set; begun with `HashSet::default()`.
 pub type HashSet<K, H = Hash> = std::collections::HashSet<K, H>;

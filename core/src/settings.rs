@@ -8,7 +8,6 @@
 
 use std::path::PathBuf;
 
-/// Which functions are loaded before they are first launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Observe only.
@@ -44,14 +43,11 @@ pub enum Defer {
     Free,
 }
 
-/// What is done about a hang once it has been reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
     /// Nothing more.
     Report,
-    /// The process is ended by `SIGABRT`.
     Abort,
-    /// The process is ended with this status.
     Exit(u8),
     /// A shell runs this.
     Command(String),
@@ -78,7 +74,6 @@ impl Settings {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub name: &'static str,
-    /// The option of `lazyguard run` that sets it.
     pub flag: &'static str,
     pub values: &'static str,
     pub default: &'static str,
@@ -117,7 +112,6 @@ pub const RUN_KILLS: &str = "LAZYGUARD_RUN_KILLS";
 /// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
-/// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.
 pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 
 /// Where the launchers in use put a process's rank in a job; the first that is set counts.
@@ -396,7 +390,6 @@ pub struct FolderFacts<'a> {
     pub process: u32,
     /// The rank in a job, where one is known.
     pub rank: Option<&'a str>,
-    /// The start time, in seconds since 1970.
     pub start_seconds: u64,
 }
 
@@ -417,7 +410,6 @@ pub fn unknown_field(template: &str) -> Option<String> {
     None
 }
 
-/// The message about such a field of the template `whose`.
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }

@@ -17,11 +17,9 @@ pub(super) struct Kept {
     /// The records, by thread, lane and number.
     pub entries: Vec<Entry>,
     pub older: [u64; LANES],
-    /// Segments that could not be read.
     pub passed_over: u64,
     /// The streams whose entries are kept, in the order of their new numbers.
     pub streams: Vec<u32>,
-    /// New numbers by old ones.
     numbers: HashMap<u32, u32>,
     pub functions: HashSet<u32>,
     pub callers: BTreeSet<u64>,

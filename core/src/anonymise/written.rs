@@ -139,7 +139,6 @@ fn process(words: &[AtomicU64], seen: &Facts) {
     set(words, header::FORMER_LAUNCHES, seen.former_launches);
 }
 
-/// The area of the texts, and how many found no room in it.
 struct Texts {
     words: Vec<u64>,
     lost: u64,

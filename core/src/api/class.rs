@@ -26,7 +26,6 @@ impl Lane {
 /// From how long on a call leaves a record that leaves none when it is quick.
 pub const SLOW_NANOS: Nanos = 100_000;
 
-/// Whether a call that has returned leaves a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Always,

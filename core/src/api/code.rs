@@ -9,7 +9,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code this build can give.
             pub const ALL: &'static [Self] = &[$(Self::$code,)+];
 
             pub fn name(self) -> &'static str {

@@ -155,7 +155,6 @@ impl GraphPart {
     }
 }
 
-/// What an executable graph does, as far as its nodes were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
     /// Its nodes, those of child graphs included.

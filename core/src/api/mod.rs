@@ -138,7 +138,6 @@ impl EntryPoint {
     }
 }
 
-/// A row of one of the tables. It is gone when the library is built.
 #[derive(Clone, Copy)]
 struct Row {
     id: u16,

@@ -13,7 +13,6 @@ use crate::demangle::demangle;
 use crate::order;
 use crate::Nanos;
 
-/// A possible verdict: a path, and the waits that it explains.
 pub(super) struct Finding<'a> {
     pub code: Code,
     pub calls: Vec<&'a BlockedCall>,
@@ -200,7 +199,6 @@ impl<'a> Decision<'a> {
         Finding { culprits, sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// The path to the operation that a call in progress has submitted.
     fn launched_by(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let busy = self.snapshot.stream(call.stream.as_ref()?.number)?;
         let listed = busy.operations.iter().find(|op| op.at == call.entered);
@@ -212,7 +210,6 @@ impl<'a> Decision<'a> {
         }))
     }
 
-    /// The operation that a call in progress will submit.
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
@@ -579,7 +576,6 @@ impl Snapshot {
     }
 }
 
-/// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
 /// The copy between two devices that a call is, or that is the first thing on its path to wait for something.
 fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
     match path.steps.first() {

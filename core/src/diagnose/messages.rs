@@ -38,7 +38,6 @@ pub(crate) fn name_of(op: &OperationSeen) -> String {
 }
 
 impl OperationSeen {
-    /// The kernel's name, the graph's, or the call that submitted it.
     pub fn name(&self) -> String {
         name_of(self)
     }
@@ -59,7 +58,6 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     }
 }
 
-/// How many launches have ended before this one.
 fn how_far(op: &OperationSeen) -> Option<String> {
     let before = op.launches?.number.saturating_sub(1);
     let have = if before == 1 { "has" } else { "have" };
@@ -188,7 +186,6 @@ pub(crate) fn waits_too(call: &BlockedCall) -> String {
     format!("{}: it waits with the first", blocked(call))
 }
 
-/// What a load on first use does to the calling thread, or to the device.
 pub(super) fn loads(call: &BlockedCall) -> String {
     let what = match &call.function {
         Some(function) => format!("the module or library of {}", demangle(function)),
@@ -211,7 +208,6 @@ pub(super) fn compiles(call: &BlockedCall) -> String {
 
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
 
-/// Why a call of this class waits for the whole context.
 pub(super) fn needs_idle(class: Class) -> &'static str {
     match class {
         Class::Free => "the driver releases memory only while the context is idle",
@@ -221,7 +217,6 @@ pub(super) fn needs_idle(class: Class) -> &'static str {
     }
 }
 
-/// What the code means of a call for which the context is never idle.
 pub(super) fn starved_title(code: Code) -> &'static str {
     match code {
         Code::LG202 => "a thread is blocked loading a module into a context that other threads keep busy",
@@ -244,7 +239,6 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
     }
 }
 
-/// That a stream may make progress, although an operation on it is not known to have ended.
 pub(super) fn fed_behind(fed: &FedStream) -> String {
     format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
 }
@@ -266,7 +260,6 @@ pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
     }
 }
 
-/// What to change where the guard does not know what a call waits for.
 pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
     match unseen {
         Unseen::Stream | Unseen::Streams => {
@@ -283,7 +276,6 @@ fn were(operations: u64) -> String {
     format!("{} {}", counted(operations, "operation"), if operations == 1 { "was" } else { "were" })
 }
 
-/// What is submitted to a stream while a call waits, and by which threads.
 fn fed(fed: &FedStream) -> String {
     let one = |feeder: &Feeder| {
         let name = if feeder.thread_name.is_empty() { String::new() } else { format!(" \"{}\"", feeder.thread_name) };
@@ -364,7 +356,6 @@ pub(crate) fn wait(wait: &WaitSeen) -> String {
     )
 }
 
-/// Which operation wrote last to the memory of a wait, or is to.
 fn newest_write(write: &NewestWrite) -> String {
     let NewestWrite { call, thread, stream, .. } = write;
     let what = write.value.map_or_else(String::new, |value| format!(" of {value}"));
@@ -482,7 +473,6 @@ fn shared_queue(shared: &SharedQueue<'_>) -> String {
     format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
 }
 
-/// The whole path, down to what does not end.
 pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     let mut lines: Vec<_> = path.steps.iter().flat_map(|s| step(snapshot, s)).collect();
     lines.extend(end(path));
@@ -627,7 +617,6 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
     found
 }
 
-/// Which threads may still end the wait.
 pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.runnable.first()?;
     let more = match snapshot.runnable.len() - 1 {

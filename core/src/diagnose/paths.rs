@@ -35,13 +35,11 @@ pub(super) struct SharedQueue<'a> {
 }
 
 impl SharedQueue<'_> {
-    /// Whether both streams are known to share a queue.
     pub const fn is_certain(&self) -> bool {
         self.queues == 1
     }
 }
 
-/// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
     /// The barrier of a function's load on first use.
@@ -76,22 +74,17 @@ pub(super) enum End<'a> {
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     Host(&'a HostFunctionSeen, Culprit),
-    /// A kernel that finds no room on the device beside another.
     Filled(Culprit, Culprit),
     /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
-    /// Work that the guard does not follow.
     Unseen(Unseen<'a>),
     /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
 }
 
-/// Why the guard does not know what a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unseen<'a> {
-    /// The table had no room for the call's stream.
     Stream,
-    /// The table had no room for some stream of the context.
     Streams,
     /// More streams were destroyed with work outstanding than are followed one by one.
     Destroyed(&'a UnfollowedWork),
@@ -140,7 +133,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The same, as a verdict lists it.
     pub fn culprits(&self) -> Vec<Culprit> {
         self.culprit().cloned().into_iter().collect()
     }
@@ -177,7 +169,6 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Something on a stream that may wait for something else.
 enum Gate<'a> {
     Wait(&'a WaitSeen),
     Event(&'a EventWaitSeen),
@@ -378,7 +369,6 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// The path through a gate, if the gate blocks the stream.
     fn through(
         &self,
         busy: &'a BusyStream,
@@ -471,7 +461,6 @@ fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 
-/// A load whose barrier blocks a stream, and the first blocked operation's time.
 fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
     let applies = load.kind == ColdKind::Function
         && load.context == busy.stream.context

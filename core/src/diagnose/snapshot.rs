@@ -297,7 +297,6 @@ pub struct WaitSeen {
     pub satisfied: bool,
 }
 
-/// The call that submitted something, and its thread.
 #[derive(Clone, Copy)]
 pub(super) struct Submitter {
     pub entry_point: EntryPoint,
@@ -468,7 +467,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The call of this name, if this build knows it.
     /// The stream with this number, if it is busy.
     pub fn stream(&self, number: u32) -> Option<&BusyStream> {
         self.streams.iter().find(|s| s.stream.number == number)

@@ -23,7 +23,6 @@ use std::ops::RangeInclusive;
 
 /// The most points of a device. A kernel seldom has a thousand.
 const MOST_POINTS: usize = 1 << 14;
-/// The most different sets of points that warps and blocks are counted by.
 const MOST_SETS: usize = 1 << 16;
 const MOST_ADDRESSES: usize = 16;
 const MOST_FAULTS: usize = 16;
@@ -159,7 +158,6 @@ impl Fold {
         count(&mut self.blocks, block.points.into_iter().collect());
     }
 
-    /// A warp of the block that is being read, with the threads of it that have not ended.
     pub fn add_warp(&mut self, lanes: Vec<Lane>) {
         let Some(block) = &mut self.block else { return };
         self.warps_seen += 1;
@@ -199,7 +197,6 @@ impl Fold {
         self.kernels.iter().map(|kernel| kernel.module).collect()
     }
 
-    /// The addresses that are to be named: of instructions, and of calls.
     fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         let points = self.points.iter();
         let points =
@@ -212,7 +209,6 @@ impl Fold {
         self.addresses().all(|address| images.iter().any(|(_, image)| image.function(address).is_some()))
     }
 
-    /// The kernels with the names and lines of their places, and the faults of multiprocessors.
     pub fn finish(self, images: &[(u64, Image<'_>)]) -> (Vec<GpuKernel>, Vec<GpuFault>) {
         let mut code = Code { images, lines: BTreeMap::new() };
         let mut standing: Vec<_> = self.points.iter().map(|point| code.standing(&point.key, self.major)).collect();
@@ -396,14 +392,12 @@ fn named(symbol: &str) -> String {
     }
 }
 
-/// The device code of a core, with the lines that were asked for.
 struct Code<'i, 'a> {
     images: &'i [(u64, Image<'a>)],
     lines: BTreeMap<u64, Lines>,
 }
 
 impl<'i, 'a> Code<'i, 'a> {
-    /// Goes through the line tables of the images that have these addresses.
     fn find_lines(&mut self, addresses: impl Iterator<Item = u64>) {
         let mut of_image: Vec<Vec<u64>> = vec![Vec::new(); self.images.len()];
         for address in addresses {

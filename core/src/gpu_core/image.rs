@@ -18,7 +18,6 @@ const ENDIAN: LittleEndian = LittleEndian;
 const MOST_FUNCTIONS: usize = 1 << 20;
 /// How many instructions are looked at for a barrier at which a warp waits.
 const MOST_BEHIND_A_BARRIER: usize = 256;
-/// How many instructions are looked at for the end of a loop.
 const MOST_OF_A_LOOP: usize = 1 << 14;
 
 /// A relocated cubin.
@@ -31,7 +30,6 @@ pub(super) struct Image<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Function<'a> {
-    /// Its name in the table of symbols, mangled.
     pub symbol: &'a [u8],
     pub address: u64,
     bytes: u64,

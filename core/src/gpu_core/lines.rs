@@ -25,7 +25,6 @@ const SET_FUNCTION_NAME: u8 = 0x91;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// A line in a source file, and the function that was inlined there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// The inlined function, mangled; `None` for the function that the instruction is in.
@@ -129,7 +128,6 @@ fn find_in(
     }
 }
 
-/// Takes the lines of these addresses from the rows of the sequence in which they are.
 fn resolve(
     header: &LineProgramHeader<Bytes<'_>>,
     rows: &[Row],

@@ -184,7 +184,6 @@ struct Reader<'data, R: ReadRef<'data>> {
     strings: StringTable<'data, R>,
     bytes_left: u64,
     lanes_left: u64,
-    /// Sections that lie behind the end of the file.
     missing: u64,
     /// Sections that were left out for their size.
     left_out: u64,

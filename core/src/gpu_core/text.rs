@@ -27,7 +27,6 @@ impl GpuCore {
         lines
     }
 
-    /// What could not be read, a line each.
     pub fn defect_lines(&self) -> impl Iterator<Item = String> + '_ {
         self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}"))
     }

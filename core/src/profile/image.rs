@@ -39,7 +39,6 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// None yet. Taking them allocates nothing more.
     pub fn with_room() -> Self {
         Self { taken: Vec::with_capacity(SAMPLES * SAMPLE_BYTES), of_bytes: 0 }
     }

@@ -38,7 +38,6 @@ pub const IMAGES: &str = "images";
 /// The largest image that is kept, in bytes. Kernels that are compiled at run time have some hundred kilobytes at most.
 pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
 
-/// The most that all images of a profile take, in bytes.
 pub const MOST_BYTES: u64 = 512 << 20;
 
 /// The largest fat binary of a library that is loaded ahead, in bytes, the most that all of them have, and how many there are at most. The driver

@@ -11,7 +11,6 @@
 use super::{Machine, Memory, Module};
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// The file's name in a run folder.
 pub const STACKS: &str = "stacks.dmp";
 
 const SIGNATURE: u32 = u32::from_le_bytes(*b"MDMP");
@@ -35,7 +34,6 @@ const PLATFORM_LINUX: u32 = 0x8201;
 /// What a build id's record begins with: `BpEL`.
 const BUILD_ID: u32 = 0x4270_454c;
 
-/// A thread's registers, of which three are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpThread {
     pub thread: u32,
@@ -95,7 +93,6 @@ impl<W: Write + Seek> DumpFile<W> {
         self.put(&[&length.to_le_bytes()[..], &units, &[0, 0]].concat())
     }
 
-    /// Copies memory into the file, as far as it can be read.
     pub fn memory(&mut self, memory: &impl Memory, begin: u64, end: u64) -> io::Result<Kept> {
         let (mut chunk, at) = (vec![0; CHUNK], self.at);
         let mut next = begin;

@@ -89,7 +89,6 @@ impl Image {
         self.symbol(memory, name, FUNCTION)
     }
 
-    /// The address of a variable that the file exports, by the same table.
     pub fn variable(&self, memory: &impl Memory, name: &str) -> Option<u64> {
         self.symbol(memory, name, OBJECT)
     }

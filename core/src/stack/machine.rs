@@ -4,7 +4,6 @@
 
 use gimli::{AArch64, Register, Vendor, X86_64};
 
-/// The processors whose stacks can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// x86-64: a call pushes the return address.

@@ -99,7 +99,6 @@ impl Module {
     }
 }
 
-/// The files with code, in the order of their addresses.
 pub fn modules(text: &str) -> Vec<Module> {
     let mut found: Vec<Module> = Vec::new();
     for mapping in mappings(text).filter(|mapping| mapping.file().is_some()) {

@@ -30,7 +30,6 @@ const VERSION: u8 = 1;
 const COUNT: u8 = 0x03;
 const SORTED: u8 = 0x3b;
 
-/// The registers of a frame, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
     machine: Machine,
@@ -98,7 +97,6 @@ impl Registers {
     }
 }
 
-/// What the tables say of a frame's caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
 pub(super) enum Caller {

@@ -35,7 +35,6 @@ pub fn walk<'a>(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walked {
-    /// Each frame's registers, as far as they are known, the innermost first.
     pub frames: Vec<Registers>,
     /// Whether the last one is the thread's first: the tables say that it has no caller.
     pub is_whole: bool,

@@ -114,7 +114,6 @@ const GROWTH: usize = 4;
 const LEVELS: usize = 6;
 const FIRST_SETS: usize = 32;
 
-/// What a thread remembers of a handle.
 #[derive(Default)]
 #[repr(align(32))]
 pub(super) struct Line {
@@ -145,11 +144,9 @@ impl Line {
 
 type Sets = Box<[[Line; WAYS]]>;
 
-/// A cache from handles to numbers, used by one thread.
 pub(super) struct Cache {
     tables: [OnceLock<Sets>; LEVELS],
     level: AtomicUsize,
-    /// Entries of the newest epoch that were pushed out of the newest table.
     pushed_out: AtomicUsize,
 }
 

@@ -70,13 +70,11 @@ impl Context {
         self.primary.load(Ordering::Relaxed) && self.device() == device
     }
 
-    /// Until when everything submitted to any of its streams is known to be complete.
     #[inline]
     pub fn idle_until(&self) -> Nanos {
         self.words[place::IDLE_UNTIL].load(Ordering::Relaxed)
     }
 
-    /// Everything submitted to any of its streams before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
         self.words[place::IDLE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
@@ -86,7 +84,6 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].fetch_max(last, Ordering::Relaxed);
     }
 
-    /// Whether such work may still be in flight.
     pub fn has_orphans(&self) -> bool {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
@@ -112,7 +109,6 @@ impl Context {
         self.launched.load(Ordering::Relaxed)
     }
 
-    /// Whether a stream of it is being captured, as far as was seen.
     pub fn capturing(&self) -> bool {
         self.captures.load(Ordering::Acquire) > 0
     }
@@ -169,7 +165,6 @@ impl Function {
         self.alive.store(false, Ordering::Release);
     }
 
-    /// Whether its module or library is still loaded.
     pub fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }

@@ -86,7 +86,6 @@ impl Tracker {
         self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
     }
 
-    /// Whether the code of a module or library is known to be in a context.
     pub fn present(&self, owner: u64, context: u32) -> bool {
         self.present.contains_key(&(owner, context))
     }

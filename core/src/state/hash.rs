@@ -5,7 +5,6 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For maps whose keys are made of handles and numbers.
 pub(super) type ByHandle = BuildHasherDefault<HandleHasher>;
 
 #[derive(Default)]

@@ -25,7 +25,6 @@ use std::sync::atomic::{compiler_fence, AtomicUsize};
 /// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
 const DEFAULT_STREAM_USES: u32 = 64;
 
-/// The stream of a launch, as the slow path found it.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The stream's handle, as the program passes it, made different where a default stream is the thread's own.
@@ -73,7 +72,6 @@ impl AtHand for &ThreadSlot {
     }
 }
 
-/// A launch on the fast path, between its two halves.
 #[derive(Clone, Copy)]
 pub struct FastLaunch {
     place: Place<'static>,
@@ -81,7 +79,6 @@ pub struct FastLaunch {
 }
 
 impl FastLaunch {
-    /// Its record, for the thread that has just made it.
     pub fn record(&self) -> Option<Record> {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
     }
@@ -101,7 +98,6 @@ impl FastLaunch {
         self.place.as_ptr().wrapping_add(record::WORDS).cast()
     }
 
-    /// The launch has not been made, and takes the slow path.
     pub fn cancel(self) {
         unmark(self.entry);
         leave(self.entry);

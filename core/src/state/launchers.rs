@@ -42,7 +42,6 @@ impl Launchers {
         }
     }
 
-    /// The thread with this slot may launch on this stream by the fast path, from now on.
     pub fn add(&self, slot: u32, stream: u32) {
         let index = slot.wrapping_sub(1) as usize % SLOTS;
         let (word, bit) = (&self.slots[index / 64], 1 << (index % 64));

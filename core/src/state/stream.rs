@@ -80,7 +80,6 @@ impl Stream {
         self.words[place::DESTROYED].store(1, Ordering::Relaxed);
     }
 
-    /// Whether a capture is in progress on it, as far as was seen.
     pub fn capturing(&self) -> bool {
         self.get(place::CAPTURING) != 0
     }
@@ -166,7 +165,6 @@ impl Stream {
     }
 }
 
-/// Operations of a busy stream that are not known to have ended.
 fn outstanding(words: Words) -> u64 {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
     get(place::SUBMITTED).saturating_sub(get(place::PASSED))

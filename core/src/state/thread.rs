@@ -18,17 +18,14 @@ use crate::Nanos;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-/// A driver call in progress, as another thread sees it.
+/// A driver call in progress, as another thread sees it. A number is 0 where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedCall {
     pub thread: u32,
     pub entry_point: EntryPoint,
     pub entered: Nanos,
-    /// The context's number, or 0.
     pub context: u32,
-    /// The stream's number, or 0.
     pub stream: u32,
-    /// The function's number, or 0.
     pub function: u32,
     /// Whether it loads on first use: 0 no, 1 a function, 2 a whole module.
     pub cold: u32,
@@ -222,7 +219,6 @@ impl ThreadSlot {
         self.in_use.load(Ordering::Acquire)
     }
 
-    /// The owning thread's id in the system.
     pub fn thread(&self) -> u32 {
         (self.get(place::WHO) >> 32) as u32
     }
@@ -268,7 +264,6 @@ impl ThreadSlot {
         self.leave();
     }
 
-    /// The owner leaves LazyGuard's code.
     #[inline]
     pub fn leave(&self) {
         leave(self.entry);
@@ -290,7 +285,6 @@ impl ThreadSlot {
         true
     }
 
-    /// The owner leaves the call of NCCL.
     pub fn leave_outer(&self) {
         self.set(place::OUTER, 0);
     }
@@ -321,7 +315,6 @@ impl ThreadSlot {
         self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
     }
 
-    /// How many calls, and how many launches among them, the slot's thread made.
     pub fn counts(&self) -> (u64, u64) {
         (self.get(place::CALLS), self.get(place::LAUNCHES))
     }
@@ -475,7 +468,6 @@ impl ThreadSlot {
         open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
     }
 
-    /// Adds to the newest record, of a call that has just returned, which context it was about.
     pub fn amend_context(&self, open: &OpenRecord, context: u32) {
         open.place[record::PLACE].store(u64::from(context.min(0xffff)), Ordering::Relaxed);
     }
@@ -609,7 +601,6 @@ impl ThreadSlot {
         self.caches.get()
     }
 
-    /// The number of a stream the owner used before.
     #[inline(always)]
     pub fn cached_stream(&self, handle: u64, epoch: u32) -> Option<u32> {
         self.caches()?.streams.get(handle, 0, epoch)

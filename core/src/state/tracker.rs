@@ -99,7 +99,6 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// An empty state, which is kept in this recording.
     pub fn new(recorder: &'static Recorder<'static>) -> Self {
         Self::with_epoch(recorder, Box::leak(Box::default()))
     }
@@ -173,7 +172,6 @@ impl Tracker {
         })
     }
 
-    /// How often the state had no number for an entry, and so does not track it.
     pub fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
@@ -292,7 +290,6 @@ impl Tracker {
         }
     }
 
-    /// Whether every launch has to take the slow path, from now on or no more.
     pub fn set_slow_path(&self, every_launch: bool) {
         if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
             // What the threads remember holds for the former epoch.
@@ -333,7 +330,6 @@ impl Tracker {
         self.contexts.iter().filter(|(_, c)| c.alive())
     }
 
-    /// The driver has destroyed the context, and its streams and functions with it.
     pub fn context_gone(&self, handle: u64) {
         let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
         let Some(context) = self.contexts.get(number) else { return };
@@ -364,7 +360,6 @@ impl Tracker {
         }
     }
 
-    /// Everything submitted here before this moment has ended.
     pub fn ended(&self, scope: Scope, until: Nanos) {
         match scope {
             Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
@@ -467,7 +462,6 @@ impl Tracker {
 
     // --- streams ---
 
-    /// The number of a stream, new or known.
     pub fn stream(&self, key: StreamKey, context: u32, kind: StreamKind, now: Nanos) -> u32 {
         if let Some(number) = self.stream_numbers.get(&key) {
             return *number;
@@ -569,7 +563,6 @@ impl Tracker {
         gone.into_iter().for_each(|key| self.stream_gone(key));
     }
 
-    /// Until when everything on the stream's context is known to be complete.
     pub fn stream_idle_until(&self, stream: &Stream) -> Nanos {
         self.idle_until(stream.context())
     }
@@ -635,7 +628,6 @@ impl Tracker {
         self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }
 
-    /// The stream and context an event was recorded in, if that was seen.
     pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
         self.events.get(&event).map(|e| (e.stream, e.context))
     }

@@ -14,12 +14,10 @@ pub struct Followed {
     pub record: Record,
 }
 
-/// How far a segment has been read.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// How often it had been taken.
     taken: u32,
-    /// Records of that use that have been read.
     read: u32,
     /// Whether it is looked at each time.
     watched: bool,
@@ -31,7 +29,6 @@ struct Progress {
 struct LaneFollower {
     /// Up to where the hand has been followed.
     hand: u64,
-    /// Of each segment, how far it has been read.
     progress: Vec<Progress>,
     /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
     watched: Vec<usize>,
@@ -87,7 +84,6 @@ impl Follower {
 }
 
 impl LaneFollower {
-    /// Reads what has come into a segment.
     fn read_on(&mut self, recorder: &Recorder<'_>, look: &Look, place: usize, each: &mut dyn FnMut(Followed)) {
         let mut progress = self.progress[place];
         if look.taken() != progress.taken {

@@ -90,7 +90,6 @@ pub mod thread {
     pub const MARK_SPARE: u64 = 255;
 }
 
-/// Words of a communicator's entry, in the header.
 pub mod communicator {
     pub const WORDS: usize = 8;
     pub const HANDLE: usize = 0;

@@ -7,10 +7,8 @@ use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Pr
 use super::record::{Kind, Record};
 use crate::api::{Class, ComputeTime, ThreadActivity, ValueWait, ValueWrite};
 
-/// What a record says, by its kind and its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing beside what all records say.
     None,
     Launch(Launch),
     Wait(ValueWait),
@@ -28,7 +26,6 @@ pub enum Payload {
         owner: u64,
         image: Image,
     },
-    /// The handle of the module or library that a call is about.
     Owner(u64),
     /// The handle of the executable graph that a call makes, changes, launches or destroys.
     Graph(u64),
@@ -57,7 +54,6 @@ pub enum Payload {
     StreamAnswer,
     /// The driver says that this event is complete.
     EventComplete(u64),
-    /// What memory of the host was seen to hold.
     Holds {
         address: u64,
         value: u64,
@@ -72,7 +68,6 @@ pub enum Payload {
     },
     /// Two variables of the driver's, as the process had them when it initialised the driver.
     Environment(Environment),
-    /// How many blocks of a kernel the device holds at once.
     Resident {
         launch: LaunchKey,
         blocks: u64,
@@ -100,7 +95,6 @@ impl Launch {
 }
 
 impl Record {
-    /// What the record says beside the facts that all records have.
     pub fn payload(&self) -> Payload {
         let RawPayload { three, extent, detail } = self.raw;
         match self.kind {

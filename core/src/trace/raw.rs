@@ -15,7 +15,6 @@ pub struct RawPayload {
     pub(super) detail: u64,
 }
 
-/// Two variables of the driver's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `CUDA_LAUNCH_BLOCKING`: a launch returns when its kernel has ended.
@@ -33,7 +32,6 @@ pub struct LaunchKey {
     pub shared_or_owner: u64,
 }
 
-/// What the guard loaded ahead of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preload {
     pub loaded: u64,
@@ -150,12 +148,10 @@ impl RawPayload {
         Self { three: packed(block, 16), extent: packed(grid, 32), detail: shared_bytes as u64 }
     }
 
-    /// A stream's wait for a value, or write of one, with the driver's flags.
     pub const fn memory_operation(address: u64, value: u64, driver_flags: u32) -> Self {
         Self { three: (driver_flags & 0xffff) as u64, extent: value, detail: address }
     }
 
-    /// Memory that is copied to, filled, allocated or released.
     pub const fn memory(address: u64, bytes: u64) -> Self {
         Self { three: 0, extent: bytes, detail: address }
     }
@@ -193,7 +189,6 @@ impl RawPayload {
         Self { three: capped(time.within_nanos, LARGEST), extent: time.nanos, detail: thread as u64 }
     }
 
-    /// Two variables of the driver's.
     pub fn environment(environment: Environment) -> Self {
         let Environment { launch_blocking, connections } = environment;
         Self { extent: connections.into(), detail: launch_blocking.into(), ..Self::default() }

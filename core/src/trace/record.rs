@@ -18,7 +18,6 @@ pub enum Kind {
     ColdModule = 2,
     Hazard = 3,
     Preload = 4,
-    /// Queries that gave one result, one after the other.
     Queries = 5,
     // 6 and 7 stay free: recordings that are kept for tests hold them as kinds to come.
     HostBegins = 8,

@@ -33,7 +33,6 @@ pub type Places<'a> = &'a [[AtomicU64; record::WORDS]];
 
 const _: () = assert!(segment::RECORDS == record::WORDS && segment::WORDS.is_multiple_of(record::WORDS));
 
-/// The thread of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub number: u32,
@@ -341,7 +340,6 @@ impl<'a> Recorder<'a> {
         self.words[header::FORMER_LAUNCHES].fetch_add(launches, Ordering::Relaxed);
     }
 
-    /// What [`Recorder::keep_counts`] has kept: calls, and launches among them.
     pub fn kept_counts(&self) -> (u64, u64) {
         let of = |word: usize| self.words[word].load(Ordering::Relaxed);
         (of(header::FORMER_CALLS), of(header::FORMER_LAUNCHES))
@@ -758,7 +756,6 @@ pub struct Look {
 }
 
 impl Look {
-    /// Whether its owner may still add records.
     pub fn is_current(&self) -> bool {
         low(self.state) == segment::CURRENT
     }

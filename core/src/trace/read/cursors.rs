@@ -12,7 +12,6 @@ use crate::trace::Lane;
 /// A cursor counts in these.
 const PLACE_BYTES: u64 = (record::WORDS * WORD) as u64;
 
-/// A thread's segment in the lane of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writing {
     pub segment: u64,

@@ -7,7 +7,6 @@ use std::fmt;
 /// Defects that are kept; the rest is counted.
 const MOST_KEPT: usize = 64;
 
-/// Something in a recording that did not make sense, and how it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     /// Where, in bytes from the file's beginning.

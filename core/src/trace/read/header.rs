@@ -29,7 +29,6 @@ pub enum ProcessState {
 pub struct Facts {
     pub version: u32,
     pub process: u32,
-    /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: u32,
     /// Wall-clock time at which the process was armed, nanoseconds since 1970.
     pub armed_unix_nanos: u64,
@@ -108,7 +107,6 @@ pub(super) struct Header {
     pub lanes: [LaneUse; LANES],
     /// First segment and number of segments of each lane.
     pub lane_segments: [(u64, u64); LANES],
-    /// How many times a segment of each lane was looked at to be taken.
     pub hands: [u64; LANES],
     pub length: u64,
 }

@@ -20,21 +20,16 @@ pub struct LiveRecording<S> {
     lanes: [News; LANES],
 }
 
-/// How far one lane has been read.
 #[derive(Default)]
 struct News {
-    /// Up to where the hand has been followed.
     hand: u64,
-    /// How far each segment has been read that was ever in use.
     progress: HashMap<u64, Progress>,
     /// Segments that may still grow, or be taken at any time: the hand moves before a segment is taken.
     watched: Vec<u64>,
     read: u64,
-    /// Records in segments that are still growing.
     growing: u64,
 }
 
-/// How far a segment has been read.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// How often it had been taken.
@@ -55,7 +50,6 @@ impl<S: Source> LiveRecording<S> {
         &self.recording
     }
 
-    /// Reads the tables again, and the texts that are new.
     pub fn refresh(&mut self) -> Result<(), Unreadable> {
         self.recording.refresh_tables()
     }

@@ -175,7 +175,6 @@ impl<S: Source> Recording<S> {
         &self.communicators
     }
 
-    /// Names and other long things.
     pub fn strings(&self) -> &StringTable {
         &self.strings
     }

@@ -33,7 +33,6 @@ pub struct Records<'a, S> {
     index: &'a Index,
     /// Segments of the index that were opened.
     opened: usize,
-    /// Segments that were read to their end.
     done: usize,
     passed_over: u64,
     error: Option<io::Error>,
@@ -126,7 +125,6 @@ impl<'a, S: Source> Records<'a, S> {
         usize::try_from(self.header.segments.record_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Opens every segment that may hold the next record.
     fn open_due(&mut self) {
         while let Some(indexed) = self.index.segments.get(self.opened) {
             if self.open.peek().is_some_and(|Reverse(next)| next.entered < indexed.begins) {

@@ -23,7 +23,6 @@ pub(super) struct Indexed {
     pub thread: u32,
     pub first: u64,
     pub length: u32,
-    /// When the earliest of their calls was entered.
     pub begins: Nanos,
 }
 
@@ -125,7 +124,6 @@ impl Index {
     }
 }
 
-/// Whether this build knows the entry point and kind of a record with this head.
 fn known(head: u64) -> bool {
     EntryPoint::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
 }

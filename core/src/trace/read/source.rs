@@ -13,7 +13,6 @@ use std::os::unix::fs::FileExt;
 
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 
-/// Bytes that can be read at any place.
 pub trait Source {
     fn len(&self) -> io::Result<u64>;
 

@@ -23,7 +23,6 @@ pub struct ThreadSeen {
     pub number: u32,
     pub thread: u32,
     pub state: ThreadState,
-    /// When its first driver call was seen.
     pub born: Nanos,
     pub ended: Nanos,
     pub calls: u64,
@@ -45,7 +44,6 @@ pub struct ContextSeen {
     /// Its device, or -1.
     pub device: i32,
     pub born: Nanos,
-    /// Everything that was submitted to it before this is complete.
     pub idle_until: Nanos,
     /// Work of streams that exist no more was submitted until this.
     pub orphaned_until: Nanos,
@@ -62,7 +60,6 @@ pub struct StreamSeen {
     pub kind: StreamKind,
     pub alive: bool,
     pub capturing: bool,
-    /// Whether the program destroyed it while work was outstanding.
     pub destroyed: bool,
     pub submitted: u64,
     /// When the newest submitting call was entered or, if it has returned, returned.
@@ -99,7 +96,6 @@ pub struct CommunicatorSeen {
     pub id: u64,
     /// The process's rank in it, and how many ranks it has; `None` where that is not known.
     pub rank: Option<(u32, u32)>,
-    /// When the call that made it was entered.
     pub born: Nanos,
     /// When it was destroyed or aborted; 0 before.
     pub ended: Nanos,

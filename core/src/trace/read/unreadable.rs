@@ -11,7 +11,6 @@ pub enum Unreadable {
     /// of a header.
     NeverBegun,
     Version(u32),
-    /// It is larger, with this many bytes, than a recording can be.
     TooLarge(u64),
     Io(io::Error),
 }
