@@ -7,7 +7,7 @@
 use crate::api::{Class, NodeKind};
 use crate::map::{HashMap, HashSet};
 use crate::trace::layout::LANES;
-use crate::trace::read::{Entry, Recording, Source, StreamSeen, Text};
+use crate::trace::read::{Entry, Recording, Source, StreamSeen};
 use crate::trace::{Kind, Payload, RawPayload, Record};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -51,11 +51,7 @@ impl Kept {
         kept.take_streams(recording.streams(), records.clone());
         kept.take_functions(recording, records.clone());
         kept.callers = records.map(|record| record.caller).collect();
-        for text in recording.strings().each() {
-            if let Text::Path(_, frames) = text {
-                kept.callers.extend(frames);
-            }
-        }
+        kept.callers.extend(recording.strings().paths.iter().flat_map(|(_, frames)| frames));
         kept.entries = entries;
         Ok(kept)
     }

@@ -204,38 +204,29 @@ impl Function {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// Whether functions know of this context. Of contexts past the 64th none does: their launches take the slow path each time, and none is known
-    /// to be a first one.
-    fn knows_of(context: u32) -> bool {
-        context < 64
-    }
-
     pub fn loaded_in(&self, context: u32) -> bool {
-        Self::knows_of(context) && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
+        self.loaded_in.load(Ordering::Relaxed) & bit(context) != 0
     }
 
     pub fn set_loaded_in(&self, context: u32) {
-        if context < 64 {
-            self.loaded_in.fetch_or(1 << context, Ordering::Relaxed);
-        }
+        self.loaded_in.fetch_or(bit(context), Ordering::Relaxed);
     }
 
     /// The guard has loaded it in a context, ahead of its use.
     pub fn set_preloaded(&self, context: u32) {
         self.set_loaded_in(context);
-        if context < 64 {
-            self.ahead_in.fetch_or(1 << context, Ordering::Relaxed);
-        }
+        self.ahead_in.fetch_or(bit(context), Ordering::Relaxed);
     }
 
     /// The program uses it in a context. Returns whether this is the first use of what the guard had loaded.
     pub fn take_preloaded(&self, context: u32) -> bool {
-        taken(&self.ahead_in, context)
+        let bit = bit(context);
+        self.ahead_in.load(Ordering::Relaxed) & bit != 0 && self.ahead_in.fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
     /// It is launched in a context. Returns whether that is the first launch there.
     pub fn set_launched_in(&self, context: u32) -> bool {
-        let bit = if context < 64 { 1 << context } else { 0 };
+        let bit = bit(context);
         // Looked at first: of all launches, one is the first.
         bit != 0
             && self.launched_in.load(Ordering::Relaxed) & bit == 0
@@ -244,16 +235,14 @@ impl Function {
 
     /// A context is gone: its number may be used again for one in which nothing is loaded.
     pub(super) fn forget_context(&self, context: u32) {
-        if context < 64 {
-            for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
-                bits.fetch_and(!(1 << context), Ordering::Relaxed);
-            }
+        for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
+            bits.fetch_and(!bit(context), Ordering::Relaxed);
         }
     }
 }
 
-/// Whether a context's bit was set; from now on it is not.
-fn taken(bits: &AtomicU64, context: u32) -> bool {
-    let bit = if context < 64 { 1 << context } else { 0 };
-    bits.load(Ordering::Relaxed) & bit != 0 && bits.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+/// The bit of a context in a function's sets. Contexts past the 64th have none: their launches take the slow path each time, and none is known
+/// to be a first one.
+fn bit(context: u32) -> u64 {
+    1_u64.checked_shl(context).unwrap_or(0)
 }

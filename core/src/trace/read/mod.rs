@@ -37,7 +37,7 @@ pub use header::{Facts, LaneUse, ProcessState};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
-pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, Text, TextSeen};
+pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use unreadable::Unreadable;
 
@@ -63,37 +63,17 @@ pub struct Recording<S> {
 
 impl<S: Source> Recording<S> {
     pub fn open(source: S) -> Result<Self, Unreadable> {
-        let mut defects = Defects::default();
-        let header = Header::read(&source, &mut defects)?;
-        let mut recording = Self::with_tables(source, header, defects);
+        let mut recording = Self::tables_of(source)?;
         recording.index = Index::read(&recording.source, &mut recording.header, &mut recording.defects);
-        // Last, so that what the records mean has been named.
-        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
         Ok(recording)
     }
 
     /// Reads everything but the segments: such a recording has no records.
     fn tables_of(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
-        let header = Header::read(&source, &mut defects)?;
-        let mut recording = Self::with_tables(source, header, defects);
-        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
-        Ok(recording)
-    }
-
-    fn refresh_tables(&mut self) -> Result<(), Unreadable> {
-        let mut defects = Defects::default();
-        self.header = Header::read(&self.source, &mut defects)?;
-        self.defects = defects;
-        self.read_tables();
-        self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
-        Ok(())
-    }
-
-    fn with_tables(source: S, header: Header, defects: Defects) -> Self {
         let mut recording = Self {
+            header: Header::read(&source, &mut defects)?,
             source,
-            header,
             threads: Vec::new(),
             contexts: Vec::new(),
             streams: Vec::new(),
@@ -103,7 +83,14 @@ impl<S: Source> Recording<S> {
             defects,
         };
         recording.read_tables();
-        recording
+        Ok(recording)
+    }
+
+    fn refresh_tables(&mut self) -> Result<(), Unreadable> {
+        self.defects = Defects::default();
+        self.header = Header::read(&self.source, &mut self.defects)?;
+        self.read_tables();
+        Ok(())
     }
 
     fn read_tables(&mut self) {
@@ -114,9 +101,11 @@ impl<S: Source> Recording<S> {
             self.defects = before.clone();
             let unfolded = self.read_tables_once();
             if time == TIMES || unfolded.is_unfolded(&self.source) {
-                return unfolded.fold(&self.contexts, &mut self.streams);
+                unfolded.fold(&self.contexts, &mut self.streams);
+                break;
             }
         }
+        self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
     }
 
     /// Returns the launches that the table of streams does not have.

@@ -46,37 +46,23 @@ pub struct TextSeen {
 
 #[derive(Debug, Default)]
 pub struct StringTable {
-    names: HashMap<u32, Box<str>>,
-    functions: Timed<FunctionText>,
-    streams: Timed<StreamText>,
-    communicators: Timed<Box<str>>,
+    pub(crate) names: HashMap<u32, Box<str>>,
+    pub(crate) functions: Timed<FunctionText>,
+    pub(crate) streams: Timed<StreamText>,
+    pub(crate) communicators: Timed<Box<str>>,
     /// By the handle of the executable graph.
-    graphs: Timed<GraphContents, u64>,
+    pub(crate) graphs: Timed<GraphContents, u64>,
     /// The frames of the paths from the program's code to its calls, by number; there are a thousand at most.
-    paths: Vec<(u16, Box<[u64]>)>,
-    files: Vec<FileSeen>,
-    settings: Vec<TextSeen>,
-    notes: Vec<TextSeen>,
-    unknown: u64,
-    bytes: usize,
-}
-
-/// One of the texts that [`StringTable::each`] hands out, with the time of its making.
-#[derive(Clone, Copy, Debug)]
-pub enum Text<'a> {
-    Function(u32, Nanos, FunctionSeen<'a>),
-    Stream(u32, Nanos, StreamText),
-    Communicator(u32, Nanos, &'a str),
-    Graph(u64, Nanos, &'a GraphContents),
-    /// The path with this number from the program's code to its calls: the return addresses of its frames, the innermost first.
-    Path(u16, &'a [u64]),
-    File(&'a FileSeen),
-    Setting(&'a TextSeen),
-    Note(&'a TextSeen),
+    pub(crate) paths: Vec<(u16, Box<[u64]>)>,
+    pub(crate) files: Vec<FileSeen>,
+    pub(crate) settings: Vec<TextSeen>,
+    pub(crate) notes: Vec<TextSeen>,
+    pub(crate) unknown: u64,
+    pub(crate) bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct FunctionText {
+pub(crate) struct FunctionText {
     name: u32,
     handle: u64,
     owner: u64,
@@ -158,35 +144,6 @@ impl StringTable {
 
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Every text. Those of a kind that this build knows not are none of them, and neither is a name that no function has.
-    pub fn each(&self) -> impl Iterator<Item = Text<'_>> {
-        // No `..`: a new kind of text has to be handed out too.
-        let Self {
-            names: _,
-            functions,
-            streams,
-            communicators,
-            graphs,
-            paths,
-            files,
-            settings,
-            notes,
-            unknown: _,
-            bytes: _,
-        } = self;
-        let of_functions = functions.entries.iter().map(|(number, at, f)| Text::Function(*number, *at, self.named(f)));
-        let of_communicators =
-            communicators.entries.iter().map(|(number, at, name)| Text::Communicator(*number, *at, name));
-        of_functions
-            .chain(streams.entries.iter().map(|(number, at, stream)| Text::Stream(*number, *at, *stream)))
-            .chain(of_communicators)
-            .chain(graphs.entries.iter().map(|(handle, at, contents)| Text::Graph(*handle, *at, contents)))
-            .chain(paths.iter().map(|(number, frames)| Text::Path(*number, frames)))
-            .chain(files.iter().map(Text::File))
-            .chain(settings.iter().map(Text::Setting))
-            .chain(notes.iter().map(Text::Note))
     }
 
     fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
@@ -320,8 +277,8 @@ impl StringTable {
 
 /// Things by number or handle, several of each, each from a moment on.
 #[derive(Debug)]
-struct Timed<T, K = u32> {
-    entries: Vec<(K, Nanos, T)>,
+pub(crate) struct Timed<T, K = u32> {
+    pub(crate) entries: Vec<(K, Nanos, T)>,
 }
 
 impl<T, K> Default for Timed<T, K> {
