@@ -230,9 +230,12 @@ pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_
 
 pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
+/// More than the largest id: with a larger one the table below does not compile.
+const IDS: usize = 1024;
+
 /// The index of each id's entry point; past the end of the forms where there is none.
-static BY_ID: [u16; largest_id() + 1] = {
-    let mut table = [u16::MAX; largest_id() + 1];
+static BY_ID: [u16; IDS] = {
+    let mut table = [u16::MAX; IDS];
     let mut index = 0;
     while index < ENTRY_POINTS.len() {
         table[ENTRY_POINTS[index].id as usize] = index as u16;
@@ -240,17 +243,6 @@ static BY_ID: [u16; largest_id() + 1] = {
     }
     table
 };
-
-const fn largest_id() -> usize {
-    let (mut largest, mut index) = (0, 0);
-    while index < ENTRY_POINTS.len() {
-        if ENTRY_POINTS[index].id as usize > largest {
-            largest = ENTRY_POINTS[index].id as usize;
-        }
-        index += 1;
-    }
-    largest
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,8 @@
 //! `shim/src/hooks/signatures.in` names functions only to check their arguments. `CONTRIBUTING.md` has the steps for a new one.
 //!
 //! An entry point is `id symbol since-version`. A program passes the symbol, without the suffixes `_vN`, `_ptsz` and `_ptds`, and the
-//! version to `cuGetProcAddress`. The last two suffixes mark the forms whose default stream is the calling thread's own.
+//! version to `cuGetProcAddress`. The last two suffixes mark the forms whose default stream is the calling thread's own; such a form shares a
+//! line with the one that it stands for.
 //!
 //! Must not: reuse an id or change what one means, because records on disk name forms by id. A new form takes the next free id.
 //!
@@ -77,7 +78,9 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, code, num_jit_options, jit_options, jit_options_values, library_options, library_option_values, num_library_options) { 31 cuLibraryLoadData 12000; }
+                => library::load(library, code, num_jit_options, jit_options, jit_options_values, library_options, library_option_values, num_library_options) {
+                31 cuLibraryLoadData 12000;
+            }
             LibraryLoad (library: Ptr, file_name: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
                 => library::load_file(library) { 32 cuLibraryLoadFromFile 12000; }
             LibraryUnload (library: Handle) => library::unload(library) { 33 cuLibraryUnload 12000; }
@@ -124,17 +127,13 @@ macro_rules! with_driver_api {
             // Launches
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr, extra: Ptr)
                 => launch::kernel(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes) {
-                54 cuLaunchKernel 4000;
-                55 cuLaunchKernel_ptsz 7000;
+                54 cuLaunchKernel 4000; 55 cuLaunchKernel_ptsz 7000;
             }
-            Launch (config: Ptr, function: Handle, kernel_params: Ptr, extra: Ptr) => launch::kernel_ex(config, function) {
-                56 cuLaunchKernelEx 11060;
-                57 cuLaunchKernelEx_ptsz 11060;
-            }
+            Launch (config: Ptr, function: Handle, kernel_params: Ptr, extra: Ptr)
+                => launch::kernel_ex(config, function) { 56 cuLaunchKernelEx 11060; 57 cuLaunchKernelEx_ptsz 11060; }
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr)
                 => launch::cooperative(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes) {
-                58 cuLaunchCooperativeKernel 9000;
-                59 cuLaunchCooperativeKernel_ptsz 9000;
+                58 cuLaunchCooperativeKernel 9000; 59 cuLaunchCooperativeKernel_ptsz 9000;
             }
             Launch (launch_params_list: Ptr, num_devices: u32, flags: u32)
                 => launch::multi_device(launch_params_list, num_devices) { 60 cuLaunchCooperativeKernelMultiDevice 9000; }
@@ -143,25 +142,16 @@ macro_rules! with_driver_api {
                 => launch::shaped(function, null(), grid_width, grid_height) { 62 cuLaunchGrid 2000; }
             Launch (function: Handle, grid_width: i32, grid_height: i32, stream: Handle)
                 => launch::shaped(function, stream, grid_width, grid_height) { 63 cuLaunchGridAsync 2000; }
-            HostFunction (stream: Handle, function: Handle, user_data: Ptr) => host::launch(stream, function, user_data) {
-                64 cuLaunchHostFunc 10000;
-                65 cuLaunchHostFunc_ptsz 10000;
-            }
+            HostFunction (stream: Handle, function: Handle, user_data: Ptr)
+                => host::launch(stream, function, user_data) { 64 cuLaunchHostFunc 10000; 65 cuLaunchHostFunc_ptsz 10000; }
             HostFunction (stream: Handle, callback: Handle, user_data: Ptr, flags: u32)
-                => host::add_callback(stream, callback, user_data, flags) {
-                66 cuStreamAddCallback 5000;
-                67 cuStreamAddCallback_ptsz 7000;
-            }
+                => host::add_callback(stream, callback, user_data, flags) { 66 cuStreamAddCallback 5000; 67 cuStreamAddCallback_ptsz 7000; }
 
             // Graphs
-            GraphLaunch (h_graph_exec: Handle, stream: Handle) => graph::launch(h_graph_exec, stream) {
-                68 cuGraphLaunch 10000;
-                69 cuGraphLaunch_ptsz 10000;
-            }
-            GraphUpload (h_graph_exec: Handle, stream: Handle) => stream::submit(stream) {
-                70 cuGraphUpload 11010;
-                71 cuGraphUpload_ptsz 11010;
-            }
+            GraphLaunch (h_graph_exec: Handle, stream: Handle)
+                => graph::launch(h_graph_exec, stream) { 68 cuGraphLaunch 10000; 69 cuGraphLaunch_ptsz 10000; }
+            GraphUpload (h_graph_exec: Handle, stream: Handle)
+                => stream::submit(stream) { 70 cuGraphUpload 11010; 71 cuGraphUpload_ptsz 11010; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
                 => graph::add_kernel_node(node_params) {
                 72 cuGraphAddKernelNode 10000;
@@ -192,8 +182,7 @@ macro_rules! with_driver_api {
                 => graph::instantiate(ph_graph_exec, h_graph) { 84 cuGraphInstantiateWithFlags 11040; }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, instantiate_params: Ptr)
                 => graph::instantiate(ph_graph_exec, h_graph) {
-                85 cuGraphInstantiateWithParams 12000;
-                86 cuGraphInstantiateWithParams_ptsz 12000;
+                85 cuGraphInstantiateWithParams 12000; 86 cuGraphInstantiateWithParams_ptsz 12000;
             }
             GraphInstantiate (h_graph_exec: Handle) => graph::destroy(h_graph_exec) { 87 cuGraphExecDestroy 10000; }
             GraphInstantiate (h_graph_exec: Handle, h_graph: Handle, h_error_node_out: Ptr, update_result_out: Ptr)
@@ -216,63 +205,40 @@ macro_rules! with_driver_api {
                 => graph::change_other_node(h_graph_exec) { 257 cuGraphExecBatchMemOpNodeSetParams 11070; }
             GraphNode (h_graph_exec: Handle, h_node: Handle, child_graph: Handle)
                 => graph::change_other_node(h_graph_exec) { 258 cuGraphExecChildGraphNodeSetParams 11010; }
-            Capture (stream: Handle) => stream::begin_capture(stream) {
-                88 cuStreamBeginCapture 10000;
-                89 cuStreamBeginCapture_ptsz 10000;
-            }
-            Capture (stream: Handle, mode: i32) => stream::begin_capture(stream) {
-                90 cuStreamBeginCapture_v2 10010;
-                91 cuStreamBeginCapture_v2_ptsz 10010;
-            }
+            Capture (stream: Handle)
+                => stream::begin_capture(stream) { 88 cuStreamBeginCapture 10000; 89 cuStreamBeginCapture_ptsz 10000; }
+            Capture (stream: Handle, mode: i32)
+                => stream::begin_capture(stream) { 90 cuStreamBeginCapture_v2 10010; 91 cuStreamBeginCapture_v2_ptsz 10010; }
             Capture (stream: Handle, h_graph: Handle, dependencies: Ptr, dependency_data: Ptr, num_dependencies: usize, mode: i32)
-                => stream::begin_capture(stream) {
-                92 cuStreamBeginCaptureToGraph 12030;
-                93 cuStreamBeginCaptureToGraph_ptsz 12030;
-            }
-            Capture (stream: Handle, ph_graph: Ptr) => stream::end_capture(stream) {
-                94 cuStreamEndCapture 10000;
-                95 cuStreamEndCapture_ptsz 10000;
-            }
+                => stream::begin_capture(stream) { 92 cuStreamBeginCaptureToGraph 12030; 93 cuStreamBeginCaptureToGraph_ptsz 12030; }
+            Capture (stream: Handle, ph_graph: Ptr)
+                => stream::end_capture(stream) { 94 cuStreamEndCapture 10000; 95 cuStreamEndCapture_ptsz 10000; }
 
             // Stream memory operations
             WriteValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::write(stream, addr, u64::from(value), flags) {
-                96 cuStreamWriteValue32 8000;
-                97 cuStreamWriteValue32_ptsz 8000;
-                98 cuStreamWriteValue32_v2 11070;
-                99 cuStreamWriteValue32_v2_ptsz 11070;
+                96 cuStreamWriteValue32 8000; 97 cuStreamWriteValue32_ptsz 8000;
+                98 cuStreamWriteValue32_v2 11070; 99 cuStreamWriteValue32_v2_ptsz 11070;
             }
             WriteValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::write(stream, addr, value, flags) {
-                100 cuStreamWriteValue64 9000;
-                101 cuStreamWriteValue64_ptsz 9000;
-                102 cuStreamWriteValue64_v2 11070;
-                103 cuStreamWriteValue64_v2_ptsz 11070;
+                100 cuStreamWriteValue64 9000; 101 cuStreamWriteValue64_ptsz 9000;
+                102 cuStreamWriteValue64_v2 11070; 103 cuStreamWriteValue64_v2_ptsz 11070;
             }
             WaitValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::wait(stream, addr, u64::from(value), flags) {
-                104 cuStreamWaitValue32 8000;
-                105 cuStreamWaitValue32_ptsz 8000;
-                106 cuStreamWaitValue32_v2 11070;
-                107 cuStreamWaitValue32_v2_ptsz 11070;
+                104 cuStreamWaitValue32 8000; 105 cuStreamWaitValue32_ptsz 8000;
+                106 cuStreamWaitValue32_v2 11070; 107 cuStreamWaitValue32_v2_ptsz 11070;
             }
             WaitValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::wait(stream, addr, value, flags) {
-                108 cuStreamWaitValue64 9000;
-                109 cuStreamWaitValue64_ptsz 9000;
-                110 cuStreamWaitValue64_v2 11070;
-                111 cuStreamWaitValue64_v2_ptsz 11070;
+                108 cuStreamWaitValue64 9000; 109 cuStreamWaitValue64_ptsz 9000;
+                110 cuStreamWaitValue64_v2 11070; 111 cuStreamWaitValue64_v2_ptsz 11070;
             }
             BatchMemOp (stream: Handle, count: u32, param_array: Ptr, flags: u32) => memop::batch(stream, count, param_array) {
-                112 cuStreamBatchMemOp 8000;
-                113 cuStreamBatchMemOp_ptsz 8000;
-                114 cuStreamBatchMemOp_v2 11070;
-                115 cuStreamBatchMemOp_v2_ptsz 11070;
+                112 cuStreamBatchMemOp 8000; 113 cuStreamBatchMemOp_ptsz 8000;
+                114 cuStreamBatchMemOp_v2 11070; 115 cuStreamBatchMemOp_v2_ptsz 11070;
             }
-            ExternalWait (ext_sem_array: Ptr, params_array: Ptr, num_ext_sems: u32, stream: Handle) => stream::submit(stream) {
-                116 cuWaitExternalSemaphoresAsync 10000;
-                117 cuWaitExternalSemaphoresAsync_ptsz 10000;
-            }
-            ExternalSignal (ext_sem_array: Ptr, params_array: Ptr, num_ext_sems: u32, stream: Handle) => stream::submit(stream) {
-                118 cuSignalExternalSemaphoresAsync 10000;
-                119 cuSignalExternalSemaphoresAsync_ptsz 10000;
-            }
+            ExternalWait (ext_sem_array: Ptr, params_array: Ptr, num_ext_sems: u32, stream: Handle)
+                => stream::submit(stream) { 116 cuWaitExternalSemaphoresAsync 10000; 117 cuWaitExternalSemaphoresAsync_ptsz 10000; }
+            ExternalSignal (ext_sem_array: Ptr, params_array: Ptr, num_ext_sems: u32, stream: Handle)
+                => stream::submit(stream) { 118 cuSignalExternalSemaphoresAsync 10000; 119 cuSignalExternalSemaphoresAsync_ptsz 10000; }
 
             // Streams
             StreamCreate (ph_stream: Ptr, flags: u32) => stream::create(ph_stream, flags) { 120 cuStreamCreate 2000; }
@@ -284,33 +250,20 @@ macro_rules! with_driver_api {
                 123 cuStreamDestroy 2000;
                 124 cuStreamDestroy_v2 4000;
             }
-            StreamSynchronize (stream: Handle) => stream::synchronize(stream) {
-                125 cuStreamSynchronize 2000;
-                126 cuStreamSynchronize_ptsz 7000;
-            }
-            StreamQuery (stream: Handle) => stream::query(stream) {
-                127 cuStreamQuery 2000;
-                128 cuStreamQuery_ptsz 7000;
-            }
-            StreamWaitEvent (stream: Handle, event: Handle, flags: u32) => event::stream_wait(stream, event) {
-                129 cuStreamWaitEvent 3020;
-                130 cuStreamWaitEvent_ptsz 7000;
-            }
-            StreamSubmit (stream: Handle, device_pointer: u64, length: usize, flags: u32) => stream::submit(stream) {
-                131 cuStreamAttachMemAsync 6000;
-                132 cuStreamAttachMemAsync_ptsz 7000;
-            }
+            StreamSynchronize (stream: Handle)
+                => stream::synchronize(stream) { 125 cuStreamSynchronize 2000; 126 cuStreamSynchronize_ptsz 7000; }
+            StreamQuery (stream: Handle) => stream::query(stream) { 127 cuStreamQuery 2000; 128 cuStreamQuery_ptsz 7000; }
+            StreamWaitEvent (stream: Handle, event: Handle, flags: u32)
+                => event::stream_wait(stream, event) { 129 cuStreamWaitEvent 3020; 130 cuStreamWaitEvent_ptsz 7000; }
+            StreamSubmit (stream: Handle, device_pointer: u64, length: usize, flags: u32)
+                => stream::submit(stream) { 131 cuStreamAttachMemAsync 6000; 132 cuStreamAttachMemAsync_ptsz 7000; }
 
             // Events
             EventCreate (ph_event: Ptr, flags: u32) => context::observed() { 133 cuEventCreate 2000; }
-            EventRecord (event: Handle, stream: Handle) => event::record(event, stream) {
-                134 cuEventRecord 2000;
-                135 cuEventRecord_ptsz 7000;
-            }
-            EventRecord (event: Handle, stream: Handle, flags: u32) => event::record(event, stream) {
-                136 cuEventRecordWithFlags 11010;
-                137 cuEventRecordWithFlags_ptsz 11010;
-            }
+            EventRecord (event: Handle, stream: Handle)
+                => event::record(event, stream) { 134 cuEventRecord 2000; 135 cuEventRecord_ptsz 7000; }
+            EventRecord (event: Handle, stream: Handle, flags: u32)
+                => event::record(event, stream) { 136 cuEventRecordWithFlags 11010; 137 cuEventRecordWithFlags_ptsz 11010; }
             EventDestroy (event: Handle) => event::destroy(event) {
                 138 cuEventDestroy 2000;
                 139 cuEventDestroy_v2 4000;
@@ -356,216 +309,125 @@ macro_rules! with_driver_api {
 
             // Allocation in stream order
             AllocateAsync (device_pointer: Ptr, bytesize: usize, stream: Handle)
-                => copy::allocates(bytesize, device_pointer, stream) {
-                152 cuMemAllocAsync 11020;
-                153 cuMemAllocAsync_ptsz 11020;
-            }
+                => copy::allocates(bytesize, device_pointer, stream) { 152 cuMemAllocAsync 11020; 153 cuMemAllocAsync_ptsz 11020; }
             AllocateAsync (device_pointer: Ptr, bytesize: usize, pool: Handle, stream: Handle)
                 => copy::allocates(bytesize, device_pointer, stream) {
-                154 cuMemAllocFromPoolAsync 11020;
-                155 cuMemAllocFromPoolAsync_ptsz 11020;
+                154 cuMemAllocFromPoolAsync 11020; 155 cuMemAllocFromPoolAsync_ptsz 11020;
             }
-            FreeAsync (device_pointer: u64, stream: Handle) => copy::frees(device_pointer, stream) {
-                156 cuMemFreeAsync 11020;
-                157 cuMemFreeAsync_ptsz 11020;
-            }
+            FreeAsync (device_pointer: u64, stream: Handle)
+                => copy::frees(device_pointer, stream) { 156 cuMemFreeAsync 11020; 157 cuMemFreeAsync_ptsz 11020; }
 
             // Copies
-            Copy (dst: u64, src: u64, byte_count: usize) => copy::synchronous(dst, byte_count) {
-                158 cuMemcpy 4000;
-                159 cuMemcpy_ptds 7000;
-            }
+            Copy (dst: u64, src: u64, byte_count: usize)
+                => copy::synchronous(dst, byte_count) { 158 cuMemcpy 4000; 159 cuMemcpy_ptds 7000; }
             // Asynchronous for the host, and behind all work of both contexts (documented, and seen on a card).
             CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize)
-                => copy::asynchronous(dst_device, byte_count, std::ptr::null_mut()) {
-                160 cuMemcpyPeer 4000;
-                161 cuMemcpyPeer_ptds 7000;
-            }
-            Copy (dst_device: u64, src_host: Ptr, byte_count: usize) => copy::synchronous(dst_device, byte_count) {
-                162 cuMemcpyHtoD_v2 3020;
-                163 cuMemcpyHtoD_v2_ptds 7000;
-            }
-            Copy (dst_host: Ptr, src_device: u64, byte_count: usize) => copy::synchronous(dst_host as u64, byte_count) {
-                164 cuMemcpyDtoH_v2 3020;
-                165 cuMemcpyDtoH_v2_ptds 7000;
-            }
-            Copy (dst_device: u64, src_device: u64, byte_count: usize) => copy::synchronous(dst_device, byte_count) {
-                166 cuMemcpyDtoD_v2 3020;
-                167 cuMemcpyDtoD_v2_ptds 7000;
-            }
-            Copy (dst_array: Handle, dst_offset: usize, src_device: u64, byte_count: usize) => copy::synchronous(0, byte_count) {
-                168 cuMemcpyDtoA_v2 3020;
-                169 cuMemcpyDtoA_v2_ptds 7000;
-            }
+                => copy::asynchronous(dst_device, byte_count, std::ptr::null_mut()) { 160 cuMemcpyPeer 4000; 161 cuMemcpyPeer_ptds 7000; }
+            Copy (dst_device: u64, src_host: Ptr, byte_count: usize)
+                => copy::synchronous(dst_device, byte_count) { 162 cuMemcpyHtoD_v2 3020; 163 cuMemcpyHtoD_v2_ptds 7000; }
+            Copy (dst_host: Ptr, src_device: u64, byte_count: usize)
+                => copy::synchronous(dst_host as u64, byte_count) { 164 cuMemcpyDtoH_v2 3020; 165 cuMemcpyDtoH_v2_ptds 7000; }
+            Copy (dst_device: u64, src_device: u64, byte_count: usize)
+                => copy::synchronous(dst_device, byte_count) { 166 cuMemcpyDtoD_v2 3020; 167 cuMemcpyDtoD_v2_ptds 7000; }
+            Copy (dst_array: Handle, dst_offset: usize, src_device: u64, byte_count: usize)
+                => copy::synchronous(0, byte_count) { 168 cuMemcpyDtoA_v2 3020; 169 cuMemcpyDtoA_v2_ptds 7000; }
             Copy (dst_device: u64, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(dst_device, byte_count) {
-                170 cuMemcpyAtoD_v2 3020;
-                171 cuMemcpyAtoD_v2_ptds 7000;
-            }
-            Copy (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize) => copy::synchronous(0, byte_count) {
-                172 cuMemcpyHtoA_v2 3020;
-                173 cuMemcpyHtoA_v2_ptds 7000;
-            }
+                => copy::synchronous(dst_device, byte_count) { 170 cuMemcpyAtoD_v2 3020; 171 cuMemcpyAtoD_v2_ptds 7000; }
+            Copy (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize)
+                => copy::synchronous(0, byte_count) { 172 cuMemcpyHtoA_v2 3020; 173 cuMemcpyHtoA_v2_ptds 7000; }
             Copy (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(dst_host as u64, byte_count) {
-                174 cuMemcpyAtoH_v2 3020;
-                175 cuMemcpyAtoH_v2_ptds 7000;
-            }
+                => copy::synchronous(dst_host as u64, byte_count) { 174 cuMemcpyAtoH_v2 3020; 175 cuMemcpyAtoH_v2_ptds 7000; }
             Copy (dst_array: Handle, dst_offset: usize, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(0, byte_count) {
-                176 cuMemcpyAtoA_v2 3020;
-                177 cuMemcpyAtoA_v2_ptds 7000;
-            }
+                => copy::synchronous(0, byte_count) { 176 cuMemcpyAtoA_v2 3020; 177 cuMemcpyAtoA_v2_ptds 7000; }
             Copy (p_copy: Ptr) => copy::synchronous(0, 0) {
-                178 cuMemcpy2D_v2 3020;
-                179 cuMemcpy2D_v2_ptds 7000;
-                180 cuMemcpy2DUnaligned_v2 3020;
-                181 cuMemcpy2DUnaligned_v2_ptds 7000;
-                182 cuMemcpy3D_v2 3020;
-                183 cuMemcpy3D_v2_ptds 7000;
+                178 cuMemcpy2D_v2 3020; 179 cuMemcpy2D_v2_ptds 7000;
+                180 cuMemcpy2DUnaligned_v2 3020; 181 cuMemcpy2DUnaligned_v2_ptds 7000;
+                182 cuMemcpy3D_v2 3020; 183 cuMemcpy3D_v2_ptds 7000;
             }
-            CopyAsync (p_copy: Ptr) => copy::asynchronous(0, 0, std::ptr::null_mut()) {
-                184 cuMemcpy3DPeer 4000;
-                185 cuMemcpy3DPeer_ptds 7000;
-            }
-            CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle) => copy::copies(dst, byte_count, [dst, src], stream) {
-                186 cuMemcpyAsync 4000;
-                187 cuMemcpyAsync_ptsz 7000;
-            }
+            CopyAsync (p_copy: Ptr)
+                => copy::asynchronous(0, 0, std::ptr::null_mut()) { 184 cuMemcpy3DPeer 4000; 185 cuMemcpy3DPeer_ptds 7000; }
+            CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle)
+                => copy::copies(dst, byte_count, [dst, src], stream) { 186 cuMemcpyAsync 4000; 187 cuMemcpyAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst_device, byte_count, stream) {
-                188 cuMemcpyPeerAsync 4000;
-                189 cuMemcpyPeerAsync_ptsz 7000;
-            }
+                => copy::asynchronous(dst_device, byte_count, stream) { 188 cuMemcpyPeerAsync 4000; 189 cuMemcpyPeerAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, src_host: Ptr, byte_count: usize, stream: Handle)
                 => copy::copies(dst_device, byte_count, [src_host as u64, 0], stream) {
-                190 cuMemcpyHtoDAsync_v2 3020;
-                191 cuMemcpyHtoDAsync_v2_ptsz 7000;
+                190 cuMemcpyHtoDAsync_v2 3020; 191 cuMemcpyHtoDAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_device: u64, byte_count: usize, stream: Handle)
                 => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
-                192 cuMemcpyDtoHAsync_v2 3020;
-                193 cuMemcpyDtoHAsync_v2_ptsz 7000;
+                192 cuMemcpyDtoHAsync_v2 3020; 193 cuMemcpyDtoHAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_device: u64, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst_device, byte_count, stream) {
-                194 cuMemcpyDtoDAsync_v2 3020;
-                195 cuMemcpyDtoDAsync_v2_ptsz 7000;
-            }
+                => copy::asynchronous(dst_device, byte_count, stream) { 194 cuMemcpyDtoDAsync_v2 3020; 195 cuMemcpyDtoDAsync_v2_ptsz 7000; }
             CopyAsync (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize, stream: Handle)
                 => copy::copies(0, byte_count, [src_host as u64, 0], stream) {
-                196 cuMemcpyHtoAAsync_v2 3020;
-                197 cuMemcpyHtoAAsync_v2_ptsz 7000;
+                196 cuMemcpyHtoAAsync_v2 3020; 197 cuMemcpyHtoAAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize, stream: Handle)
                 => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
-                198 cuMemcpyAtoHAsync_v2 3020;
-                199 cuMemcpyAtoHAsync_v2_ptsz 7000;
+                198 cuMemcpyAtoHAsync_v2 3020; 199 cuMemcpyAtoHAsync_v2_ptsz 7000;
             }
-            CopyAsync (p_copy: Ptr, stream: Handle) => copy::copies_2d(p_copy, stream) {
-                200 cuMemcpy2DAsync_v2 3020;
-                201 cuMemcpy2DAsync_v2_ptsz 7000;
-            }
+            CopyAsync (p_copy: Ptr, stream: Handle)
+                => copy::copies_2d(p_copy, stream) { 200 cuMemcpy2DAsync_v2 3020; 201 cuMemcpy2DAsync_v2_ptsz 7000; }
             CopyAsync (p_copy: Ptr, stream: Handle) => copy::copies_3d(p_copy, stream) {
-                202 cuMemcpy3DAsync_v2 3020;
-                203 cuMemcpy3DAsync_v2_ptsz 7000;
-                204 cuMemcpy3DPeerAsync 4000;
-                205 cuMemcpy3DPeerAsync_ptsz 7000;
+                202 cuMemcpy3DAsync_v2 3020; 203 cuMemcpy3DAsync_v2_ptsz 7000;
+                204 cuMemcpy3DPeerAsync 4000; 205 cuMemcpy3DPeerAsync_ptsz 7000;
             }
             CopyAsync (dsts: Ptr, srcs: Ptr, sizes: Ptr, count: usize, attrs: Ptr, attrs_idxs: Ptr, num_attrs: usize, fail_idx: Ptr, stream: Handle)
-                => copy::asynchronous(0, 0, stream) {
-                206 cuMemcpyBatchAsync 12080;
-                207 cuMemcpyBatchAsync_ptsz 12080;
-            }
+                => copy::asynchronous(0, 0, stream) { 206 cuMemcpyBatchAsync 12080; 207 cuMemcpyBatchAsync_ptsz 12080; }
             CopyAsync (dsts: Ptr, srcs: Ptr, sizes: Ptr, count: usize, attrs: Ptr, attrs_idxs: Ptr, num_attrs: usize, stream: Handle)
-                => copy::asynchronous(0, 0, stream) {
-                208 cuMemcpyBatchAsync_v2 13000;
-                209 cuMemcpyBatchAsync_v2_ptsz 13000;
-            }
+                => copy::asynchronous(0, 0, stream) { 208 cuMemcpyBatchAsync_v2 13000; 209 cuMemcpyBatchAsync_v2_ptsz 13000; }
             CopyAsync (num_ops: usize, op_list: Ptr, fail_idx: Ptr, flags: u64, stream: Handle)
-                => copy::asynchronous(0, 0, stream) {
-                210 cuMemcpy3DBatchAsync 12080;
-                211 cuMemcpy3DBatchAsync_ptsz 12080;
-            }
-            CopyAsync (num_ops: usize, op_list: Ptr, flags: u64, stream: Handle) => copy::asynchronous(0, 0, stream) {
-                212 cuMemcpy3DBatchAsync_v2 13000;
-                213 cuMemcpy3DBatchAsync_v2_ptsz 13000;
-            }
-            CopyAsync (dev_ptr: u64, count: usize, dst_device: i32, stream: Handle) => copy::asynchronous(0, count, stream) {
-                214 cuMemPrefetchAsync 8000;
-                215 cuMemPrefetchAsync_ptsz 8000;
-            }
+                => copy::asynchronous(0, 0, stream) { 210 cuMemcpy3DBatchAsync 12080; 211 cuMemcpy3DBatchAsync_ptsz 12080; }
+            CopyAsync (num_ops: usize, op_list: Ptr, flags: u64, stream: Handle)
+                => copy::asynchronous(0, 0, stream) { 212 cuMemcpy3DBatchAsync_v2 13000; 213 cuMemcpy3DBatchAsync_v2_ptsz 13000; }
+            CopyAsync (dev_ptr: u64, count: usize, dst_device: i32, stream: Handle)
+                => copy::asynchronous(0, count, stream) { 214 cuMemPrefetchAsync 8000; 215 cuMemPrefetchAsync_ptsz 8000; }
             CopyAsync (dev_ptr: u64, count: usize, location: u64, flags: u32, stream: Handle)
-                => copy::asynchronous(0, count, stream) {
-                216 cuMemPrefetchAsync_v2 12020;
-                217 cuMemPrefetchAsync_v2_ptsz 12020;
-            }
+                => copy::asynchronous(0, count, stream) { 216 cuMemPrefetchAsync_v2 12020; 217 cuMemPrefetchAsync_v2_ptsz 12020; }
             CopyAsync (dptrs: Ptr, sizes: Ptr, count: usize, prefetch_locs: Ptr, prefetch_loc_idxs: Ptr, num_prefetch_locs: usize, flags: u64, stream: Handle)
                 => copy::asynchronous(0, 0, stream) {
-                218 cuMemPrefetchBatchAsync 13000;
-                219 cuMemPrefetchBatchAsync_ptsz 13000;
-                220 cuMemDiscardAndPrefetchBatchAsync 13000;
-                221 cuMemDiscardAndPrefetchBatchAsync_ptsz 13000;
+                218 cuMemPrefetchBatchAsync 13000; 219 cuMemPrefetchBatchAsync_ptsz 13000;
+                220 cuMemDiscardAndPrefetchBatchAsync 13000; 221 cuMemDiscardAndPrefetchBatchAsync_ptsz 13000;
             }
-            CopyAsync (dptrs: Ptr, sizes: Ptr, count: usize, flags: u64, stream: Handle) => copy::asynchronous(0, 0, stream) {
-                222 cuMemDiscardBatchAsync 13000;
-                223 cuMemDiscardBatchAsync_ptsz 13000;
-            }
-            Set (dst_device: u64, uc: u8, n: usize) => copy::synchronous(dst_device, n) {
-                224 cuMemsetD8_v2 3020;
-                225 cuMemsetD8_v2_ptds 7000;
-            }
-            Set (dst_device: u64, us: u16, n: usize) => copy::synchronous(dst_device, n.wrapping_mul(2)) {
-                226 cuMemsetD16_v2 3020;
-                227 cuMemsetD16_v2_ptds 7000;
-            }
-            Set (dst_device: u64, ui: u32, n: usize) => copy::synchronous(dst_device, n.wrapping_mul(4)) {
-                228 cuMemsetD32_v2 3020;
-                229 cuMemsetD32_v2_ptds 7000;
-            }
+            CopyAsync (dptrs: Ptr, sizes: Ptr, count: usize, flags: u64, stream: Handle)
+                => copy::asynchronous(0, 0, stream) { 222 cuMemDiscardBatchAsync 13000; 223 cuMemDiscardBatchAsync_ptsz 13000; }
+            Set (dst_device: u64, uc: u8, n: usize)
+                => copy::synchronous(dst_device, n) { 224 cuMemsetD8_v2 3020; 225 cuMemsetD8_v2_ptds 7000; }
+            Set (dst_device: u64, us: u16, n: usize)
+                => copy::synchronous(dst_device, n.wrapping_mul(2)) { 226 cuMemsetD16_v2 3020; 227 cuMemsetD16_v2_ptds 7000; }
+            Set (dst_device: u64, ui: u32, n: usize)
+                => copy::synchronous(dst_device, n.wrapping_mul(4)) { 228 cuMemsetD32_v2 3020; 229 cuMemsetD32_v2_ptds 7000; }
             Set (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize)
                 => copy::synchronous(dst_device, pitched(dst_pitch, width, height)) {
-                230 cuMemsetD2D8_v2 3020;
-                231 cuMemsetD2D8_v2_ptds 7000;
+                230 cuMemsetD2D8_v2 3020; 231 cuMemsetD2D8_v2_ptds 7000;
             }
             Set (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize)
                 => copy::synchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(2), height)) {
-                232 cuMemsetD2D16_v2 3020;
-                233 cuMemsetD2D16_v2_ptds 7000;
+                232 cuMemsetD2D16_v2 3020; 233 cuMemsetD2D16_v2_ptds 7000;
             }
             Set (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize)
                 => copy::synchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(4), height)) {
-                234 cuMemsetD2D32_v2 3020;
-                235 cuMemsetD2D32_v2_ptds 7000;
+                234 cuMemsetD2D32_v2 3020; 235 cuMemsetD2D32_v2_ptds 7000;
             }
-            SetAsync (dst_device: u64, uc: u8, n: usize, stream: Handle) => copy::asynchronous(dst_device, n, stream) {
-                236 cuMemsetD8Async 3020;
-                237 cuMemsetD8Async_ptsz 7000;
-            }
+            SetAsync (dst_device: u64, uc: u8, n: usize, stream: Handle)
+                => copy::asynchronous(dst_device, n, stream) { 236 cuMemsetD8Async 3020; 237 cuMemsetD8Async_ptsz 7000; }
             SetAsync (dst_device: u64, us: u16, n: usize, stream: Handle)
-                => copy::asynchronous(dst_device, n.wrapping_mul(2), stream) {
-                238 cuMemsetD16Async 3020;
-                239 cuMemsetD16Async_ptsz 7000;
-            }
+                => copy::asynchronous(dst_device, n.wrapping_mul(2), stream) { 238 cuMemsetD16Async 3020; 239 cuMemsetD16Async_ptsz 7000; }
             SetAsync (dst_device: u64, ui: u32, n: usize, stream: Handle)
-                => copy::asynchronous(dst_device, n.wrapping_mul(4), stream) {
-                240 cuMemsetD32Async 3020;
-                241 cuMemsetD32Async_ptsz 7000;
-            }
+                => copy::asynchronous(dst_device, n.wrapping_mul(4), stream) { 240 cuMemsetD32Async 3020; 241 cuMemsetD32Async_ptsz 7000; }
             SetAsync (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize, stream: Handle)
                 => copy::asynchronous(dst_device, pitched(dst_pitch, width, height), stream) {
-                242 cuMemsetD2D8Async 3020;
-                243 cuMemsetD2D8Async_ptsz 7000;
+                242 cuMemsetD2D8Async 3020; 243 cuMemsetD2D8Async_ptsz 7000;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize, stream: Handle)
                 => copy::asynchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(2), height), stream) {
-                244 cuMemsetD2D16Async 3020;
-                245 cuMemsetD2D16Async_ptsz 7000;
+                244 cuMemsetD2D16Async 3020; 245 cuMemsetD2D16Async_ptsz 7000;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize, stream: Handle)
                 => copy::asynchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(4), height), stream) {
-                246 cuMemsetD2D32Async 3020;
-                247 cuMemsetD2D32Async_ptsz 7000;
+                246 cuMemsetD2D32Async 3020; 247 cuMemsetD2D32Async_ptsz 7000;
             }
         }
     };

@@ -293,7 +293,7 @@ impl<'a> Decision<'a> {
             End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
                 "{} cannot return: the queue of {on} is full, and {} at its head has not ended",
                 call.call,
-                messages::name_of(&culprit.operation)
+                culprit.operation.name()
             ),
             _ => sentence,
         };
@@ -359,7 +359,7 @@ impl<'a> Decision<'a> {
 
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
         let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
-        let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
+        let (first, head) = (held_back.operation.name(), shared.head.name());
         let mut fix = format!(
             "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
         );
@@ -415,8 +415,8 @@ impl<'a> Decision<'a> {
                 Code::LG206,
                 format!(
                     "launch {} with fewer blocks, so that {1} finds room beside it, or launch {1} first",
-                    messages::name_of(&filler.operation),
-                    messages::name_of(&victim.operation)
+                    filler.operation.name(),
+                    victim.operation.name()
                 ),
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
@@ -454,7 +454,7 @@ impl<'a> Decision<'a> {
                         .filter(|s| s.stream.number != culprit.stream.number)
                         .filter_map(|s| Some(Culprit { stream: s.stream.clone(), operation: s.timed().next()?.clone() })),
                 );
-                (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
+                (Code::LG299, format!("find out why {} does not end", culprit.operation.name()))
             }
         };
         Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
@@ -476,9 +476,9 @@ impl<'a> Decision<'a> {
             ),
             End::Filled(victim, filler) => format!(
                 "{} on {} cannot start: {} on {} fills the device and has not ended",
-                messages::name_of(&victim.operation),
+                victim.operation.name(),
                 messages::stream(&victim.stream),
-                messages::name_of(&filler.operation),
+                filler.operation.name(),
                 messages::stream(&filler.stream)
             ),
             End::Driver => {

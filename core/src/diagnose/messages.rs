@@ -32,20 +32,16 @@ pub(super) fn stream(stream: &StreamRef) -> String {
     format!("stream {}", stream.number)
 }
 
-/// The kernel's name, the graph, or the call that submitted the operation.
-pub(crate) fn name_of(op: &OperationSeen) -> String {
-    op.graph.as_ref().map_or_else(|| function(op.function.as_ref(), op.call.symbol()), GraphSeen::name)
-}
-
 impl OperationSeen {
+    /// The kernel's name, the graph, or the call that submitted the operation.
     pub fn name(&self) -> String {
-        name_of(self)
+        self.graph.as_ref().map_or_else(|| function(self.function.as_ref(), self.call.symbol()), GraphSeen::name)
     }
 }
 
 /// `the 14th of 20 launches of ncclDevKernel_AllReduce`, or, where it may be a later one, `one of the last 7 of 20 launches`.
 fn which_launch(op: &OperationSeen, is_known: bool) -> String {
-    let name = name_of(op);
+    let name = op.name();
     match op.launches {
         Some(Launches { of: 1, .. }) => format!("the only launch of {name}"),
         Some(Launches { number, of }) if is_known => format!("the {} of {of} launches of {name}", ordinal(number)),
@@ -76,11 +72,11 @@ pub(super) fn submitting(op: &OperationSeen) -> String {
 pub(super) fn waits_for(path: &Path<'_>) -> String {
     match &path.end {
         End::Runs(culprit) if path.or_later => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, and {name} or an operation after it has not ended", stream(&culprit.stream))
         }
         End::Runs(culprit) => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
         }
         End::Peers(Peers { culprit, is_known, .. }) => {
@@ -97,12 +93,12 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
             format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
         }
         End::Filled(victim, filler) => {
-            let filler = name_of(&filler.operation);
-            let victim = format!("{} on {}", name_of(&victim.operation), stream(&victim.stream));
+            let filler = filler.operation.name();
+            let victim = format!("{} on {}", victim.operation.name(), stream(&victim.stream));
             format!("{victim}, which finds no room beside {filler}, and {filler} has not ended")
         }
         End::Cycle(Some(culprit)) => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, which in turn waits for this: a cycle", stream(&culprit.stream))
         }
         End::Cycle(None) => "streams that in turn wait for this: a cycle".to_owned(),
@@ -454,9 +450,9 @@ pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> St
     };
     format!(
         "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
-        name_of(held_back),
+        held_back.name(),
         stream(&waits.stream),
-        name_of(head),
+        head.name(),
         stream(&ahead.stream),
         waits_for(path)
     )
@@ -480,7 +476,7 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     lines.extend(graph.map(|graph| format!("that graph has {}: {}", counted(graph.nodes, "node"), graph.holds())));
     lines.extend(path.unless.iter().map(|unless| {
         let (load, behind) = &**unless;
-        let (before, on) = (name_of(&behind.operation), stream(&behind.stream));
+        let (before, on) = (behind.operation.name(), stream(&behind.stream));
         format!("{}: if {before} on {on} has not ended, that is a barrier as well (LG201)", barrier(load))
     }));
     lines
@@ -558,61 +554,37 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
 
 /// Where the record shows a path.
 pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let at_load = |load: &ColdLoadSeen| Evidence {
-        what: match load.kind {
-            ColdKind::Function => "a function is loaded on first use".to_owned(),
-            ColdKind::Module => "a module is loaded on first use".to_owned(),
-        },
-        at: load.at,
-        thread: Some(load.thread),
-        stream: load.stream.as_ref().map(|s| s.number),
+    let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
+        what: what.to_owned(),
+        at,
+        thread,
+        stream,
     };
-    let at_wait = |wait: &WaitSeen| Evidence {
-        what: "a wait for a value is submitted".to_owned(),
-        at: wait.at,
-        thread: None,
-        stream: Some(wait.stream.number),
+    let of_step = |step: &Step<'_>| match step {
+        Step::Barrier(load) => {
+            let what = match load.kind {
+                ColdKind::Function => "a function is loaded on first use",
+                ColdKind::Module => "a module is loaded on first use",
+            };
+            Some(evidence(what, load.at, Some(load.thread), load.stream.as_ref().map(|s| s.number)))
+        }
+        Step::Writer(wait, _) => {
+            Some(evidence("a wait for a value is submitted", wait.at, None, Some(wait.stream.number)))
+        }
+        Step::Event(wait) => Some(evidence("a wait for an event is submitted", wait.at, None, Some(wait.stream))),
+        Step::Pool(one, at, _) => Some(evidence("memory of a pool is allocated", *at, None, Some(one.number))),
+        Step::Queue(SharedQueue { ahead, head, .. }) => {
+            let what = "a launch is submitted that stays at the head of a hardware queue";
+            Some(evidence(what, head.at, None, Some(ahead.stream.number)))
+        }
+        Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
     };
-    let mut found: Vec<_> = path
-        .steps
-        .iter()
-        .filter_map(|step| match step {
-            Step::Barrier(load) => Some(at_load(load)),
-            Step::Writer(wait, _) => Some(at_wait(wait)),
-            Step::Event(wait) => Some(Evidence {
-                what: "a wait for an event is submitted".to_owned(),
-                at: wait.at,
-                thread: None,
-                stream: Some(wait.stream),
-            }),
-            Step::Pool(one, at, _) => Some(Evidence {
-                what: "memory of a pool is allocated".to_owned(),
-                at: *at,
-                thread: None,
-                stream: Some(one.number),
-            }),
-            Step::Queue(SharedQueue { ahead, head, .. }) => Some(Evidence {
-                what: "a launch is submitted that stays at the head of a hardware queue".to_owned(),
-                at: head.at,
-                thread: None,
-                stream: Some(ahead.stream.number),
-            }),
-            Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
-        })
-        .collect();
+    let mut found: Vec<_> = path.steps.iter().filter_map(of_step).collect();
     if let End::Host(host, _) = &path.end {
-        found.push(Evidence {
-            what: "a host function is called".to_owned(),
-            at: host.entered,
-            thread: Some(host.thread),
-            stream: Some(host.stream),
-        });
+        found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
     }
-    found.extend(path.culprit().map(|culprit| Evidence {
-        what: format!("{} is submitted", operation(&culprit.operation)),
-        at: culprit.operation.at,
-        thread: None,
-        stream: Some(culprit.stream.number),
+    found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
+        evidence(&format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
     }));
     found
 }

@@ -73,7 +73,6 @@ pub struct Verdict {
     #[serde(default)]
     pub sentence: String,
     /// The operation that the culprits block, where that is one of another stream.
-    #[serde(default)]
     pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,

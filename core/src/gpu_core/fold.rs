@@ -1,15 +1,12 @@
 //! From threads to places: the threads of a device, counted by kernel and by where they stand. A *point* is one instruction; points of the same
 //! line and meaning are one place.
 //!
-//! No field of a core says that a thread waits at a barrier of its block, and its program counter is not the barrier's: a warp that has come to
-//! one goes on until it needs something that takes time (`sass::is_held` has what was seen). So a warp counts as waiting where nothing but what
-//! it goes on with is between a barrier and its program counter, and its block has other threads that are not there: these have not come.
-//! Where all threads of a block are there, the barrier has let them go; and so it has where another one is further on in the same loop.
+//! No field of a core says that a thread waits at a barrier of its block, and a warp goes on behind the barrier until it needs something that takes
+//! time (`sass::is_held`). So a warp counts as waiting where nothing but such instructions lies between a barrier and its program counter, and
+//! its block has other threads that are not there. Where all threads of a block are there, or one is further on in the same loop, the barrier has
+//! let them go. Threads that wait for others of their warp are blocked in the convergence barrier unit, which the driver says since 575.
 //!
-//! That threads wait for others of their warp, the driver says itself since 575: they are blocked in the convergence barrier unit. The
-//! instruction at which they stand says it, too.
-//!
-//! Must not: keep a thread. What is kept grows with the number of different points, and of sets of them.
+//! Must not: keep a thread. The memory grows with the number of different points, and of sets of them.
 
 use super::image::{Function, Image};
 use super::lines::Lines;

@@ -242,6 +242,20 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         self.index.get(&(table, link, u32::try_from(info).ok()?)).copied()
     }
 
+    /// That table with at most so many of its entries; none where there is no such table.
+    fn entries_of(
+        &mut self,
+        table: Table,
+        link: u32,
+        info: usize,
+        most: usize,
+    ) -> Result<(u32, Vec<Entry<'data>>), Refused> {
+        match self.belonging(table, link, info) {
+            Some(at) => Ok((at, self.entries(table, at)?.take(most).collect())),
+            None => Ok((0, Vec::new())),
+        }
+    }
+
     fn string(&self, at: u64) -> String {
         let found = u32::try_from(at).ok().and_then(|at| self.strings.get(at).ok());
         found.map(text).unwrap_or_default()
@@ -291,23 +305,17 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         };
         let major = entry.u32(56);
         let mut fold = Fold::new(major);
-        if let Some(grids) = self.belonging(Table::Grids, devices, index) {
-            let grids: Vec<_> = self.entries(Table::Grids, grids)?.take(MOST_GRIDS).collect();
-            for entry in grids {
-                let (kernel, entry_point, module) = kernel(entry);
-                fold.add_grid(kernel, entry_point, module);
-            }
+        for entry in self.entries_of(Table::Grids, devices, index, MOST_GRIDS)?.1 {
+            let (kernel, entry_point, module) = kernel(entry);
+            fold.add_grid(kernel, entry_point, module);
         }
-        if let Some(multiprocessors) = self.belonging(Table::Multiprocessors, devices, index) {
-            let entries: Vec<_> = self.entries(Table::Multiprocessors, multiprocessors)?.collect();
-            for (at, entry) in entries.into_iter().enumerate() {
-                let code = entry.newer_u32(8).unwrap_or(0);
-                let address = (entry.newer_u32(12).unwrap_or(0) != 0).then(|| entry.newer_u64(16)).flatten();
-                if code != 0 {
-                    fold.add_fault(GpuFault::new(code, address));
-                }
-                self.blocks(multiprocessors, at, &mut fold)?;
+        let (multiprocessors, entries) = self.entries_of(Table::Multiprocessors, devices, index, usize::MAX)?;
+        for (at, entry) in entries.into_iter().enumerate() {
+            let address = (entry.u32(12) != 0).then(|| entry.newer_u64(16)).flatten();
+            if entry.u32(8) != 0 {
+                fold.add_fault(GpuFault::new(entry.u32(8), address));
             }
+            self.blocks(multiprocessors, at, &mut fold)?;
         }
         device.warps = fold.warps();
         (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
@@ -315,15 +323,12 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
-        let Some(blocks) = self.belonging(Table::Blocks, multiprocessors, index) else { return Ok(()) };
-        let entries: Vec<_> = self.entries(Table::Blocks, blocks)?.collect();
+        let (blocks, entries) = self.entries_of(Table::Blocks, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
             fold.begin_block(entry.u64(0), entry.three(8));
-            if let Some(warps) = self.belonging(Table::Warps, blocks, at) {
-                let entries: Vec<_> = self.entries(Table::Warps, warps)?.collect();
-                for (at, entry) in entries.into_iter().enumerate() {
-                    self.warp(entry, warps, at, fold)?;
-                }
+            let (warps, entries) = self.entries_of(Table::Warps, blocks, at, usize::MAX)?;
+            for (at, entry) in entries.into_iter().enumerate() {
+                self.warp(entry, warps, at, fold)?;
             }
             fold.end_block();
         }
@@ -334,35 +339,28 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
-        if let Some(lanes) = self.belonging(Table::Lanes, warps, index) {
-            let entries: Vec<_> = self.entries(Table::Lanes, lanes)?.take(64).collect();
-            for (at, entry) in entries.into_iter().enumerate() {
-                let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
-                if valid & bit == 0 {
-                    continue;
-                }
-                if self.lanes_left == 0 {
-                    self.lost_lanes += 1;
-                    continue;
-                }
-                self.lanes_left -= 1;
-                let callers = match self.belonging(Table::Callers, lanes, at) {
-                    Some(callers) => {
-                        self.entries(Table::Callers, callers)?.take(MOST_CALLERS).map(|e| e.u64(8)).collect()
-                    }
-                    None => Vec::new(),
-                };
-                let code = entry.u32(32);
-                standing.push(Lane {
-                    address: entry.u64(0),
-                    offset: entry.u64(8),
-                    thread: entry.three(20),
-                    active: active & bit != 0,
-                    state: entry.newer_u32(48),
-                    fault: (code != 0).then_some((code, error)),
-                    callers,
-                });
+        let (lanes, entries) = self.entries_of(Table::Lanes, warps, index, 64)?;
+        for (at, entry) in entries.into_iter().enumerate() {
+            let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
+            if valid & bit == 0 {
+                continue;
             }
+            if self.lanes_left == 0 {
+                self.lost_lanes += 1;
+                continue;
+            }
+            self.lanes_left -= 1;
+            let callers = self.entries_of(Table::Callers, lanes, at, MOST_CALLERS)?.1;
+            let code = entry.u32(32);
+            standing.push(Lane {
+                address: entry.u64(0),
+                offset: entry.u64(8),
+                thread: entry.three(20),
+                active: active & bit != 0,
+                state: entry.newer_u32(48),
+                fault: (code != 0).then_some((code, error)),
+                callers: callers.into_iter().map(|caller| caller.u64(8)).collect(),
+            });
         }
         fold.add_warp(standing);
         Ok(())

@@ -1,9 +1,6 @@
-//! The steps of a call, in the order in which every path takes them.
+//! The steps of a call, in the order in which the slow path (`hooks::call` of the shim) and the fast one ([`super::begin_fast`]) take them.
 //!
-//! The slow path (`hooks::call` of the shim) takes them for each driver call. The fast path ([`super::begin_fast`] and
-//! what follows it) takes them for a launch like an earlier one. Each path names a step where it has taken it. A build with debug
-//! assertions keeps the names. A unit test of the shim compares both paths with this list, and what they leave behind with each
-//! other. In the library that ships, naming a step is nothing.
+//! Each path names a step where it has taken it. A build with debug assertions keeps the names, and a unit test of the shim compares both paths.
 //!
 //! Must not: cost the library that ships an instruction.
 

@@ -1,13 +1,9 @@
-//! The fast path of a launch that is like an earlier one.
+//! The fast path of a launch that is like an earlier one of its thread.
 //!
-//! A program launches the same functions on the same streams over and over. The first such launch looks everything up, and the thread
-//! keeps the results. They hold for later launches of the same epoch, in which no handle changes its meaning.
-//!
-//! Only the fact is written: the record, and the mark by which other threads see it. What follows from it for the stream is folded from the
-//! record later (`state::fold`): the stream's entry is lines of memory that the driver has pushed out of the nearest cache.
-//!
-//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Anything out of the ordinary, such as a
-//! full segment, sends the launch there.
+//! The first launch of a function on a stream looks everything up, and the thread keeps the results for the epoch, in which no handle changes its
+//! meaning. A later one writes its record and the mark. `state::fold` brings the record into the stream's entry, whose lines of memory the driver
+//! has pushed out of the nearest cache. The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim), to which anything out
+//! of the ordinary sends the launch.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 

@@ -1,17 +1,16 @@
 //! The writer of a recording.
 //!
 //! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. It stores
-//! the facts of a record first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
-//! call has returned, the rest of the record; and last, with Release, its cursor or the segment's length, which makes the record complete. A
-//! reader takes that with Acquire, its partner.
+//! the facts of a record; before a call, the thread's mark (see `state::ThreadSlot`); after the call, the rest of the record; and last, with
+//! Release, its cursor or the segment's length, which makes the record complete. A reader's Acquire is the partner.
 //!
-//! In the lane of work the cursor of a thread is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the
-//! segment gets the length when the thread leaves it, before the cursor moves on. Other writers keep their cursor to themselves, and count each record in the
-//! head. So a length is the one by the cursor that is in the segment, or else the one in the head, in this order.
+//! In the lane of work the cursor is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the segment gets
+//! the length when the thread leaves the segment, before the cursor moves on. Other writers keep their cursor, and count each record in the
+//! head. So a length is the one by the cursor that is in the segment, or else the one in the head.
 //!
-//! A thread whose segment is full takes the next one without an owner, and releases the one that was full before. Going round, it
-//! takes the one that was taken longest ago, so the oldest records are overwritten first. Taking is one compare-and-swap on the
-//! segment's state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
+//! A thread whose segment is full takes the next one without an owner: the one that was taken longest ago. It then releases the one that was full
+//! before. Taking is one compare-and-swap on the segment's state, which also counts; a reader that finds the same state and count before and after
+//! has read one owner's records.
 //!
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 

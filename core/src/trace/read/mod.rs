@@ -1,18 +1,5 @@
 //! The reader of recordings: any bytes give records, and defects where they do not make sense.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `source` | what is read from |
-//! | `header` | the facts of the process, and where the areas lie |
-//! | `tables` | threads, contexts, streams, communicators |
-//! | `calls` | the call that a thread is in |
-//! | `unfolded` | launches that the table of streams does not have yet |
-//! | `texts` | names and other long things |
-//! | `segments` | which records are where |
-//! | `records` | all of them, in the order of their calls |
-//! | `live` | those that are new, of a recording that is being written |
-//! | `defects` | what did not make sense |
-//!
 //! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
 //! sparse file says it is; or use a number as a place before comparing it with what there is.
 //!
