@@ -17,7 +17,7 @@
 //!
 //! Must not: allocate, call the system but to let the turn's thread run, or take a turn of longer than a segment's records take.
 
-use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
+use super::stream::Stream;
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
@@ -29,10 +29,9 @@ use std::ops::Range;
 const LOOKS: u32 = 4;
 
 /// The entry of a submission's stream, unless it is another stream's by now; and until when everything in the context is complete.
-fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Words, Nanos)> {
-    let entry = recorder.stream_entry((submission.stream as usize).checked_sub(1)?)?;
-    let there = entry[place::ALIVE].load(Ordering::Acquire) != 0
-        && entry[place::BORN].load(Ordering::Relaxed) <= submission.operation.at;
+fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Stream, Nanos)> {
+    let entry = Stream::over(recorder.stream_entry((submission.stream as usize).checked_sub(1)?)?);
+    let there = entry.alive() && entry.born() <= submission.operation.at;
     let context = (submission.context as usize).checked_sub(1).and_then(|index| recorder.context_entry(index));
     let idle_until = context.map_or(0, |words| words[context_place::IDLE_UNTIL].load(Ordering::Relaxed));
     there.then_some((entry, idle_until))
@@ -99,7 +98,7 @@ impl ThreadSlot {
             fence(Ordering::Acquire);
             if self.mark_word().load(Ordering::Relaxed) == mark {
                 if let Some((entry, idle_until)) = entry_of(self.recorder, &found) {
-                    is_submitting(entry, found.operation, idle_until);
+                    entry.is_submitting(found.operation, idle_until);
                 }
                 return;
             }
@@ -137,7 +136,7 @@ impl ThreadSlot {
 fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) -> bool {
     let Some(first) = run.first().and_then(Submission::of_record) else { return false };
     let Some((entry, idle_until)) = entry_of(recorder, &first) else { return false };
-    let (known, complete_until) = submissions(entry);
+    let (known, complete_until) = entry.submissions();
     let until = complete_until.max(idle_until);
     let mut learnt = known;
     let mut launches = run.iter();
@@ -156,9 +155,9 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     let number = known.count.wrapping_add(run.len() as u64);
     for (record, before) in run.iter().rev().zip(1..=place::RECENT_COUNT as u64) {
         let Some(launch) = Submission::of_record(record) else { continue };
-        put_recent(entry, number.wrapping_sub(before), launch.operation);
+        entry.put_recent(number.wrapping_sub(before), launch.operation);
     }
-    put_submissions(entry, &known, &learnt);
+    entry.put_submissions(&known, &learnt);
     true
 }
 

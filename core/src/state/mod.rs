@@ -18,7 +18,6 @@ mod launch_cache;
 mod launchers;
 mod load;
 mod names;
-mod operation;
 mod slab;
 mod stream;
 mod thread;
