@@ -76,6 +76,7 @@ struct Block {
     points: BTreeSet<usize>,
 }
 
+#[derive(Default)]
 pub(super) struct Fold {
     major: u32,
     kernels: Vec<Kernel>,
@@ -103,18 +104,7 @@ struct Standing {
 impl Fold {
     /// Nothing yet, of a device of this compute capability.
     pub fn new(major: u32) -> Self {
-        Self {
-            major,
-            kernels: Vec::new(),
-            by_grid: HashMap::default(),
-            points: Vec::new(),
-            by_key: HashMap::default(),
-            blocks: HashMap::default(),
-            warps: HashMap::default(),
-            block: None,
-            warps_seen: 0,
-            faults: Vec::new(),
-        }
+        Self { major, ..Self::default() }
     }
 
     pub fn add_grid(&mut self, seen: GpuKernel, entry: u64, module: u64) {

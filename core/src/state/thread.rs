@@ -152,7 +152,7 @@ impl ThreadSlot {
                 SegmentWriter::default(),
                 SegmentWriter::default(),
             ],
-            launches: Launches::new(),
+            launches: Launches::default(),
             caches: OnceLock::new(),
             folding: Turn::default(),
             number,
@@ -186,7 +186,7 @@ impl ThreadSlot {
         self.set(place::ENDED, 0);
         self.set(place::CALLS, 0);
         self.set(place::LAUNCHES, 0);
-        self.caches.get_or_init(Caches::new);
+        self.caches.get_or_init(Caches::default);
         self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
         true

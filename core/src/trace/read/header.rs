@@ -244,22 +244,25 @@ struct AreaReader<'a> {
 impl AreaReader<'_> {
     /// An area of entries of at least this many words.
     fn table(&mut self, what: &str, at: usize, words: usize) -> Area {
+        self.area(what, at, words, u64::MAX)
+    }
+
+    /// The same; the last entry counts if the file has more than so many bytes of it.
+    fn area(&mut self, what: &str, at: usize, words: usize, before: u64) -> Area {
         let (begin, shape) = (word(self.head, at), word(self.head, at + 1));
         let told = Area { offset: begin, count: u64::from(low(shape)), stride: u64::from(high(shape)) };
         if told.count == 0 {
             return Area::default();
         }
-        if !told.stride.is_multiple_of(WORD as u64)
-            || told.stride < (words * WORD) as u64
-            || told.stride > MOST_STRIDE
-            || !begin.is_multiple_of(WORD as u64)
-        {
+        let aligned = [begin, told.stride].iter().all(|bytes| bytes.is_multiple_of(WORD as u64));
+        if !aligned || !(offset(words)..=MOST_STRIDE).contains(&told.stride) {
             self.defects.note(offset(at), || {
                 format!("{what}: {} entries of {} bytes at byte {begin} cannot be", told.count, told.stride)
             });
             return Area::default();
         }
-        let fit = self.length.saturating_sub(begin) / told.stride;
+        let there = self.length.saturating_sub(begin);
+        let fit = there / told.stride + u64::from(there % told.stride > before);
         if fit < told.count {
             self.defects.note(offset(at), || format!("{what}: {fit} of {} entries lie inside the file", told.count));
         }
@@ -286,33 +289,22 @@ impl AreaReader<'_> {
         use layout::{record, segment};
         let shape = word(self.head, header::RECORD_SHAPE);
         let (records, record_bytes) = (u64::from(low(shape)), u64::from(high(shape)));
-        let (begin, places) = (word(self.head, header::SEGMENTS), word(self.head, header::SEGMENTS + 1));
-        let told = Area { offset: begin, count: u64::from(low(places)), stride: u64::from(high(places)) };
-        if told.count == 0 {
+        // The last segment of a file that was cut off is there in part.
+        let before = offset(segment::RECORDS);
+        let area = self.area("segments", header::SEGMENTS, segment::RECORDS + record::WORDS, before);
+        let room = area.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
+        if area.count == 0 {
             return Segments::default();
         }
-        let word_bytes = WORD as u64;
-        let before = segment::RECORDS as u64 * word_bytes;
-        let smallest = record::WORDS as u64 * word_bytes;
-        let room = told.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
-        let aligned = [begin, told.stride, record_bytes].iter().all(|n| n.is_multiple_of(word_bytes));
-        if !aligned || record_bytes < smallest || room == 0 || told.stride > MOST_STRIDE {
-            self.defects.note(offset(header::SEGMENTS), || {
-                format!("segments of {} bytes, records of {record_bytes}, at byte {begin} cannot be", told.stride)
-            });
+        if room == 0 || record_bytes < offset(record::WORDS) || !record_bytes.is_multiple_of(WORD as u64) {
+            self.defects
+                .note(offset(header::RECORD_SHAPE), || format!("segments: records of {record_bytes} bytes cannot be"));
             return Segments::default();
         }
         if records > room {
             self.defects.note(offset(header::RECORD_SHAPE), || format!("{room} of {records} records fit a segment"));
         }
-        // The last segment of a file that was cut off is there in part.
-        let there = self.length.saturating_sub(begin);
-        let fit = there / told.stride + u64::from(there % told.stride > before);
-        if fit < told.count {
-            self.defects
-                .note(offset(header::SEGMENTS), || format!("segments: {fit} of {} lie inside the file", told.count));
-        }
-        Segments { area: Area { count: told.count.min(fit), ..told }, records: records.min(room), record_bytes }
+        Segments { area, records: records.min(room), record_bytes }
     }
 }
 
