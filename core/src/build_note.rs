@@ -1,8 +1,7 @@
-//! What a built library says of itself: its version, the recordings that it writes, the CUDA headers and the commit that it was built from.
+//! What a built library says of itself, in four lines: its version, the format of its recordings, the CUDA headers and the commit that it was built from.
 //!
-//! The text is an ELF note of the library (section `.note.lazyguard`), so that `lazyguard --version` reads it from the file, without loading
-//! it, and so that it survives `strip`. The note has four lines, in this order: version, format of recordings, CUDA headers, commit. The
-//! commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
+//! The text is an ELF note of the library (section `.note.lazyguard`), which `lazyguard --version` reads from the file, and which survives `strip`.
+//! The commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
 //! changes no code of the library compiles nothing again.
 //!
 //! Must not: allocate while the library is compiled; everything there is `const`.

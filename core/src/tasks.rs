@@ -1,9 +1,8 @@
 //! How many more threads may be started, and whether that leaves room for the program's.
 //!
 //! Two limits count threads: that of a user (`RLIMIT_NPROC`, `ulimit -u`), over all the user's processes, and that of a control
-//! group (`pids.max`). The guard takes two threads from a program that may need all that are left. A thread that the program cannot
-//! start is a hang or a failure that it does not have without the guard. So the guard starts its own only where there are
-//! [`enough`] for both.
+//! group (`pids.max`). A thread that the program cannot start is a hang or a failure that it does not have without the guard. So the guard starts its
+//! own two only where there are [`enough`] for both.
 //!
 //! Must not: ask the system except for files beneath a root, which is `/` and in a test another folder.
 

@@ -2,11 +2,7 @@
 //!
 //! Each thread that waits gives a finding: the wait-for path from what it waits for to what does not end ([`super::paths`]). The
 //! first thing on that path that the program did not ask for gives the code. A thread whose call (a load, a release) blocks the
-//! context explains the other threads blocked in that context.
-//!
-//! A wait with a pattern counts as a hang once it is past the threshold. A wait without one, or one that a runnable thread may end,
-//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from outside.
-//! A wait with visible progress counts as slow.
+//! context explains the other threads blocked in that context. The table of the parent module says when a finding counts as a hang.
 //!
 //! Must not: look at anything but the snapshot.
 

@@ -1,10 +1,8 @@
 //! The operation at which a stream stands, and the wait-for path from there to what does not end.
 //!
-//! A stream's operations run in order. Some wait for something else. A wait for a value waits for the operation that writes it. A
-//! wait for an event waits for another stream. An operation on or beside the legacy default stream waits for the other streams. An
-//! operation that was submitted after a first-use load waits for everything submitted before that load. The guard learns of
-//! completion passively, so an operation may have completed without the guard knowing. So the stream is taken to stand at its first
-//! operation that *waits*, and at its oldest operation only where none waits.
+//! A stream's operations run in order. A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside
+//! the legacy default stream, for other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of
+//! completion passively. So the stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
 //!
 //! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 

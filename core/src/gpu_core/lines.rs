@@ -1,7 +1,5 @@
-//! The line tables of device code.
-//!
-//! They are DWARF's, of version 2 as `ptxas` writes them, with two extended operations of NVIDIA's (elfutils has them as
-//! `DW_LNE_NVIDIA_inlined_call` and `DW_LNE_NVIDIA_set_function_name`). The first says of the rows that follow that their code was inlined: its operands
+//! The line tables of device code: DWARF's, of version 2 as `ptxas` writes them, with two extended operations of NVIDIA's (elfutils has them as
+//! `DW_LNE_NVIDIA_inlined_call` and `DW_LNE_NVIDIA_set_function_name`). The first says that the rows that follow were inlined: its operands
 //! are the row, counted from 1 in the same sequence, at which the call was, or 0 where nothing is inlined any more; and the offset in
 //! `.debug_str` of the inlined function's name.
 //!

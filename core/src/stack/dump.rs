@@ -1,10 +1,8 @@
 //! The file of stacks: a minidump, as debuggers and crash reporters read it.
 //!
 //! It holds the blocked threads with their names, the part of each one's stack that does not change, the registers of the innermost
-//! of those frames, and the files of code with their build ids. The writer writes the stacks while it reads them, so a small buffer
-//! is enough. It writes the directory, at the beginning of the file, last.
-//!
-//! Why no library: `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
+//! of those frames, and the files of code with their build ids. The writer copies the stacks through a small buffer, and writes the directory, at the
+//! beginning of the file, last. `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
 //!
 //! Must not: take more of a stack than the caller names.
 

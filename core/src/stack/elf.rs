@@ -1,10 +1,7 @@
 //! A file of code as it lies in memory: which build of it that is, where its names are, and its tables for unwinding.
 //!
-//! All is read from what is mapped, by the ELF header and the program headers, which the dynamic linker needs as well. Section
-//! headers are not mapped, and not needed.
-//!
-//! Why no library: `object` borrows from bytes that are all there. Memory that the kernel reads can be missing at any byte, and
-//! nothing can be borrowed from it.
+//! All is read by the ELF header and the program headers, which the dynamic linker needs as well; section headers are not mapped. `object` borrows
+//! from bytes that are all there, and memory that the kernel reads can be missing at any byte.
 //!
 //! Must not: believe a number that is read there without a bound.
 
