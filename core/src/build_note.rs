@@ -1,15 +1,11 @@
-//! What a built library says of itself: its version, the recordings that it writes, the CUDA headers and the commit that it was built from.
+//! What a built library says of itself, in four lines: its version, the format of its recordings, the CUDA headers and the commit that it was built from.
 //!
-//! The text is an ELF note of the library (section `.note.lazyguard`), so that `lazyguard --version` reads it from the file, without loading
-//! it, and so that it survives `strip`. The note has four lines, in this order: version, format of recordings, CUDA headers, commit. The
-//! commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
+//! The text is an ELF note of the library (section `.note.lazyguard`), which `lazyguard --version` reads from the file, and which survives `strip`.
+//! The commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
 //! changes no code of the library compiles nothing again.
 //!
 //! Must not: allocate while the library is compiled; everything there is `const`.
 
-use crate::trace::layout;
-
-/// The name of the note's section.
 pub const SECTION: &str = ".note.lazyguard";
 
 /// The owner of the note, with the zero that ends it and the zeros that fill its last four bytes.
@@ -20,6 +16,9 @@ pub const CUDA_HEADERS: &str = "13.0";
 
 /// The room for the text, in bytes; the rest is zeros.
 const ROOM: usize = 128;
+
+/// The note's lines without the commit. `concat!` takes no constants, so a test compares them with the constants.
+const TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), "\n1\n13.0\n");
 
 /// The note as it lies in the file: `Elf64_Nhdr`, owner, text.
 #[repr(C)]
@@ -36,9 +35,7 @@ impl BuildNote {
     /// The note of this build, without a commit.
     pub const fn new() -> Self {
         let mut text = [0; ROOM];
-        let end = put(&mut text, 0, env!("CARGO_PKG_VERSION").as_bytes());
-        let end = put_number(&mut text, end, layout::VERSION);
-        put(&mut text, end, CUDA_HEADERS.as_bytes());
+        text.split_at_mut(TEXT.len()).0.copy_from_slice(TEXT.as_bytes());
         // "LazyGuard" and its zero; the fill is not counted.
         Self { owner_size: 10, text_size: ROOM as u32, kind: 1, owner: OWNER, text }
     }
@@ -50,38 +47,10 @@ impl Default for BuildNote {
     }
 }
 
-/// Writes a line; returns where the next one begins.
-const fn put(text: &mut [u8; ROOM], start: usize, line: &[u8]) -> usize {
-    let mut at = 0;
-    while at < line.len() {
-        text[start + at] = line[at];
-        at += 1;
-    }
-    text[start + at] = b'\n';
-    start + at + 1
-}
-
-const fn put_number(text: &mut [u8; ROOM], start: usize, number: u32) -> usize {
-    let mut digits = [0; 10];
-    let (mut first, mut rest) = (digits.len(), number);
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            return put(text, start, digits.split_at(first).1);
-        }
-    }
-}
-
-/// What a library's note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// The version of LazyGuard.
     pub version: String,
-    /// The format of the recordings that the library writes.
     pub format: u32,
-    /// The version of the CUDA headers.
     pub cuda_headers: String,
     /// The commit, with a plus where the files differed from it; `None` of a build that does not ship.
     pub commit: Option<String>,
@@ -101,6 +70,7 @@ impl Build {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::layout;
 
     fn bytes(note: &BuildNote, commit: &str) -> Vec<u8> {
         let head = [note.owner_size, note.text_size, note.kind].map(u32::to_le_bytes).concat();
@@ -121,15 +91,6 @@ mod tests {
         assert_eq!(Build::read(&bytes(&BuildNote::new(), "")), Some(expect.clone()));
         expect.commit = Some("0123456789ab+".to_owned());
         assert_eq!(Build::read(&bytes(&BuildNote::new(), "0123456789ab+")), Some(expect));
-    }
-
-    #[test]
-    fn a_number_has_all_its_digits() {
-        for number in [0, 7, 10, 4_294_967_295] {
-            let mut text = [0; ROOM];
-            let end = put_number(&mut text, 3, number);
-            assert_eq!(&text[3..end], format!("{number}\n").as_bytes());
-        }
     }
 
     #[test]

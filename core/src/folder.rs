@@ -12,7 +12,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// An entry of a folder.
 #[derive(Debug)]
 pub struct Entry {
     folder: PathBuf,
@@ -20,12 +19,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Its name.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Its path.
     pub fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
@@ -36,7 +33,6 @@ impl Entry {
     }
 }
 
-/// The entries of a folder.
 pub fn list(folder: &Path) -> io::Result<Vec<Entry>> {
     const AT_ONCE: usize = 16 << 10;
     let opened = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -53,7 +49,6 @@ pub fn list(folder: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The same; none of a folder that cannot be read.
 pub fn entries_of(folder: &Path) -> impl Iterator<Item = Entry> {
     list(folder).unwrap_or_default().into_iter()
 }

@@ -6,7 +6,6 @@
 //!
 //! Must not: ask the environment, a file or the driver anything; what is known of them is an argument.
 
-/// The variable by which tools have the driver load them.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The variables of NVIDIA's debugger begin with this.
 const DEBUGGER: &str = "CUDBG_";

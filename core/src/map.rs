@@ -1,8 +1,5 @@
-//! Maps and sets that need no random numbers.
-//!
-//! The standard library's own ask the kernel for some, once a thread. A kernel that has none to give (before Linux 3.17, or by a filter)
-//! makes it open `/dev/urandom`, and keep that open for good: in the program's process, on the number that the program's next file would
-//! have had. So the library uses these, whose hash is the same in every process.
+//! Maps and sets that need no random numbers. The standard library's own ask the kernel for some; a kernel that has none to give (before Linux 3.17,
+//! or by a filter) makes them open `/dev/urandom` for good, on the number that the program's next file would have had.
 //!
 //! Must not: be used where an adversary could choose so many keys that their chains matter. What is read of a file is limited in size.
 
@@ -10,11 +7,8 @@
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-/// How keys are hashed.
 pub type Hash = BuildHasherDefault<DefaultHasher>;
 
-/// A map; begun with `HashMap::default()`.
 pub type HashMap<K, V, H = Hash> = std::collections::HashMap<K, V, H>;
 
-/// A set; begun with `HashSet::default()`.
 pub type HashSet<K, H = Hash> = std::collections::HashSet<K, H>;

@@ -6,12 +6,9 @@
 //!
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Which functions are loaded before they are first launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Observe only.
     Off,
@@ -24,19 +21,8 @@ pub enum Policy {
     Eager,
 }
 
-fn policy(value: &str) -> Option<Policy> {
-    match value {
-        "off" => Some(Policy::Off),
-        "resolve" => Some(Policy::Resolve),
-        "auto" => Some(Policy::Auto),
-        "eager" | "full" => Some(Policy::Eager),
-        _ => None,
-    }
-}
-
 /// How much the log says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// No log.
     Off,
@@ -49,8 +35,7 @@ pub enum LogLevel {
 }
 
 /// Which calls return at once that would wait for work in flight, and are made later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defer {
     /// None.
     Off,
@@ -58,15 +43,11 @@ pub enum Defer {
     Free,
 }
 
-/// What is done about a hang once it has been reported.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
     /// Nothing more.
     Report,
-    /// The process is ended by `SIGABRT`.
     Abort,
-    /// The process is ended with this status.
     Exit(u8),
     /// A shell runs this.
     Command(String),
@@ -85,57 +66,11 @@ impl OnHang {
 
 /// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
 pub mod hang_variable {
-    /// The process that hangs.
     pub const PID: &str = "LAZYGUARD_HANG_PID";
-    /// Its run folder.
     pub const FOLDER: &str = "LAZYGUARD_HANG_FOLDER";
-    /// The code of the first verdict.
     pub const CODE: &str = "LAZYGUARD_HANG_CODE";
-    /// The path of the report.
     pub const REPORT: &str = "LAZYGUARD_HANG_REPORT";
-    /// All of them.
     pub const ALL: [&str; 4] = [PID, FOLDER, CODE, REPORT];
-}
-
-/// All settings, as they are in force.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Settings {
-    /// `LAZYGUARD`: `false` leaves every call untouched.
-    pub enabled: bool,
-    /// `LAZYGUARD_PRELOAD`.
-    pub preload: Policy,
-    /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels preloaded.
-    pub budget_kernels: u64,
-    /// `LAZYGUARD_PRELOAD_TIME`: the most time spent preloading, in nanoseconds.
-    pub budget_nanos: u64,
-    /// `LAZYGUARD_PRELOAD_SHARE`: the most of the run's time spent on it once the program is under way, in percent.
-    pub budget_share_percent: u64,
-    /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that preloading may take, in bytes.
-    pub budget_bytes: u64,
-    /// `LAZYGUARD_PRELOAD_FREE`: the least of the device's memory that is free where a profile has something loaded ahead, in percent.
-    pub least_free_percent: u64,
-    /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
-    pub nudge_fat_binaries: u64,
-    /// `LAZYGUARD_DEFER`.
-    pub defer: Defer,
-    /// `LAZYGUARD_HANG_AFTER`: how long something may stand still before it is looked into, in nanoseconds; 0 is never.
-    pub hang_after_nanos: u64,
-    /// `LAZYGUARD_ON_HANG`.
-    pub on_hang: OnHang,
-    /// `LAZYGUARD_GPU_DUMP`: whether the driver is asked where the device's threads stand, before the program is ended for a hang.
-    pub gpu_dump: bool,
-    /// `LAZYGUARD_GPU_DUMP_WAIT`: the most time for that, in nanoseconds.
-    pub gpu_dump_wait_nanos: u64,
-    /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
-    pub out: Option<String>,
-    /// `LAZYGUARD_PROFILE`: the folder of the profile; `None` is none.
-    pub profile: Option<String>,
-    /// `LAZYGUARD_RECORD`: the size of the recording, in bytes; 0 is none.
-    pub record_bytes: u64,
-    /// `LAZYGUARD_LOG`.
-    pub log: LogLevel,
-    /// `LAZYGUARD_SUMMARY`: whether a summary goes to standard error at exit.
-    pub summary: bool,
 }
 
 impl Settings {
@@ -145,24 +80,17 @@ impl Settings {
     }
 }
 
-/// One row of the table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The environment variable.
     pub name: &'static str,
-    /// The option of `lazyguard run` that sets it.
     pub flag: &'static str,
-    /// The values it takes.
     pub values: &'static str,
-    /// The default, as one would write it.
     pub default: &'static str,
-    /// What it does.
     pub help: &'static str,
     apply: fn(&mut Settings, &str) -> Option<()>,
 }
 
 impl Setting {
-    /// Whether a value can be used.
     pub fn takes(&self, value: &str) -> bool {
         (self.apply)(&mut Settings::default(), value).is_some()
     }
@@ -193,7 +121,6 @@ pub const RUN_KILLS: &str = "LAZYGUARD_RUN_KILLS";
 /// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
-/// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.
 pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 
 /// Where the launchers in use put a process's rank in a job; the first that is set counts.
@@ -217,7 +144,6 @@ const JOBS: [(&str, &[&str]); 4] = [
 /// A name of the job that this process is of, as a part of a path; `None` where no launcher gives one. A job can have several: one that
 /// `torchrun` starts in a step of Slurm has both.
 pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// More serves no reader.
     const MOST_CHARACTERS: usize = 120;
     let variable = |name: &&str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let mut words = Vec::new();
@@ -242,198 +168,89 @@ pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 /// The setting whose option `lazyguard run` also takes without a value.
 pub const PROFILE: &str = "LAZYGUARD_PROFILE";
 
-/// The table of settings.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "LAZYGUARD",
-        flag: "--guard",
-        values: "on, off",
-        default: "on",
-        help: "off: the guard leaves every call untouched, and records, loads and watches nothing",
-        apply: |s, v| set(&mut s.enabled, switch(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD",
-        flag: "--preload",
-        values: "off, resolve, auto, eager",
-        default: "auto",
-        help: "which functions the guard loads before the program first launches them",
-        apply: |s, v| set(&mut s.preload, policy(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD_KERNELS",
-        flag: "--preload-kernels",
-        values: "a count",
-        default: "8192",
-        help: "the most kernels preloaded under `resolve` and `auto`",
-        apply: |s, v| set(&mut s.budget_kernels, v.parse().ok()),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD_TIME",
-        flag: "--preload-time",
-        values: "a duration: 500ms, 2s, 1m",
-        default: "500ms",
-        help: "the most time that preloading may take",
-        apply: |s, v| set(&mut s.budget_nanos, duration(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD_SHARE",
-        flag: "--preload-share",
-        values: "a percentage: 2, 100",
-        default: "2",
-        help: "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later",
-        apply: |s, v| set(&mut s.budget_share_percent, percent(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD_MEMORY",
-        flag: "--preload-memory",
-        values: "a size: 64MiB, 1GiB",
-        default: "128MiB",
-        help: "the most device memory that preloading may take",
-        apply: |s, v| set(&mut s.budget_bytes, size(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_PRELOAD_FREE",
-        flag: "--preload-free",
-        values: "a percentage: 10, 0",
-        default: "10",
-        help: "under `resolve` and `auto`, nothing is loaded ahead by a profile while less of the device's memory is free, in percent",
-        apply: |s, v| set(&mut s.least_free_percent, percent(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_NUDGE",
-        flag: "--nudge",
-        values: "a count; 0 is never",
-        default: "32",
-        help: "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start",
-        apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
-    },
-    Setting {
-        name: "LAZYGUARD_DEFER",
-        flag: "--defer",
-        values: "off, free",
-        default: "off",
-        help: "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle",
-        apply: |s, v| {
-            let defer = [("off", Defer::Off), ("free", Defer::Free)].into_iter().find(|(name, _)| *name == v);
-            set(&mut s.defer, defer.map(|(_, defer)| defer))
-        },
-    },
-    Setting {
-        name: "LAZYGUARD_HANG_AFTER",
-        flag: "--hang-after",
-        values: "a duration; 0 or off is never",
-        default: "30s",
-        help: "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long",
-        apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
-    },
-    Setting {
-        name: ON_HANG,
-        flag: "--on-hang",
-        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke",
-        default: "report",
-        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; end the collectives that wait by ncclCommRevoke, and have the blocked calls return error 909, after which the context still works. `lazyguard run` also takes kill: it ends every process that it has started",
-        apply: |s, v| set(&mut s.on_hang, on_hang(v)),
-    },
-    Setting {
-        name: GPU_DUMP,
-        flag: "--gpu-dump",
-        values: "on, off",
-        default: "off",
-        help: "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core",
-        apply: |s, v| set(&mut s.gpu_dump, switch(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_GPU_DUMP_WAIT",
-        flag: "--gpu-dump-wait",
-        values: "a duration: 500ms, 10s",
-        default: "10s",
-        help: "the most time that the guard waits for gpu.core before it goes on without",
-        apply: |s, v| set(&mut s.gpu_dump_wait_nanos, duration(v)),
-    },
-    Setting {
-        name: "LAZYGUARD_OUT",
-        flag: "--out",
-        values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
-        default: "a private folder, removed at a clean exit without a hang",
-        help: "the run folder, which the guard keeps",
-        apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
-    },
-    Setting {
-        name: PROFILE,
-        flag: "--profile",
-        values: "a folder, or off",
-        default: "off",
-        help: "the folder in which the program's runs keep which modules they load, and from which the guard loads these in the next run before the program does",
-        apply: |s, v| set(&mut s.profile, Some((v != "off").then(|| v.to_owned()))),
-    },
-    Setting {
-        name: "LAZYGUARD_RECORD",
-        flag: "--record",
-        values: "a size from 1MiB to 64GiB, or off",
-        default: "16MiB",
-        help: "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest",
-        apply: |s, v| {
-            let bytes = if v == "off" { Some(0) } else { size(v).filter(|b| (1 << 20..=MOST_RECORD_BYTES).contains(b)) };
-            set(&mut s.record_bytes, bytes)
-        },
-    },
-    Setting {
-        name: "LAZYGUARD_LOG",
-        flag: "--log",
-        values: "off, hazard, load, launch",
-        default: "load",
-        help: "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches",
-        apply: |s, v| {
-            let level = match v {
-                "off" => Some(LogLevel::Off),
-                "hazard" => Some(LogLevel::Hazard),
-                "load" => Some(LogLevel::Load),
-                "launch" => Some(LogLevel::Launch),
-                _ => None,
-            };
-            set(&mut s.log, level)
-        },
-    },
-    Setting {
-        name: "LAZYGUARD_SUMMARY",
-        flag: "--summary",
-        values: "on, off",
-        default: "off",
-        help: "at exit, write to standard error what the guard preloaded and skipped, and why",
-        apply: |s, v| set(&mut s.summary, switch(v)),
-    },
-];
-
-impl Default for Settings {
-    fn default() -> Self {
-        let mut settings = Self {
-            enabled: true,
-            preload: Policy::Auto,
-            budget_kernels: 0,
-            budget_nanos: 0,
-            budget_share_percent: 0,
-            budget_bytes: 0,
-            least_free_percent: 0,
-            nudge_fat_binaries: 0,
-            defer: Defer::Off,
-            hang_after_nanos: 0,
-            on_hang: OnHang::Report,
-            gpu_dump: false,
-            gpu_dump_wait_nanos: 0,
-            out: None,
-            profile: None,
-            record_bytes: 0,
-            log: LogLevel::Load,
-            summary: false,
-        };
-        // The table is the only place a default stands; the folder's default is a description, not a value.
-        for setting in SETTINGS.iter().filter(|s| s.name != "LAZYGUARD_OUT") {
-            let applied = (setting.apply)(&mut settings, setting.default);
-            debug_assert!(applied.is_some(), "{} has an unusable default", setting.name);
+/// Makes [`Settings`] and [`SETTINGS`]. A row has a field with its type, the variable, the option, the values, the default, the reader of a
+/// value, and the help.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $name:expr, $flag:expr, $values:expr, $default:expr, $read:expr, $help:expr;)+) => {
+        /// All settings, as they are in force.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[$doc])* pub $field: $type,)+
         }
-        settings
-    }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($field: default_of($name, $default, $read),)+ }
+            }
+        }
+
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: $name,
+            flag: $flag,
+            values: $values,
+            default: $default,
+            help: $help,
+            apply: |settings, value| {
+                let read: fn(&str) -> Option<$type> = $read;
+                settings.$field = read(value)?;
+                Some(())
+            },
+        },)+];
+    };
+}
+
+/// The default of `LAZYGUARD_OUT`, which describes no folder that a user can name.
+const PRIVATE_FOLDER: &str = "a private folder, removed at a clean exit without a hang";
+
+settings! {
+    enabled: bool = "LAZYGUARD", "--guard", "on, off", "on", switch,
+        "off: the guard leaves every call untouched, and records, loads and watches nothing";
+    preload: Policy = "LAZYGUARD_PRELOAD", "--preload", "off, resolve, auto, eager", "auto", policy,
+        "which functions the guard loads before the program first launches them";
+    budget_kernels: u64 = "LAZYGUARD_PRELOAD_KERNELS", "--preload-kernels", "a count", "8192", count,
+        "the most kernels preloaded under `resolve` and `auto`";
+    budget_nanos: u64 = "LAZYGUARD_PRELOAD_TIME", "--preload-time", "a duration: 500ms, 2s, 1m", "500ms", duration,
+        "the most time that preloading may take";
+    budget_share_percent: u64 = "LAZYGUARD_PRELOAD_SHARE", "--preload-share", "a percentage: 2, 100", "2", percent,
+        "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later";
+    budget_bytes: u64 = "LAZYGUARD_PRELOAD_MEMORY", "--preload-memory", "a size: 64MiB, 1GiB", "128MiB", size,
+        "the most device memory that preloading may take";
+    least_free_percent: u64 = "LAZYGUARD_PRELOAD_FREE", "--preload-free", "a percentage: 10, 0", "10", percent,
+        "under `resolve` and `auto`, nothing is loaded ahead by a profile while less of the device's memory is free, in percent";
+    nudge_fat_binaries: u64 = "LAZYGUARD_NUDGE", "--nudge", "a count; 0 is never", "32", count,
+        "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start";
+    defer: Defer = "LAZYGUARD_DEFER", "--defer", "off, free", "off",
+        |v| one_of(v, &[("off", Defer::Off), ("free", Defer::Free)]),
+        "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
+    /// 0 is never.
+    hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",
+        |v| if v == "off" { Some(0) } else { duration(v) },
+        "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long";
+    on_hang: OnHang = ON_HANG, "--on-hang", "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke", "report",
+        on_hang,
+        "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; end the collectives that wait by ncclCommRevoke, and have the blocked calls return error 909, after which the context still works. `lazyguard run` also takes kill: it ends every process that it has started";
+    gpu_dump: bool = GPU_DUMP, "--gpu-dump", "on, off", "off", switch,
+        "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core";
+    gpu_dump_wait_nanos: u64 = "LAZYGUARD_GPU_DUMP_WAIT", "--gpu-dump-wait", "a duration: 500ms, 10s", "10s", duration,
+        "the most time that the guard waits for gpu.core before it goes on without";
+    /// `None` is a private folder.
+    out: Option<String> = "LAZYGUARD_OUT", "--out", "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign", PRIVATE_FOLDER,
+        |v| Some((v != PRIVATE_FOLDER).then(|| v.to_owned())),
+        "the run folder, which the guard keeps";
+    /// `None` is none.
+    profile: Option<String> = PROFILE, "--profile", "a folder, or off", "off", |v| Some((v != "off").then(|| v.to_owned())),
+        "the folder in which the program's runs keep which modules they load, and from which the guard loads these in the next run before the program does";
+    /// 0 is none.
+    record_bytes: u64 = "LAZYGUARD_RECORD", "--record", "a size from 1MiB to 64GiB, or off", "16MiB", record_bytes,
+        "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";
+    log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load", log_level,
+        "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches";
+    summary: bool = "LAZYGUARD_SUMMARY", "--summary", "on, off", "off", switch,
+        "at exit, write to standard error what the guard preloaded and skipped, and why";
+}
+
+fn default_of<T>(name: &str, default: &str, read: fn(&str) -> Option<T>) -> T {
+    read(default).unwrap_or_else(|| unreachable!("{name} has an unusable default"))
 }
 
 /// A wait without a known pattern, or one that may still end, counts as a hang after this many times the threshold.
@@ -487,12 +304,7 @@ impl Settings {
 }
 
 fn known_names() -> String {
-    let mut names = String::new();
-    for setting in SETTINGS {
-        let separator = if names.is_empty() { "" } else { ", " };
-        let _ = write!(names, "{separator}{}", setting.name);
-    }
-    names
+    SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Of 100, with or without the sign.
@@ -500,9 +312,29 @@ fn percent(text: &str) -> Option<u64> {
     text.trim_end_matches('%').parse().ok().filter(|&percent| percent <= 100)
 }
 
-fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
-    *place = value?;
-    Some(())
+fn count(value: &str) -> Option<u64> {
+    value.parse().ok()
+}
+
+fn one_of<T: Copy>(value: &str, all: &[(&str, T)]) -> Option<T> {
+    all.iter().find(|(name, _)| *name == value).map(|(_, one)| *one)
+}
+
+fn policy(value: &str) -> Option<Policy> {
+    use Policy::{Auto, Eager, Off, Resolve};
+    one_of(value, &[("off", Off), ("resolve", Resolve), ("auto", Auto), ("eager", Eager), ("full", Eager)])
+}
+
+fn log_level(value: &str) -> Option<LogLevel> {
+    use LogLevel::{Hazard, Launch, Load, Off};
+    one_of(value, &[("off", Off), ("hazard", Hazard), ("load", Load), ("launch", Launch)])
+}
+
+fn record_bytes(value: &str) -> Option<u64> {
+    match value {
+        "off" => Some(0),
+        _ => size(value).filter(|bytes| (1 << 20..=MOST_RECORD_BYTES).contains(bytes)),
+    }
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -562,23 +394,18 @@ pub fn size(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// What a folder template is filled in with.
 #[derive(Clone, Copy, Debug)]
 pub struct FolderFacts<'a> {
-    /// The host's name.
     pub host: &'a str,
-    /// The process id.
     pub process: u32,
     /// The rank in a job, where one is known.
     pub rank: Option<&'a str>,
-    /// The start time, in seconds since 1970.
     pub start_seconds: u64,
 }
 
 /// The fields that [`expand_folder`] fills in.
 const FIELDS: &str = "hprt%";
 
-/// The first field of a folder template that is none.
 pub fn unknown_field(template: &str) -> Option<String> {
     let mut rest = template.chars();
     while let Some(c) = rest.next() {
@@ -593,7 +420,6 @@ pub fn unknown_field(template: &str) -> Option<String> {
     None
 }
 
-/// The message about such a field of the template `whose`.
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
@@ -616,29 +442,25 @@ pub fn common_folder(template: &str) -> PathBuf {
 
 /// Fills in the `%` fields of `LAZYGUARD_OUT`. An unknown field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
-    let mut folder = String::with_capacity(template.len() + 16);
-    let mut rest = template.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            folder.push(c);
-            continue;
-        }
-        match rest.next() {
-            Some('h') => folder.push_str(facts.host),
-            Some('p') => {
-                let _ = write!(folder, "{}", facts.process);
+    let mut parts = template.split('%');
+    let mut folder = parts.next().unwrap_or_default().to_owned();
+    while let Some(part) = parts.next() {
+        let value = match part.chars().next() {
+            Some('h') => facts.host,
+            Some('p') => &facts.process.to_string(),
+            Some('r') => facts.rank.unwrap_or("0"),
+            Some('t') => &facts.start_seconds.to_string(),
+            Some(_) => {
+                folder.extend(["%", part]);
+                continue;
             }
-            Some('r') => folder.push_str(facts.rank.unwrap_or("0")),
-            Some('t') => {
-                let _ = write!(folder, "{}", facts.start_seconds);
+            // Two percent signs are one, and so is the last character of a template.
+            None => {
+                folder.extend(["%", parts.next().unwrap_or_default()]);
+                continue;
             }
-            Some('%') => folder.push('%'),
-            Some(other) => {
-                folder.push('%');
-                folder.push(other);
-            }
-            None => folder.push('%'),
-        }
+        };
+        folder.extend([value, &part[1..]]);
     }
     folder
 }

@@ -75,7 +75,6 @@ impl Turn {
         })
     }
 
-    /// Takes the turn, until it is given back.
     pub(crate) fn is_won(&self, thread: u32, patience: Patience) -> bool {
         let own = if thread == 0 { NO_NUMBER } else { thread };
         let (spins, yields) = patience.looks();

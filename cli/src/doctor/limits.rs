@@ -3,7 +3,7 @@
 use super::finding::{About, Findings};
 use super::machine::Machine;
 use lazyguard_core::settings::{OnHang, Settings};
-use lazyguard_core::tasks::{self, Files, Left, User};
+use lazyguard_core::tasks::{self, Left, User};
 use rustix::process::{getrlimit, Resource};
 
 /// The limits that matter to the guard.
@@ -97,7 +97,7 @@ fn threads_left(machine: &Machine, enough: u64) -> Option<Left> {
     // The superuser is not limited by their number.
     let user = rustix::process::getuid();
     let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
-    tasks::left(&Files(machine.at("/")), most.map(|most| User { id: user.as_raw(), most }), enough)
+    tasks::left(&machine.at("/"), most.map(|most| User { id: user.as_raw(), most }), enough)
 }
 
 #[cfg(test)]

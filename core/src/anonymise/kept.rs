@@ -7,27 +7,21 @@
 use crate::api::{Class, NodeKind};
 use crate::map::{HashMap, HashSet};
 use crate::trace::layout::LANES;
-use crate::trace::read::{Entry, Recording, Source, StreamSeen, Text};
+use crate::trace::read::{Entry, Recording, Source, StreamSeen};
 use crate::trace::{Kind, Payload, RawPayload, Record};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The records, by thread, lane and number.
     pub entries: Vec<Entry>,
-    /// Older records of each lane.
     pub older: [u64; LANES],
-    /// Segments that could not be read.
     pub passed_over: u64,
     /// The streams whose entries are kept, in the order of their new numbers.
     pub streams: Vec<u32>,
-    /// New numbers by old ones.
     numbers: HashMap<u32, u32>,
-    /// Numbers of functions.
     pub functions: HashSet<u32>,
-    /// Return addresses.
     pub callers: BTreeSet<u64>,
 }
 
@@ -57,11 +51,7 @@ impl Kept {
         kept.take_streams(recording.streams(), records.clone());
         kept.take_functions(recording, records.clone());
         kept.callers = records.map(|record| record.caller).collect();
-        for text in recording.strings().each() {
-            if let Text::Path(_, frames) = text {
-                kept.callers.extend(frames);
-            }
-        }
+        kept.callers.extend(recording.strings().paths.iter().flat_map(|(_, frames)| frames));
         kept.entries = entries;
         Ok(kept)
     }
@@ -98,7 +88,6 @@ impl Kept {
         self.numbers.contains_key(&number)
     }
 
-    /// The record with the new numbers of its streams.
     pub fn renumbered(&self, record: &Record) -> Record {
         let raw = match (record.kind, record.payload()) {
             (Kind::Hazard, Payload::Hazard(numbers)) => {

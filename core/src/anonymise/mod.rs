@@ -1,16 +1,10 @@
 //! A copy of a recording in which nothing names the user, the machine, or the program's own code. Users post it, and it is small.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `pseudonyms` | what stands for a name |
-//! | `kept` | what of a recording is kept |
-//! | `written` | the copy, made with the library's own writer |
+//! `kept` says what of a recording is kept, `pseudonyms` what stands for a name; `written` makes the copy with the library's own writer.
 //!
-//! The copy is made of what the reader understands, and no byte is copied as it lies: what the format does not know, and what lies in
-//! unused parts of the file, is not in it. A new kind of text does not compile before this module has a rule for it.
-//!
-//! Times, process and thread ids, numbers, addresses, handles and the ids of communicators stay: the ids are hashes, and by them the ranks of a
-//! job that were anonymised on several machines can still be compared.
+//! The copy is made of what the reader understands: what the format does not know, and what lies in unused parts of the file, is not in it. A
+//! new kind of text does not compile before this module has a rule for it. Times, process and thread ids, numbers, addresses, handles and the ids of
+//! communicators stay. The ids are hashes, so the ranks of a job that were anonymised on several machines can still be compared.
 //!
 //! Must not: copy a text that no rule in `pseudonyms` keeps; or change the verdict.
 
@@ -24,12 +18,9 @@ use crate::trace::read::{Recording, Source};
 use kept::Kept;
 use std::io;
 
-/// The copy.
 #[derive(Debug)]
 pub struct Anonymised {
-    /// The file.
     pub bytes: Vec<u8>,
-    /// Records in it.
     pub records: u64,
     /// Older records that were left out. The copy counts them as overwritten.
     pub older: u64,

@@ -14,13 +14,11 @@ const PUBLIC: [&str; 8] =
 /// The settings on which a verdict or a report depends. Their values are no free text.
 const SETTINGS: [&str; 2] = ["LAZYGUARD_HANG_AFTER", "LAZYGUARD_PRELOAD"];
 
-/// Names, and what stands for them.
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
     keep_kernel_names: bool,
     /// By what is named, and the name.
     numbers: HashMap<(&'static str, String), usize>,
-    /// How many names of each there are.
     counts: HashMap<&'static str, usize>,
 }
 
@@ -91,17 +89,14 @@ fn is_of_a_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_:".contains(letter)
 }
 
-/// A rank as launchers tell it: a number.
 pub(super) fn rank(rank: &str) -> String {
     kept(rank, |letter| letter.is_ascii_digit())
 }
 
-/// A version, as LazyGuard has them.
 pub(super) fn version(version: &str) -> String {
     kept(version, |letter| letter.is_ascii_digit() || letter == '.')
 }
 
-/// The text, if it is of such letters alone.
 fn kept(text: &str, letter: fn(char) -> bool) -> String {
     if text.chars().all(letter) {
         text.to_owned()

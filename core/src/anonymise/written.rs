@@ -9,7 +9,7 @@ use crate::map::HashMap;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::{communicator, context, header, lane, state, stream, thread, Shape, LANES, WORD};
 use crate::trace::read::{
-    CommunicatorSeen, ContextSeen, Entry, Facts, ProcessState, Recording, Source, StreamSeen, Text, ThreadSeen,
+    CommunicatorSeen, ContextSeen, Entry, Facts, ProcessState, Recording, Source, StreamSeen, StringTable, ThreadSeen,
     ThreadState,
 };
 use crate::trace::{put_record, put_text, Kind, LaneCounts, Owner, Payload, ProcessFacts, Recorder, SegmentWriter};
@@ -139,7 +139,6 @@ fn process(words: &[AtomicU64], seen: &Facts) {
     set(words, header::FORMER_LAUNCHES, seen.former_launches);
 }
 
-/// The area of the texts, and how many found no room in it.
 struct Texts {
     words: Vec<u64>,
     lost: u64,
@@ -151,39 +150,47 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
     let shape = Shape { threads: 0, contexts: 0, streams: 0, text_bytes: room, segments: [0; LANES], records: RECORDS };
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, facts) else { return Texts { words: Vec::new(), lost: 0 } };
+    let strings = recording.strings();
+    // No `..`: a new kind of text does not compile before it has a rule. Notes are free text, on which nothing depends.
+    let StringTable {
+        names: _,
+        functions: _,
+        streams: _,
+        communicators: _,
+        graphs: _,
+        paths,
+        files,
+        settings,
+        notes: _,
+        unknown: _,
+        bytes: _,
+    } = strings;
     let mut names: HashMap<String, u32> = HashMap::default();
-    for text in recording.strings().each() {
-        match text {
-            Text::Function(number, at, seen) if kept.functions.contains(&number) => {
-                let name = seen.name.map_or(0, |name| {
-                    let next = names.len() as u32 + 1;
-                    *names.entry(pseudonyms.kernel(name)).or_insert_with_key(|name| {
-                        recorder.add_name(at, next, name);
-                        next
-                    })
-                });
-                recorder.add_function(at, number, name, seen.handle, seen.owner, seen.kernel);
-            }
-            Text::Stream(number, at, seen) if kept.names_stream(number) => {
-                recorder.add_stream(at, kept.stream(number), seen.context, seen.handle, seen.kind.number());
-            }
-            // They name code and streams that nothing kept is about.
-            Text::Function(..) | Text::Stream(..) => {}
-            Text::Communicator(number, at, name) => recorder.add_communicator(at, number, &pseudonyms.group(name)),
-            Text::Graph(handle, at, contents) => recorder.add_graph(at, handle, contents),
-            // Addresses, as those in the records.
-            Text::Path(number, frames) => recorder.add_path(0, number, frames),
-            Text::File(seen) => {
-                if kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some() {
-                    recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.file(&seen.path));
-                }
-            }
-            Text::Setting(seen) => {
-                setting(&seen.text).into_iter().for_each(|kept| recorder.add_setting(seen.at, kept));
-            }
-            // Free text, on which nothing depends.
-            Text::Note(_) => {}
-        }
+    // Functions and streams that nothing kept is about are left out.
+    for (number, at, seen) in strings.functions().filter(|(number, ..)| kept.functions.contains(number)) {
+        let name = seen.name.map_or(0, |name| {
+            let next = names.len() as u32 + 1;
+            *names.entry(pseudonyms.kernel(name)).or_insert_with_key(|name| {
+                recorder.add_name(at, next, name);
+                next
+            })
+        });
+        recorder.add_function(at, number, name, seen.handle, seen.owner, seen.kernel);
+    }
+    for (number, at, seen) in strings.streams().filter(|(number, ..)| kept.names_stream(*number)) {
+        recorder.add_stream(at, kept.stream(number), seen.context, seen.handle, seen.kind.number());
+    }
+    for (number, at, name) in strings.communicators() {
+        recorder.add_communicator(at, number, &pseudonyms.group(name));
+    }
+    strings.graphs().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
+    // Addresses, as those in the records.
+    paths.iter().for_each(|(number, frames)| recorder.add_path(0, *number, frames));
+    for seen in files.iter().filter(|seen| kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some()) {
+        recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.file(&seen.path));
+    }
+    for seen in settings {
+        setting(&seen.text).into_iter().for_each(|kept| recorder.add_setting(seen.at, kept));
     }
     let word = |at: usize| words[at].load(Ordering::Relaxed);
     let used = word(header::TEXTS_USED) as usize / WORD;
@@ -296,7 +303,6 @@ fn communicator_entry(entry: &[AtomicU64], seen: &CommunicatorSeen) {
     set(entry, communicator::OTHERS, splits.into());
 }
 
-/// The records of each thread in each lane.
 fn groups(kept: &Kept) -> impl Iterator<Item = &[Entry]> {
     kept.entries.chunk_by(|a, b| (a.thread_number, a.thread, a.lane) == (b.thread_number, b.thread, b.lane))
 }

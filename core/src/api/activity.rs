@@ -18,7 +18,6 @@ impl ComputeTime {
         self.nanos >= self.within_nanos / 2
     }
 
-    /// In percent.
     pub fn percent(self) -> u64 {
         (self.nanos.saturating_mul(100) / self.within_nanos.max(1)).min(100)
     }
@@ -47,7 +46,6 @@ impl ThreadActivity {
         Self::ALL.iter().position(|&d| d == self).map_or(0, |n| n as u64 + 1)
     }
 
-    /// What a recording has this number for.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
     }
@@ -57,7 +55,6 @@ impl ThreadActivity {
         self != Self::Waiting
     }
 
-    /// As a phrase in a sentence: a thread "…".
     pub fn words(self) -> &'static str {
         match self {
             Self::Running => "is running",

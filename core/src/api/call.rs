@@ -15,7 +15,6 @@ pub enum Call {
 }
 
 impl Call {
-    /// The exported symbol.
     pub fn symbol(&self) -> &str {
         match self {
             Self::Known(entry_point) => entry_point.symbol(),
@@ -23,7 +22,6 @@ impl Call {
         }
     }
 
-    /// What it does, where that is known.
     pub fn class(&self) -> Option<Class> {
         match self {
             Self::Known(entry_point) => Some(entry_point.class()),

@@ -4,30 +4,25 @@ macro_rules! codes {
     ($($code:ident $number:literal $title:literal;)+) => {
         /// A hang (LG2xx) or a hazard (LG1xx).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        #[allow(missing_docs)] // `title` says what each is.
         pub enum Code {
             $($code,)+
         }
 
         impl Code {
-            /// Every code this build can give.
             pub const ALL: &'static [Self] = &[$(Self::$code,)+];
 
-            /// The code as it is written.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$code => stringify!($code),)+
                 }
             }
 
-            /// Its number, as records carry it.
             pub const fn number(self) -> u16 {
                 match self {
                     $(Self::$code => $number,)+
                 }
             }
 
-            /// What it means, in one line.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Self::$code => $title,)+
@@ -60,7 +55,6 @@ codes! {
 }
 
 impl Code {
-    /// The code with this number.
     pub fn by_number(number: u16) -> Option<Self> {
         Self::ALL.iter().copied().find(|c| c.number() == number)
     }

@@ -81,7 +81,6 @@ impl NodeKind {
         u16::try_from(number).ok().filter(|n| *n < Self::OWN).map_or(Self::Other, Self::from_number)
     }
 
-    /// Its number in a recording.
     pub fn number(self) -> u16 {
         match self {
             Self::Other => Self::OWN - 1,
@@ -91,7 +90,6 @@ impl NodeKind {
         }
     }
 
-    /// One of these, as a person would say it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -129,12 +127,9 @@ impl NodeKind {
     }
 }
 
-/// Nodes of a graph that do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPart {
-    /// What they do.
     pub kind: NodeKind,
-    /// How many there are.
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
@@ -147,12 +142,10 @@ pub struct GraphPart {
 }
 
 impl GraphPart {
-    /// A node of this kind, of which nothing more is known.
     pub const fn of(kind: NodeKind) -> Self {
         Self { kind, count: 1, what: 0, value: 0, condition: 0, wide: false }
     }
 
-    /// One that is about this function, address or event.
     pub const fn about(kind: NodeKind, what: u64) -> Self {
         Self { what, ..Self::of(kind) }
     }
@@ -162,7 +155,6 @@ impl GraphPart {
     }
 }
 
-/// What an executable graph does, as far as its nodes were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
     /// Its nodes, those of child graphs included.
@@ -171,7 +163,6 @@ pub struct GraphContents {
     pub unseen: u32,
     /// Whether single nodes of the executable graph have been changed since. What is listed counts, but for waits and writes.
     pub changed: bool,
-    /// The nodes that were looked at.
     pub parts: Vec<GraphPart>,
 }
 
@@ -206,7 +197,6 @@ impl GraphContents {
         news
     }
 
-    /// The nodes of one kind that were looked at.
     pub fn of(&self, kind: NodeKind) -> impl Iterator<Item = &GraphPart> {
         self.parts.iter().filter(move |part| part.kind == kind)
     }

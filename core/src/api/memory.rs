@@ -39,14 +39,10 @@ impl fmt::Display for Condition {
     }
 }
 
-/// A stream's wait for a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueWait {
-    /// When it was submitted.
     pub at: Nanos,
-    /// The device address.
     pub address: u64,
-    /// The value waited for.
     pub value: u64,
     /// The driver's flags: the low bits are the condition.
     pub flags: u32,
@@ -68,7 +64,6 @@ impl ValueWait {
         }
     }
 
-    /// The condition in the flags.
     pub const fn condition(&self) -> Condition {
         match self.flags & 3 {
             0 => Condition::AtLeast,
@@ -79,27 +74,20 @@ impl ValueWait {
     }
 }
 
-/// A stream's write of a value to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueWrite {
-    /// When it was submitted.
     pub at: Nanos,
-    /// The device address.
     pub address: u64,
-    /// The value.
     pub value: u64,
-    /// The stream's number.
     pub stream: u32,
     /// Whether 64 bits are written; else 32.
     pub wide: bool,
 }
 
-/// The effect of a write on the memory of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stores {
     /// None: it writes elsewhere.
     Nothing,
-    /// This value.
     All(u64),
     /// It stores half of the compared bytes.
     Half,
@@ -111,7 +99,6 @@ impl ValueWrite {
         matches!(self.stores_for(wait), Stores::All(value) if wait.satisfied_by(value))
     }
 
-    /// The effect of the write on this wait's memory.
     pub fn stores_for(&self, wait: &ValueWait) -> Stores {
         match (self.wide, wide_distance(self.address, wait.address)) {
             (false, Some(0)) if !wait.wide => Stores::All(self.value & 0xffff_ffff),

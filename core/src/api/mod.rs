@@ -5,6 +5,7 @@
 
 mod activity;
 mod call;
+mod class;
 mod code;
 mod graph;
 mod load;
@@ -18,6 +19,7 @@ mod texts;
 
 pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
+pub use class::{Class, Keep, Lane, SLOW_NANOS};
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use load::ColdKind;
@@ -28,169 +30,10 @@ pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
 
 use texts::Span;
 
-/// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the driver documentation's own groups; the last five are those of NCCL.
-pub enum Class {
-    Init,
-    Lookup,
-    Query,
-    ContextCreate,
-    ContextDestroy,
-    ContextCurrent,
-    ContextSynchronize,
-    ContextWait,
-    ModuleLoad,
-    ModuleUnload,
-    FunctionResolve,
-    LibraryLoad,
-    LibraryUnload,
-    LibraryModule,
-    KernelResolve,
-    KernelFunction,
-    FunctionLoad,
-    Launch,
-    HostFunction,
-    GraphLaunch,
-    GraphUpload,
-    GraphNode,
-    GraphInstantiate,
-    Capture,
-    WriteValue,
-    WaitValue,
-    BatchMemOp,
-    ExternalWait,
-    ExternalSignal,
-    StreamCreate,
-    StreamDestroy,
-    StreamSynchronize,
-    StreamQuery,
-    StreamWaitEvent,
-    StreamSubmit,
-    EventCreate,
-    EventRecord,
-    EventDestroy,
-    EventSynchronize,
-    EventQuery,
-    Allocate,
-    Free,
-    AllocateAsync,
-    FreeAsync,
-    Copy,
-    CopyAsync,
-    Set,
-    SetAsync,
-    CommunicatorCreate,
-    CommunicatorEnd,
-    Collective,
-    PointToPoint,
-    CollectiveGroup,
-}
-
-impl Class {
-    /// Whether a call of this class submits nothing, loads nothing, takes no memory of the device and waits for nothing that was submitted: the guard's
-    /// threads begin with the first call that is none of these.
-    pub const fn only_prepares(self) -> bool {
-        matches!(
-            self,
-            Self::Init
-                | Self::Lookup
-                | Self::Query
-                | Self::ContextCreate
-                | Self::ContextDestroy
-                | Self::ContextCurrent
-                | Self::StreamCreate
-                | Self::StreamDestroy
-                | Self::EventCreate
-                | Self::EventDestroy
-        )
-    }
-
-    /// Whether a call of this class has to stay out while functions are being preloaded: it could put
-    /// work into the context that does not end by itself, begin a capture that the idle question would invalidate,
-    /// or take away what is being loaded.
-    pub const fn waits_at_gate(self) -> bool {
-        matches!(
-            self,
-            Self::Launch
-                | Self::HostFunction
-                | Self::GraphLaunch
-                | Self::WaitValue
-                | Self::BatchMemOp
-                | Self::StreamWaitEvent
-                | Self::ExternalWait
-                | Self::Capture
-                | Self::ModuleUnload
-                | Self::LibraryUnload
-                | Self::ContextDestroy
-        )
-    }
-
-    /// Whether the success of a call of this class says that work of the device has ended.
-    pub const fn answers_for_work(self) -> bool {
-        matches!(
-            self,
-            Self::ContextSynchronize
-                | Self::StreamSynchronize
-                | Self::StreamQuery
-                | Self::EventSynchronize
-                | Self::EventQuery
-                | Self::Copy
-                | Self::Set
-                | Self::Free
-        )
-    }
-
-    /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
-    pub const fn concerns_every_context(self) -> bool {
-        matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
-    }
-
-    /// Whether the purpose of the call is to wait for work: a thread blocked in it is waiting, not working.
-    pub const fn synchronizes(self) -> bool {
-        matches!(self, Self::ContextSynchronize | Self::StreamSynchronize | Self::EventSynchronize)
-    }
-
-    /// Whether the call brings a whole module into the context, which the driver does only once everything in flight
-    /// there has ended (ground truth: the calling thread is blocked meanwhile).
-    pub const fn loads_module(self) -> bool {
-        matches!(self, Self::ModuleLoad | Self::LibraryModule)
-    }
-
-    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
-    /// because the program asked to wait.
-    pub const fn needs_an_idle_context(self) -> bool {
-        self.loads_module() || self.waits_for_whole_context()
-    }
-
-    /// Whether the call does its work on the default stream and returns when that is done.
-    pub const fn waits_on_default_stream(self) -> bool {
-        matches!(self, Self::Copy | Self::Set)
-    }
-
-    /// Whether it is a call of NCCL: a thread that is in it, and in no driver call, waits in NCCL's own code.
-    pub const fn is_of_nccl(self) -> bool {
-        matches!(
-            self,
-            Self::CommunicatorCreate
-                | Self::CommunicatorEnd
-                | Self::Collective
-                | Self::PointToPoint
-                | Self::CollectiveGroup
-        )
-    }
-
-    /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.
-    pub const fn waits_for_whole_context(self) -> bool {
-        matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait | Self::ContextDestroy)
-    }
-}
-
 /// An exported symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryPoint(u16);
 
-/// The facts of one entry point.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPointInfo {
     /// The number that records carry; never reused.
@@ -201,12 +44,10 @@ pub struct EntryPointInfo {
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
-    /// What it does.
     pub class: Class,
 }
 
 impl EntryPointInfo {
-    /// The symbol that the driver exports, or NCCL.
     pub const fn symbol(&self) -> &'static str {
         self.symbol.of(SYMBOLS)
     }
@@ -218,7 +59,6 @@ impl EntryPointInfo {
 }
 
 impl EntryPoint {
-    /// The entry point with this index in [`ENTRY_POINTS`].
     pub const fn from_index(index: usize) -> Option<Self> {
         if index < ENTRY_POINTS.len() {
             Some(Self(index as u16))
@@ -231,8 +71,7 @@ impl EntryPoint {
     pub const fn named(symbol: &str) -> Self {
         let mut index = 0;
         while index < ENTRY_POINTS.len() {
-            let own = ENTRY_POINTS[index].symbol();
-            if own.len() == symbol.len() && begins_with(own, symbol) {
+            if are_equal(ENTRY_POINTS[index].symbol().as_bytes(), symbol.as_bytes()) {
                 return Self(index as u16);
             }
             index += 1;
@@ -240,17 +79,14 @@ impl EntryPoint {
         panic!("each symbol that is named is in the table")
     }
 
-    /// The number that records carry.
     pub const fn id(self) -> u16 {
         self.info().id
     }
 
-    /// Its index in [`ENTRY_POINTS`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its facts.
     pub const fn info(self) -> &'static EntryPointInfo {
         &ENTRY_POINTS[self.0 as usize]
     }
@@ -260,22 +96,18 @@ impl EntryPoint {
         self.index() < DRIVER_ENTRY_POINTS.len()
     }
 
-    /// What it does.
     pub const fn class(self) -> Class {
         self.info().class
     }
 
-    /// The exported symbol.
     pub const fn symbol(self) -> &'static str {
         self.info().symbol()
     }
 
-    /// The entry point of an exported symbol.
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
         ENTRY_POINTS.iter().position(|f| f.symbol().as_bytes() == symbol).and_then(Self::from_index)
     }
 
-    /// The entry point that records name by `id`.
     pub const fn by_id(id: u16) -> Option<Self> {
         if (id as usize) < BY_ID.len() {
             return Self::from_index(BY_ID[id as usize] as usize);
@@ -306,35 +138,22 @@ impl EntryPoint {
     }
 }
 
-/// A row of one of the tables. It is gone when the library is built.
 #[derive(Clone, Copy)]
 struct Row {
     id: u16,
     symbol: &'static str,
-    base: &'static str,
     since: i32,
-    per_thread: bool,
     class: Class,
 }
 
 macro_rules! define_entry_points {
     ($(
-        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
-        { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
+        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
         const DRIVER_ROWS: &[Row] = &[
-            $($(Row {
-                id: $id,
-                symbol: stringify!($symbol),
-                base: stringify!($base),
-                since: $since,
-                per_thread: define_entry_points!(@convention $convention),
-                class: Class::$class,
-            },)+)+
+            $($(Row { id: $id, symbol: stringify!($symbol), since: $since, class: Class::$class },)+)+
         ];
     };
-    (@convention legacy) => { false };
-    (@convention per_thread) => { true };
 }
 
 crate::with_driver_api!(define_entry_points);
@@ -342,14 +161,7 @@ crate::with_driver_api!(define_entry_points);
 macro_rules! define_nccl_entry_points {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
         const NCCL_ROWS: &[Row] = &[
-            $(Row {
-                id: $id,
-                symbol: stringify!($symbol),
-                base: stringify!($symbol),
-                since: 0,
-                per_thread: false,
-                class: Class::$class,
-            },)+
+            $(Row { id: $id, symbol: stringify!($symbol), since: 0, class: Class::$class },)+
         ];
     };
 }
@@ -379,14 +191,22 @@ const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
 /// All symbols, one behind the other.
 const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
 
-/// Whether a symbol begins with these bytes.
-const fn begins_with(symbol: &str, base: &str) -> bool {
-    let (symbol, base) = (symbol.as_bytes(), base.as_bytes());
-    let mut at = 0;
-    while at < base.len() && at < symbol.len() && symbol[at] == base[at] {
-        at += 1;
+/// The length of the name by which programs ask for a symbol, and whether the symbol's default stream is the calling thread's own.
+const fn base_of(symbol: &[u8]) -> (usize, bool) {
+    match symbol {
+        [versioned @ .., b'_', b'p', b't', b's', b'z'] | [versioned @ .., b'_', b'p', b't', b'd', b's'] => {
+            (base_of(versioned).0, true)
+        }
+        [base @ .., b'_', b'v', b'0'..=b'9'] => (base.len(), false),
+        base => (base.len(), false),
     }
-    at == base.len()
+}
+
+const fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    match (one, other) {
+        ([a, one @ ..], [b, other @ ..]) => *a == *b && are_equal(one, other),
+        _ => one.is_empty() && other.is_empty(),
+    }
 }
 
 /// Every entry point: those of the driver, then those of NCCL.
@@ -397,25 +217,25 @@ pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     let mut symbol = Span::NONE;
     let mut index = 0;
     while index < all.len() {
-        let Row { id, symbol: name, base, since, per_thread, class } = ROWS[index];
+        let Row { id, symbol: name, since, class } = ROWS[index];
         symbol = symbol.next(name.len());
-        // Each symbol is the name that programs ask for, and its version and convention.
-        assert!(begins_with(name, base));
-        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base.len()), since, per_thread, class };
+        let (base, per_thread) = base_of(name.as_bytes());
+        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base), since, per_thread, class };
         index += 1;
     }
     all
 };
 
-/// The entry points of the driver, in the table's order.
 pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).0;
 
-/// The entry points of NCCL, in the table's order.
 pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
+/// More than the largest id: with a larger one the table below does not compile.
+const IDS: usize = 1024;
+
 /// The index of each id's entry point; past the end of the forms where there is none.
-static BY_ID: [u16; largest_id() + 1] = {
-    let mut table = [u16::MAX; largest_id() + 1];
+static BY_ID: [u16; IDS] = {
+    let mut table = [u16::MAX; IDS];
     let mut index = 0;
     while index < ENTRY_POINTS.len() {
         table[ENTRY_POINTS[index].id as usize] = index as u16;
@@ -423,17 +243,6 @@ static BY_ID: [u16; largest_id() + 1] = {
     }
     table
 };
-
-const fn largest_id() -> usize {
-    let (mut largest, mut index) = (0, 0);
-    while index < ENTRY_POINTS.len() {
-        if ENTRY_POINTS[index].id as usize > largest {
-            largest = ENTRY_POINTS[index].id as usize;
-        }
-        index += 1;
-    }
-    largest
-}
 
 #[cfg(test)]
 mod tests {
@@ -444,8 +253,18 @@ mod tests {
     fn each_entry_point_has_the_names_of_its_row() {
         assert_eq!(ENTRY_POINTS.len(), ROWS.len());
         for (entry_point, row) in ENTRY_POINTS.iter().zip(ROWS) {
-            assert_eq!((entry_point.symbol(), entry_point.base()), (row.symbol, row.base));
+            assert_eq!(entry_point.symbol(), row.symbol);
+            assert!(row.symbol.starts_with(entry_point.base()));
             assert_eq!(EntryPoint::named(row.symbol).id(), row.id);
+        }
+        for (symbol, base, per_thread) in [
+            ("cuInit", "cuInit", false),
+            ("cuStreamWaitValue64_v2", "cuStreamWaitValue64", false),
+            ("cuLaunchKernel_ptsz", "cuLaunchKernel", true),
+            ("cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD", true),
+        ] {
+            let info = EntryPoint::named(symbol).info();
+            assert_eq!((info.base(), info.per_thread), (base, per_thread));
         }
     }
 

@@ -75,7 +75,6 @@ const DATA_TYPES: [&str; 12] = [
     "float8e5m2",
 ];
 
-/// The name of a value of `ncclDataType_t`.
 pub fn data_type_name(number: u16) -> String {
     name_of(number, &DATA_TYPES, "data type")
 }
@@ -83,7 +82,6 @@ pub fn data_type_name(number: u16) -> String {
 /// The names of `ncclRedOp_t`, by its numbers. An operator that the program has made has a larger one.
 const OPERATORS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
 
-/// The name of a value of `ncclRedOp_t`.
 pub fn operator_name(number: u16) -> String {
     name_of(number, &OPERATORS, "operator")
 }

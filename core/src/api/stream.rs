@@ -33,12 +33,10 @@ impl StreamKind {
         Self::ALL.iter().position(|&k| k == self).unwrap_or(0) as u64
     }
 
-    /// The kind that a recording has this number for.
     pub fn from_number(number: u64) -> Self {
         usize::try_from(number).ok().and_then(|n| Self::ALL.get(n).copied()).unwrap_or(Self::Unknown)
     }
 
-    /// As a report names it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Blocking => "blocking",
@@ -56,7 +54,6 @@ impl fmt::Display for StreamKind {
     }
 }
 
-/// An operation submitted to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// When the submitting call was entered.
@@ -70,7 +67,6 @@ pub struct Operation {
 /// What is known of the submissions to a stream, but for which the newest are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submissions {
-    /// How many there were.
     pub count: u64,
     /// Of these, the first so many are known to have ended.
     pub ended: u64,

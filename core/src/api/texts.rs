@@ -22,7 +22,6 @@ impl Span {
         text
     }
 
-    /// As many of its first bytes.
     pub const fn first(self, length: usize) -> Self {
         assert!(length <= self.length as usize);
         Self { at: self.at, length: length as u8 }
@@ -35,11 +34,9 @@ impl Span {
         Self { at: at as u16, length: length as u8 }
     }
 
-    /// The place before the first.
     pub const NONE: Self = Self { at: 0, length: 0 };
 }
 
-/// How many bytes all of them have.
 pub(super) const fn length_of(texts: &[&str]) -> usize {
     let (mut length, mut index) = (0, 0);
     while index < texts.len() {
@@ -49,7 +46,6 @@ pub(super) const fn length_of(texts: &[&str]) -> usize {
     length
 }
 
-/// All of them, of which there are so many bytes.
 pub(super) const fn joined<const BYTES: usize>(texts: &[&str]) -> [u8; BYTES] {
     let mut all = [0; BYTES];
     let (mut at, mut index) = (0, 0);
@@ -67,7 +63,6 @@ pub(super) const fn joined<const BYTES: usize>(texts: &[&str]) -> [u8; BYTES] {
     all
 }
 
-/// The bytes as a text.
 pub(super) const fn text(bytes: &'static [u8]) -> &'static str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

@@ -10,7 +10,6 @@ use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use crate::api::{Class, StreamKind};
 use crate::map::HashSet;
 
-/// See the module.
 pub(super) struct Answers {
     busy: HashSet<u32>,
     silent: HashSet<u32>,

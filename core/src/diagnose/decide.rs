@@ -2,11 +2,7 @@
 //!
 //! Each thread that waits gives a finding: the wait-for path from what it waits for to what does not end ([`super::paths`]). The
 //! first thing on that path that the program did not ask for gives the code. A thread whose call (a load, a release) blocks the
-//! context explains the other threads blocked in that context.
-//!
-//! A wait with a pattern counts as a hang once it is past the threshold. A wait without one, or one that a runnable thread may end,
-//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from outside.
-//! A wait with visible progress counts as slow.
+//! context explains the other threads blocked in that context. The table of the parent module says when a finding counts as a hang.
 //!
 //! Must not: look at anything but the snapshot.
 
@@ -20,7 +16,6 @@ use crate::api::{Class, Code, ThreadActivity};
 use crate::order;
 use crate::Nanos;
 
-/// What a snapshot means.
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
     Decision::new(snapshot).decide()
 }
@@ -179,7 +174,6 @@ impl<'a> Decision<'a> {
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
 
-    /// The stream of the culprit.
     fn on(&self, finding: &Finding<'a>) -> Option<&'a BusyStream> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
@@ -206,7 +200,6 @@ impl<'a> Decision<'a> {
         !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
     }
 
-    /// The facts of a finding, one each.
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
         let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());

@@ -13,7 +13,6 @@ use crate::demangle::demangle;
 use crate::order;
 use crate::Nanos;
 
-/// A possible verdict: a path, and the waits that it explains.
 pub(super) struct Finding<'a> {
     pub code: Code,
     pub calls: Vec<&'a BlockedCall>,
@@ -155,7 +154,6 @@ impl<'a> Decision<'a> {
         Some(self.by_its_end(vec![call], through.unwrap_or(path)))
     }
 
-    /// LG202.
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         // The submissions after the work in flight are too few to prove that the work has ended, and enough to doubt that it
         // never ends.
@@ -201,7 +199,6 @@ impl<'a> Decision<'a> {
         Finding { culprits, sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// The path to the operation that a call in progress has submitted.
     fn launched_by(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let busy = self.snapshot.stream(call.stream.as_ref()?.number)?;
         let listed = busy.operations.iter().find(|op| op.at == call.entered);
@@ -213,7 +210,6 @@ impl<'a> Decision<'a> {
         }))
     }
 
-    /// The operation that a call in progress will submit.
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
@@ -253,7 +249,6 @@ impl<'a> Decision<'a> {
         Some(Finding { culprits, sentence, held_back, because, fix, ..found })
     }
 
-    /// LG201.
     pub(super) fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
@@ -298,7 +293,7 @@ impl<'a> Decision<'a> {
             End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
                 "{} cannot return: the queue of {on} is full, and {} at its head has not ended",
                 call.call,
-                messages::name_of(&culprit.operation)
+                culprit.operation.name()
             ),
             _ => sentence,
         };
@@ -307,7 +302,6 @@ impl<'a> Decision<'a> {
         Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// LG204.
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let copy = copy_between_devices(call, &path);
         let (because, fix) = match class {
@@ -363,10 +357,9 @@ impl<'a> Decision<'a> {
         Finding { sentence, held_back, because, fix, conclusive, ..found }
     }
 
-    /// LG211.
     fn shared_queue(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>, shared: SharedQueue<'a>) -> Finding<'a> {
         let held_back = Culprit { stream: shared.waits.stream.clone(), operation: shared.held_back.clone() };
-        let (first, head) = (messages::name_of(&held_back.operation), messages::name_of(shared.head));
+        let (first, head) = (held_back.operation.name(), shared.head.name());
         let mut fix = format!(
             "set CUDA_DEVICE_MAX_CONNECTIONS to the number of streams that have to run side by side (32 at most), or launch {first} before {head}"
         );
@@ -422,8 +415,8 @@ impl<'a> Decision<'a> {
                 Code::LG206,
                 format!(
                     "launch {} with fewer blocks, so that {1} finds room beside it, or launch {1} first",
-                    messages::name_of(&filler.operation),
-                    messages::name_of(&victim.operation)
+                    filler.operation.name(),
+                    victim.operation.name()
                 ),
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
@@ -461,7 +454,7 @@ impl<'a> Decision<'a> {
                         .filter(|s| s.stream.number != culprit.stream.number)
                         .filter_map(|s| Some(Culprit { stream: s.stream.clone(), operation: s.timed().next()?.clone() })),
                 );
-                (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
+                (Code::LG299, format!("find out why {} does not end", culprit.operation.name()))
             }
         };
         Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
@@ -483,9 +476,9 @@ impl<'a> Decision<'a> {
             ),
             End::Filled(victim, filler) => format!(
                 "{} on {} cannot start: {} on {} fills the device and has not ended",
-                messages::name_of(&victim.operation),
+                victim.operation.name(),
                 messages::stream(&victim.stream),
-                messages::name_of(&filler.operation),
+                filler.operation.name(),
                 messages::stream(&filler.stream)
             ),
             End::Driver => {
@@ -583,7 +576,6 @@ impl Snapshot {
     }
 }
 
-/// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
 /// The copy between two devices that a call is, or that is the first thing on its path to wait for something.
 fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
     match path.steps.first() {

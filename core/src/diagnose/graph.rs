@@ -45,7 +45,6 @@ pub struct GraphPartSeen {
     pub value: Option<u64>,
 }
 
-/// Kernels of a graph that are named in one line.
 const MOST_NAMED: usize = 3;
 
 impl GraphSeen {
@@ -67,7 +66,6 @@ impl GraphSeen {
         Self { handle, nodes: *nodes, unseen: *unseen, changed: *changed, parts: parts.iter().map(part).collect() }
     }
 
-    /// A kernel in it that waits for kernels of other GPUs.
     pub fn peers_kernel(&self) -> Option<&str> {
         self.parts.iter().filter_map(|part| part.function.as_deref()).find(|function| waits_for_peers(function))
     }

@@ -32,21 +32,16 @@ pub(super) fn stream(stream: &StreamRef) -> String {
     format!("stream {}", stream.number)
 }
 
-/// The kernel's name, the graph, or the call that submitted the operation.
-pub(crate) fn name_of(op: &OperationSeen) -> String {
-    op.graph.as_ref().map_or_else(|| function(op.function.as_ref(), op.call.symbol()), GraphSeen::name)
-}
-
 impl OperationSeen {
-    /// The kernel's name, the graph's, or the call that submitted it.
+    /// The kernel's name, the graph, or the call that submitted the operation.
     pub fn name(&self) -> String {
-        name_of(self)
+        self.graph.as_ref().map_or_else(|| function(self.function.as_ref(), self.call.symbol()), GraphSeen::name)
     }
 }
 
 /// `the 14th of 20 launches of ncclDevKernel_AllReduce`, or, where it may be a later one, `one of the last 7 of 20 launches`.
 fn which_launch(op: &OperationSeen, is_known: bool) -> String {
-    let name = name_of(op);
+    let name = op.name();
     match op.launches {
         Some(Launches { of: 1, .. }) => format!("the only launch of {name}"),
         Some(Launches { number, of }) if is_known => format!("the {} of {of} launches of {name}", ordinal(number)),
@@ -59,7 +54,6 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     }
 }
 
-/// How many launches have ended before this one.
 fn how_far(op: &OperationSeen) -> Option<String> {
     let before = op.launches?.number.saturating_sub(1);
     let have = if before == 1 { "has" } else { "have" };
@@ -78,11 +72,11 @@ pub(super) fn submitting(op: &OperationSeen) -> String {
 pub(super) fn waits_for(path: &Path<'_>) -> String {
     match &path.end {
         End::Runs(culprit) if path.or_later => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, and {name} or an operation after it has not ended", stream(&culprit.stream))
         }
         End::Runs(culprit) => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
         }
         End::Peers(Peers { culprit, is_known, .. }) => {
@@ -99,12 +93,12 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
             format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
         }
         End::Filled(victim, filler) => {
-            let filler = name_of(&filler.operation);
-            let victim = format!("{} on {}", name_of(&victim.operation), stream(&victim.stream));
+            let filler = filler.operation.name();
+            let victim = format!("{} on {}", victim.operation.name(), stream(&victim.stream));
             format!("{victim}, which finds no room beside {filler}, and {filler} has not ended")
         }
         End::Cycle(Some(culprit)) => {
-            let name = name_of(&culprit.operation);
+            let name = culprit.operation.name();
             format!("{name} on {}, which in turn waits for this: a cycle", stream(&culprit.stream))
         }
         End::Cycle(None) => "streams that in turn wait for this: a cycle".to_owned(),
@@ -122,7 +116,6 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
     }
 }
 
-/// A wait that no submitted operation satisfies.
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
     let counts = |write: &&NewestWrite| write.stream != wait.stream.number || write.at < wait.at;
     let newest = wait.newest_write.as_ref().filter(counts).and_then(|write| write.value);
@@ -150,7 +143,6 @@ pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
     numbers
 }
 
-/// `streams 1 and 2`.
 pub(super) fn numbered(numbers: &[u32]) -> String {
     let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     match &numbers[..] {
@@ -171,7 +163,6 @@ fn function(name: Option<&String>, otherwise: &str) -> String {
     name.map_or_else(|| otherwise.to_owned(), |name| demangle(name))
 }
 
-/// What a thread does, since when.
 pub(crate) fn blocked(call: &BlockedCall) -> String {
     let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
     let on = call.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
@@ -187,12 +178,10 @@ pub(crate) fn blocked(call: &BlockedCall) -> String {
     }
 }
 
-/// That a thread waits for the same as the first one.
 pub(crate) fn waits_too(call: &BlockedCall) -> String {
     format!("{}: it waits with the first", blocked(call))
 }
 
-/// What a load on first use does to the calling thread, or to the device.
 pub(super) fn loads(call: &BlockedCall) -> String {
     let what = match &call.function {
         Some(function) => format!("the module or library of {}", demangle(function)),
@@ -201,10 +190,8 @@ pub(super) fn loads(call: &BlockedCall) -> String {
     format!("that call loads {what}, and the driver loads only while the context is idle")
 }
 
-/// That a call may take long without waiting.
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
 
-/// That a call computes.
 pub(super) fn compiles(call: &BlockedCall) -> String {
     let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
     format!(
@@ -215,10 +202,8 @@ pub(super) fn compiles(call: &BlockedCall) -> String {
     )
 }
 
-/// That a launch waits for its kernel.
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
 
-/// Why a call of this class waits for the whole context.
 pub(super) fn needs_idle(class: Class) -> &'static str {
     match class {
         Class::Free => "the driver releases memory only while the context is idle",
@@ -228,7 +213,6 @@ pub(super) fn needs_idle(class: Class) -> &'static str {
     }
 }
 
-/// What the code means of a call for which the context is never idle.
 pub(super) fn starved_title(code: Code) -> &'static str {
     match code {
         Code::LG202 => "a thread is blocked loading a module into a context that other threads keep busy",
@@ -237,10 +221,8 @@ pub(super) fn starved_title(code: Code) -> &'static str {
     }
 }
 
-/// Streams that are named in one sentence.
 const MOST_NAMED: usize = 4;
 
-/// Several streams by their numbers.
 pub(super) fn streams(fed: &[&FedStream]) -> String {
     let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
     numbers.sort_unstable();
@@ -253,12 +235,10 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
     }
 }
 
-/// That a stream may make progress, although an operation on it is not known to have ended.
 pub(super) fn fed_behind(fed: &FedStream) -> String {
     format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
 }
 
-/// That some work is not known, and why.
 pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
     match unseen {
         Unseen::Stream => {
@@ -276,7 +256,6 @@ pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
     }
 }
 
-/// What to change where the guard does not know what a call waits for.
 pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
     match unseen {
         Unseen::Stream | Unseen::Streams => {
@@ -293,7 +272,6 @@ fn were(operations: u64) -> String {
     format!("{} {}", counted(operations, "operation"), if operations == 1 { "was" } else { "were" })
 }
 
-/// What is submitted to a stream while a call waits, and by which threads.
 fn fed(fed: &FedStream) -> String {
     let one = |feeder: &Feeder| {
         let name = if feeder.thread_name.is_empty() { String::new() } else { format!(" \"{}\"", feeder.thread_name) };
@@ -323,7 +301,6 @@ pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     )
 }
 
-/// That an operation is not known to have ended.
 pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
 }
@@ -375,7 +352,6 @@ pub(crate) fn wait(wait: &WaitSeen) -> String {
     )
 }
 
-/// Which operation wrote last to the memory of a wait, or is to.
 fn newest_write(write: &NewestWrite) -> String {
     let NewestWrite { call, thread, stream, .. } = write;
     let what = write.value.map_or_else(String::new, |value| format!(" of {value}"));
@@ -474,9 +450,9 @@ pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> St
     };
     format!(
         "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
-        name_of(held_back),
+        held_back.name(),
         stream(&waits.stream),
-        name_of(head),
+        head.name(),
         stream(&ahead.stream),
         waits_for(path)
     )
@@ -493,7 +469,6 @@ fn shared_queue(shared: &SharedQueue<'_>) -> String {
     format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
 }
 
-/// The whole path, down to what does not end.
 pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     let mut lines: Vec<_> = path.steps.iter().flat_map(|s| step(snapshot, s)).collect();
     lines.extend(end(path));
@@ -501,13 +476,12 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     lines.extend(graph.map(|graph| format!("that graph has {}: {}", counted(graph.nodes, "node"), graph.holds())));
     lines.extend(path.unless.iter().map(|unless| {
         let (load, behind) = &**unless;
-        let (before, on) = (name_of(&behind.operation), stream(&behind.stream));
+        let (before, on) = (behind.operation.name(), stream(&behind.stream));
         format!("{}: if {before} on {on} has not ended, that is a barrier as well (LG201)", barrier(load))
     }));
     lines
 }
 
-/// What does not end.
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
@@ -580,66 +554,41 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
 
 /// Where the record shows a path.
 pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let at_load = |load: &ColdLoadSeen| Evidence {
-        what: match load.kind {
-            ColdKind::Function => "a function is loaded on first use".to_owned(),
-            ColdKind::Module => "a module is loaded on first use".to_owned(),
-        },
-        at: load.at,
-        thread: Some(load.thread),
-        stream: load.stream.as_ref().map(|s| s.number),
+    let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
+        what: what.to_owned(),
+        at,
+        thread,
+        stream,
     };
-    let at_wait = |wait: &WaitSeen| Evidence {
-        what: "a wait for a value is submitted".to_owned(),
-        at: wait.at,
-        thread: None,
-        stream: Some(wait.stream.number),
+    let of_step = |step: &Step<'_>| match step {
+        Step::Barrier(load) => {
+            let what = match load.kind {
+                ColdKind::Function => "a function is loaded on first use",
+                ColdKind::Module => "a module is loaded on first use",
+            };
+            Some(evidence(what, load.at, Some(load.thread), load.stream.as_ref().map(|s| s.number)))
+        }
+        Step::Writer(wait, _) => {
+            Some(evidence("a wait for a value is submitted", wait.at, None, Some(wait.stream.number)))
+        }
+        Step::Event(wait) => Some(evidence("a wait for an event is submitted", wait.at, None, Some(wait.stream))),
+        Step::Pool(one, at, _) => Some(evidence("memory of a pool is allocated", *at, None, Some(one.number))),
+        Step::Queue(SharedQueue { ahead, head, .. }) => {
+            let what = "a launch is submitted that stays at the head of a hardware queue";
+            Some(evidence(what, head.at, None, Some(ahead.stream.number)))
+        }
+        Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
     };
-    let mut found: Vec<_> = path
-        .steps
-        .iter()
-        .filter_map(|step| match step {
-            Step::Barrier(load) => Some(at_load(load)),
-            Step::Writer(wait, _) => Some(at_wait(wait)),
-            Step::Event(wait) => Some(Evidence {
-                what: "a wait for an event is submitted".to_owned(),
-                at: wait.at,
-                thread: None,
-                stream: Some(wait.stream),
-            }),
-            Step::Pool(one, at, _) => Some(Evidence {
-                what: "memory of a pool is allocated".to_owned(),
-                at: *at,
-                thread: None,
-                stream: Some(one.number),
-            }),
-            Step::Queue(SharedQueue { ahead, head, .. }) => Some(Evidence {
-                what: "a launch is submitted that stays at the head of a hardware queue".to_owned(),
-                at: head.at,
-                thread: None,
-                stream: Some(ahead.stream.number),
-            }),
-            Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
-        })
-        .collect();
+    let mut found: Vec<_> = path.steps.iter().filter_map(of_step).collect();
     if let End::Host(host, _) = &path.end {
-        found.push(Evidence {
-            what: "a host function is called".to_owned(),
-            at: host.entered,
-            thread: Some(host.thread),
-            stream: Some(host.stream),
-        });
+        found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
     }
-    found.extend(path.culprit().map(|culprit| Evidence {
-        what: format!("{} is submitted", operation(&culprit.operation)),
-        at: culprit.operation.at,
-        thread: None,
-        stream: Some(culprit.stream.number),
+    found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
+        evidence(&format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
     }));
     found
 }
 
-/// Which threads may still end the wait.
 pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.runnable.first()?;
     let more = match snapshot.runnable.len() - 1 {

@@ -15,7 +15,6 @@ pub(super) fn is_legacy(stream: &StreamRef) -> bool {
     stream.kind == StreamKind::Legacy
 }
 
-/// The call loads a module, for which the driver waits.
 pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
 }
@@ -25,7 +24,6 @@ fn loads_code(call: &BlockedCall) -> bool {
     loads_module(call) || call.cold.is_some() || call.call.class() == Some(Class::LibraryLoad)
 }
 
-/// What a decision looks at.
 pub(super) struct Decision<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) paths: Paths<'a>,
@@ -125,7 +123,6 @@ impl<'a> Decision<'a> {
         self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream))
     }
 
-    /// The paths from what a call waits for.
     pub(super) fn paths_of(&self, call: &BlockedCall) -> impl Iterator<Item = Path<'a>> + '_ {
         self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.from(stream, until))
     }

@@ -6,28 +6,19 @@
 /// What limits a multiprocessor, and how many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Threads on one of them.
     pub threads: u32,
-    /// Blocks on one of them.
     pub blocks: u32,
-    /// Registers of one of them.
     pub registers: u32,
-    /// Bytes of shared memory of one of them.
     pub shared_bytes: u32,
     /// Bytes of shared memory that each block costs beside its own.
     pub reserved_shared_bytes: u32,
-    /// Threads of a warp.
     pub warp: u32,
 }
 
-/// What a block of a kernel needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Threads.
     pub threads: u32,
-    /// Registers of a thread.
     pub registers: u32,
     /// Bytes of shared memory, static and dynamic.
     pub shared_bytes: u64,

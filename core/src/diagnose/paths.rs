@@ -1,10 +1,8 @@
 //! The operation at which a stream stands, and the wait-for path from there to what does not end.
 //!
-//! A stream's operations run in order. Some wait for something else. A wait for a value waits for the operation that writes it. A
-//! wait for an event waits for another stream. An operation on or beside the legacy default stream waits for the other streams. An
-//! operation that was submitted after a first-use load waits for everything submitted before that load. The guard learns of
-//! completion passively, so an operation may have completed without the guard knowing. So the stream is taken to stand at its first
-//! operation that *waits*, and at its oldest operation only where none waits.
+//! A stream's operations run in order. A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside
+//! the legacy default stream, for other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of
+//! completion passively. So the stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
 //!
 //! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 
@@ -35,20 +33,17 @@ pub(super) struct SharedQueue<'a> {
 }
 
 impl SharedQueue<'_> {
-    /// Whether both streams are known to share a queue.
     pub const fn is_certain(&self) -> bool {
         self.queues == 1
     }
 }
 
-/// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
     /// The barrier of a function's load on first use.
     Barrier(&'a ColdLoadSeen),
     /// A value that an operation of this other stream writes.
     Writer(&'a WaitSeen, u32),
-    /// An event.
     Event(&'a EventWaitSeen),
     /// Host functions run one at a time: this stream's has not been called.
     HostFunctions(&'a StreamRef),
@@ -64,7 +59,6 @@ pub(super) enum Step<'a> {
     Room(&'a BusyStream),
 }
 
-/// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
@@ -77,24 +71,18 @@ pub(super) enum End<'a> {
     Driver,
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
-    /// A host function that has not returned.
     Host(&'a HostFunctionSeen, Culprit),
-    /// A kernel that finds no room on the device beside another.
     Filled(Culprit, Culprit),
     /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
-    /// Work that the guard does not follow.
     Unseen(Unseen<'a>),
     /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
 }
 
-/// Why the guard does not know what a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unseen<'a> {
-    /// The table had no room for the call's stream.
     Stream,
-    /// The table had no room for some stream of the context.
     Streams,
     /// More streams were destroyed with work outstanding than are followed one by one.
     Destroyed(&'a UnfollowedWork),
@@ -110,7 +98,6 @@ pub(super) struct Peers {
     pub before: Option<OperationSeen>,
 }
 
-/// The path from a stream to an operation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
@@ -131,7 +118,6 @@ impl<'a> Path<'a> {
         self
     }
 
-    /// The operation that does not end.
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
@@ -145,12 +131,10 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The same, as a verdict lists it.
     pub fn culprits(&self) -> Vec<Culprit> {
         self.culprit().cloned().into_iter().collect()
     }
 
-    /// The load whose barrier is on the path.
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| match step {
             Step::Barrier(load) => Some(*load),
@@ -183,7 +167,6 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Something on a stream that may wait for something else.
 enum Gate<'a> {
     Wait(&'a WaitSeen),
     Event(&'a EventWaitSeen),
@@ -204,7 +187,6 @@ const MOST_WAYS: u32 = 20_000;
 /// little: a chain of a hundred streams must not end the program.
 const MOST_DEEP: usize = 48;
 
-/// Finds paths in a snapshot.
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,
     pub busy: HashMap<u32, &'a BusyStream>,
@@ -385,7 +367,6 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// The path through a gate, if the gate blocks the stream.
     fn through(
         &self,
         busy: &'a BusyStream,
@@ -478,7 +459,6 @@ fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 
-/// A load whose barrier blocks a stream, and the first blocked operation's time.
 fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
     let applies = load.kind == ColdKind::Function
         && load.context == busy.stream.context

@@ -81,13 +81,11 @@ pub struct OperationSeen {
     /// The kernel, where it is one and its name is known.
     pub function: Option<String>,
     /// How much it is about, where its record is there.
-    #[serde(default)]
     pub extent: Option<Extent>,
     /// Whether it is a launch whose blocks have to be resident all at once, as of a cooperative grid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
     /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
-    #[serde(default)]
     pub launches: Option<Launches>,
     /// Of the launch of a graph what that does, where it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,10 +140,8 @@ pub struct BlockedCall {
     /// Whether the call loads on first use, and what.
     pub cold: Option<ColdKind>,
     /// How many queries it stands for, all of which said "not ready"; `None` for a call that has not returned.
-    #[serde(default)]
     pub queries: Option<u64>,
     /// Where it is about an event: when that was recorded. Only what was submitted to the stream before is waited for.
-    #[serde(default)]
     pub event_recorded: Option<Nanos>,
     /// Whether the table of streams had no room for its stream, of which the guard therefore knows nothing.
     #[serde(default)]
@@ -290,14 +286,12 @@ pub struct WaitSeen {
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
     /// What the memory was seen to hold since, where it could be looked at.
-    #[serde(default)]
     pub holds: Option<u64>,
     /// Whether what it was seen to hold ends the wait.
     #[serde(default)]
     pub satisfied: bool,
 }
 
-/// The call that submitted something, and its thread.
 #[derive(Clone, Copy)]
 pub(super) struct Submitter {
     pub entry_point: EntryPoint,
@@ -468,7 +462,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The call of this name, if this build knows it.
     /// The stream with this number, if it is busy.
     pub fn stream(&self, number: u32) -> Option<&BusyStream> {
         self.streams.iter().find(|s| s.stream.number == number)
@@ -482,7 +475,6 @@ impl Snapshot {
     }
 }
 
-/// Most writes reported for one wait.
 const MOST_WRITES: usize = 16;
 
 /// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is

@@ -28,7 +28,6 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// As a report writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Possible => "possible",
@@ -37,7 +36,6 @@ impl Confidence {
         }
     }
 
-    /// What that means, for a person.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Possible => "nothing that is known contradicts it; another cause is not excluded",
@@ -75,7 +73,6 @@ pub struct Verdict {
     #[serde(default)]
     pub sentence: String,
     /// The operation that the culprits block, where that is one of another stream.
-    #[serde(default)]
     pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,
@@ -107,10 +104,8 @@ pub enum Status {
     Hang,
 }
 
-/// The answer to a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The status.
     pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,

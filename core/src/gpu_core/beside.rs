@@ -9,7 +9,6 @@ use crate::api::{counted, Code};
 use crate::demangle::demangle;
 use crate::diagnose::{OperationSeen, Verdict};
 
-/// The most kernels that one sentence names.
 const MOST_NAMED: usize = 3;
 
 impl GpuCore {
@@ -81,7 +80,6 @@ impl GpuCore {
 }
 
 impl GpuDevice {
-    /// Whether there is no room for another warp.
     pub fn is_full(&self) -> bool {
         self.warps > 0 && self.warps >= self.warps_most
     }

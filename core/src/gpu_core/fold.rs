@@ -1,15 +1,12 @@
 //! From threads to places: the threads of a device, counted by kernel and by where they stand. A *point* is one instruction; points of the same
 //! line and meaning are one place.
 //!
-//! No field of a core says that a thread waits at a barrier of its block, and its program counter is not the barrier's: a warp that has come to
-//! one goes on until it needs something that takes time (`sass::is_held` has what was seen). So a warp counts as waiting where nothing but what
-//! it goes on with is between a barrier and its program counter, and its block has other threads that are not there: these have not come.
-//! Where all threads of a block are there, the barrier has let them go; and so it has where another one is further on in the same loop.
+//! No field of a core says that a thread waits at a barrier of its block, and a warp goes on behind the barrier until it needs something that takes
+//! time (`sass::is_held`). So a warp counts as waiting where nothing but such instructions lies between a barrier and its program counter, and
+//! its block has other threads that are not there. Where all threads of a block are there, or one is further on in the same loop, the barrier has
+//! let them go. Threads that wait for others of their warp are blocked in the convergence barrier unit, which the driver says since 575.
 //!
-//! That threads wait for others of their warp, the driver says itself since 575: they are blocked in the convergence barrier unit. The
-//! instruction at which they stand says it, too.
-//!
-//! Must not: keep a thread. What is kept grows with the number of different points, and of sets of them.
+//! Must not: keep a thread. The memory grows with the number of different points, and of sets of them.
 
 use super::image::{Function, Image};
 use super::lines::Lines;
@@ -23,16 +20,12 @@ use std::ops::RangeInclusive;
 
 /// The most points of a device. A kernel seldom has a thousand.
 const MOST_POINTS: usize = 1 << 14;
-/// The most different sets of points that warps and blocks are counted by.
 const MOST_SETS: usize = 1 << 16;
-/// The most addresses of a place that are kept.
 const MOST_ADDRESSES: usize = 16;
-/// The most exceptions of multiprocessors.
 const MOST_FAULTS: usize = 16;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).
 const BLOCKED: RangeInclusive<u32> = 6..=24;
 
-/// A thread, as the tables have it.
 pub(super) struct Lane {
     pub address: u64,
     pub offset: u64,
@@ -83,7 +76,7 @@ struct Block {
     points: BTreeSet<usize>,
 }
 
-/// What was counted so far.
+#[derive(Default)]
 pub(super) struct Fold {
     major: u32,
     kernels: Vec<Kernel>,
@@ -105,25 +98,13 @@ struct Standing {
     doing: Doing,
     /// The barrier at which it waits, if its block's other threads are elsewhere.
     barrier: Option<u64>,
-    /// Where the loop begins that it is in.
     loop_start: Option<u64>,
 }
 
 impl Fold {
     /// Nothing yet, of a device of this compute capability.
     pub fn new(major: u32) -> Self {
-        Self {
-            major,
-            kernels: Vec::new(),
-            by_grid: HashMap::default(),
-            points: Vec::new(),
-            by_key: HashMap::default(),
-            blocks: HashMap::default(),
-            warps: HashMap::default(),
-            block: None,
-            warps_seen: 0,
-            faults: Vec::new(),
-        }
+        Self { major, ..Self::default() }
     }
 
     pub fn add_grid(&mut self, seen: GpuKernel, entry: u64, module: u64) {
@@ -131,7 +112,6 @@ impl Fold {
         self.kernels.push(Kernel { seen, entry, module, last_block: 0 });
     }
 
-    /// A fault of a multiprocessor.
     pub fn add_fault(&mut self, fault: GpuFault) {
         if self.faults.len() < MOST_FAULTS && !self.faults.contains(&fault) {
             self.faults.push(fault);
@@ -165,7 +145,6 @@ impl Fold {
         count(&mut self.blocks, block.points.into_iter().collect());
     }
 
-    /// A warp of the block that is being read, with the threads of it that have not ended.
     pub fn add_warp(&mut self, lanes: Vec<Lane>) {
         let Some(block) = &mut self.block else { return };
         self.warps_seen += 1;
@@ -197,17 +176,14 @@ impl Fold {
         count(&mut self.warps, here);
     }
 
-    /// The warps on the device.
     pub fn warps(&self) -> u64 {
         self.warps_seen
     }
 
-    /// The modules of the grids.
     pub fn modules(&self) -> BTreeSet<u64> {
         self.kernels.iter().map(|kernel| kernel.module).collect()
     }
 
-    /// The addresses that are to be named: of instructions, and of calls.
     fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         let points = self.points.iter();
         let points =
@@ -220,7 +196,6 @@ impl Fold {
         self.addresses().all(|address| images.iter().any(|(_, image)| image.function(address).is_some()))
     }
 
-    /// The kernels with the names and lines of their places, and the faults of multiprocessors.
     pub fn finish(self, images: &[(u64, Image<'_>)]) -> (Vec<GpuKernel>, Vec<GpuFault>) {
         let mut code = Code { images, lines: BTreeMap::new() };
         let mut standing: Vec<_> = self.points.iter().map(|point| code.standing(&point.key, self.major)).collect();
@@ -404,14 +379,12 @@ fn named(symbol: &str) -> String {
     }
 }
 
-/// The device code of a core, with the lines that were asked for.
 struct Code<'i, 'a> {
     images: &'i [(u64, Image<'a>)],
     lines: BTreeMap<u64, Lines>,
 }
 
 impl<'i, 'a> Code<'i, 'a> {
-    /// Goes through the line tables of the images that have these addresses.
     fn find_lines(&mut self, addresses: impl Iterator<Item = u64>) {
         let mut of_image: Vec<Vec<u64>> = vec![Vec::new(); self.images.len()];
         for address in addresses {
@@ -436,7 +409,6 @@ impl<'i, 'a> Code<'i, 'a> {
         self.images.iter().find_map(|(_, image)| image.function(address))
     }
 
-    /// What the instruction of a place says.
     fn standing(&self, key: &Key, major: u32) -> Standing {
         let mut standing = Standing { doing: Doing::Stands, ..Standing::default() };
         if key.blocked {

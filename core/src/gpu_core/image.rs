@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 type Header = FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
 
-/// The most functions of an image.
 const MOST_FUNCTIONS: usize = 1 << 20;
 /// How many instructions are looked at for a barrier at which a warp waits.
 const MOST_BEHIND_A_BARRIER: usize = 256;
-/// How many instructions are looked at for the end of a loop.
 const MOST_OF_A_LOOP: usize = 1 << 14;
 
 /// A relocated cubin.
@@ -30,10 +28,8 @@ pub(super) struct Image<'a> {
     names: &'a [u8],
 }
 
-/// A function of device code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Function<'a> {
-    /// Its name in the table of symbols, mangled.
     pub symbol: &'a [u8],
     pub address: u64,
     bytes: u64,
@@ -96,7 +92,6 @@ impl Function<'_> {
         self.code.get(at..)?.get(..16)?.try_into().ok()
     }
 
-    /// The instruction at an address.
     pub fn instruction(&self, address: u64, major: u32) -> Instruction {
         self.bytes_at(address).map_or(Instruction::Other, |bytes| sass::decode(bytes, major))
     }
@@ -118,7 +113,6 @@ impl Function<'_> {
         (self.instruction(address, major) == Instruction::Barrier { defers: false }).then_some(address)
     }
 
-    /// The address at which the innermost loop begins that the instruction at an address is in.
     pub fn loop_start(&self, address: u64, major: u32) -> Option<u64> {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
         let start = sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?;

@@ -1,7 +1,5 @@
-//! The line tables of device code.
-//!
-//! They are DWARF's, of version 2 as `ptxas` writes them, with two extended operations of NVIDIA's (elfutils has them as
-//! `DW_LNE_NVIDIA_inlined_call` and `DW_LNE_NVIDIA_set_function_name`). The first says of the rows that follow that their code was inlined: its operands
+//! The line tables of device code: DWARF's, of version 2 as `ptxas` writes them, with two extended operations of NVIDIA's (elfutils has them as
+//! `DW_LNE_NVIDIA_inlined_call` and `DW_LNE_NVIDIA_set_function_name`). The first says that the rows that follow were inlined: its operands
 //! are the row, counted from 1 in the same sequence, at which the call was, or 0 where nothing is inlined any more; and the offset in
 //! `.debug_str` of the inlined function's name.
 //!
@@ -15,20 +13,16 @@ use gimli::{
 use gimli::{LittleEndian, Reader as _};
 use std::collections::BTreeMap;
 
-/// The most frames that one instruction is inlined in.
 const MOST_INLINED: usize = 64;
-/// The most rows of a sequence.
 const MOST_ROWS: usize = 1 << 22;
 /// The most instructions of all programs of an image.
 const MOST_INSTRUCTIONS: u64 = 1 << 27;
 
-/// The extended operations.
 const INLINED_CALL: u8 = 0x90;
 const SET_FUNCTION_NAME: u8 = 0x91;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// A line in a source file, and the function that was inlined there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// The inlined function, mangled; `None` for the function that the instruction is in.
@@ -78,7 +72,6 @@ fn unit_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Goes through one program.
 fn find_in(
     mut program: IncompleteLineProgram<Bytes<'_>>,
     names: &[u8],
@@ -133,7 +126,6 @@ fn find_in(
     }
 }
 
-/// Takes the lines of these addresses from the rows of the sequence in which they are.
 fn resolve(
     header: &LineProgramHeader<Bytes<'_>>,
     rows: &[Row],
@@ -164,7 +156,6 @@ fn resolve(
     }
 }
 
-/// The path of a file of the table.
 fn file(header: &LineProgramHeader<Bytes<'_>>, index: u64) -> Option<String> {
     let text = |value: &AttributeValue<Bytes<'_>>| match value {
         AttributeValue::String(bytes) => Some(bytes.to_string_lossy().into_owned()),

@@ -1,17 +1,15 @@
 //! Reads core dumps of GPUs: where the threads of each kernel stood when NVIDIA's driver wrote the file.
 //!
-//! * [`read()`] goes through the tables of a file and gives a [`GpuCore`]: devices, kernels, and the places at which threads stand.
-//! * `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions
-//!   that say what a thread waits for, `fold` the counting, `text` the sentences, `beside` what a core adds to a hang's verdicts.
+//! `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions that
+//! say what a thread waits for, `fold` the counting, `text` the sentences, `beside` what a core adds to a hang's verdicts.
 //!
-//! The layout is that of `cudacoredump.h`, NVIDIA's public description of the format (in the open sources of cuda-gdb), held against cores of an
-//! H200 by driver 580. Entries grow at their end from driver to driver, and each table says how long its entries are: longer ones are read
-//! as far as they are known.
+//! The layout is that of `cudacoredump.h`, NVIDIA's public description (in the open sources of cuda-gdb), held against cores of an H200 by driver
+//! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
 //!
-//! The reader is total. Any bytes give a core or a [`Refused`], in bounded time and memory: of each kind of thing there is a most, and what
-//! is beyond it is counted in [`GpuCore::defects`]. Memory of the device, which a core may hold gigabytes of, is never read.
+//! The reader is total. Any bytes give a core or a [`Refused`], in bounded time and memory; what is beyond a bound is counted in
+//! [`GpuCore::defects`]. Memory of the device, which a core may hold gigabytes of, is never read.
 //!
-//! Must not: be used by the library. It is for the command, and `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
+//! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
 mod beside;
 mod fold;

@@ -5,14 +5,12 @@
 /// The longest text that is kept, in bytes.
 const MOST: usize = 1 << 16;
 
-/// A text in a table of texts that each end with a zero.
 pub(super) fn name_at(names: &[u8], at: u64) -> Option<String> {
     let rest = names.get(usize::try_from(at).ok()?..)?;
     let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
     (!name.is_empty()).then(|| text(name))
 }
 
-/// Text that may be anything, and as long.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(bytes)).into_owned()
 }

@@ -6,10 +6,8 @@
 //!
 //! Must not: guess. What is not listed is [`Instruction::Other`].
 
-/// The bytes of an instruction.
 pub(super) const BYTES: u64 = 16;
 
-/// An instruction, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     /// `BAR.SYNC`, `BAR.RED`: waits for the block, or for a part of it.
@@ -25,7 +23,6 @@ pub(super) enum Instruction {
     Sleep,
     /// `BRA`, to so many bytes from the instruction behind it.
     Branch(i64),
-    /// Anything else.
     Other,
 }
 

@@ -30,9 +30,7 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_LANES: u64 = 1 << 23;
 /// The most grids of a device. A stream can hold a thousand, and few of them are on the device.
 const MOST_GRIDS: usize = 1 << 14;
-/// The most devices.
 const MOST_DEVICES: usize = 256;
-/// The most callers of a thread.
 const MOST_CALLERS: usize = 64;
 /// The most images in which an address is looked for that is not in that of its grid.
 const MOST_IMAGES: usize = 64;
@@ -53,105 +51,47 @@ enum Table {
     Metadata,
 }
 
+/// Of each table its section type (less 0x8000_0000), the words for its entries, and the bytes of an entry in the first version of the format.
+const TABLES: [(Table, u32, &str, u64); 11] = [
+    (Table::Image, 7, "device code", 0),
+    (Table::Callers, 8, "callers", 24),
+    (Table::Devices, 9, "devices", 72),
+    (Table::Contexts, 10, "contexts", 40),
+    (Table::Multiprocessors, 11, "multiprocessors", 8),
+    (Table::Grids, 12, "grids", 104),
+    (Table::Blocks, 13, "blocks", 24),
+    (Table::Warps, 14, "warps", 32),
+    (Table::Lanes, 15, "threads", 48),
+    (Table::Modules, 16, "modules", 8),
+    (Table::Metadata, 22, "the core itself", 32),
+];
+
 impl Table {
     fn of(section_type: u32) -> Option<Self> {
-        Some(match section_type.checked_sub(0x8000_0000)? {
-            7 => Self::Image,
-            8 => Self::Callers,
-            9 => Self::Devices,
-            10 => Self::Contexts,
-            11 => Self::Multiprocessors,
-            12 => Self::Grids,
-            13 => Self::Blocks,
-            14 => Self::Warps,
-            15 => Self::Lanes,
-            16 => Self::Modules,
-            22 => Self::Metadata,
-            _ => return None,
-        })
+        let number = section_type.checked_sub(0x8000_0000)?;
+        TABLES.iter().find(|(_, known, ..)| *known == number).map(|(table, ..)| *table)
     }
 
-    /// What its entries describe, and the fewest bytes of one.
     fn entry(self) -> (&'static str, u64) {
-        match self {
-            Self::Image => ("device code", 0),
-            Self::Callers => ("callers", 24),
-            Self::Devices => ("devices", 72),
-            Self::Contexts => ("contexts", 40),
-            Self::Multiprocessors => ("multiprocessors", 8),
-            Self::Grids => ("grids", 104),
-            Self::Blocks => ("blocks", 24),
-            Self::Warps => ("warps", 32),
-            Self::Lanes => ("threads", 48),
-            Self::Modules => ("modules", 8),
-            Self::Metadata => ("the core itself", 32),
-        }
+        TABLES.iter().find(|(table, ..)| *table == self).map_or(("", 0), |(.., of, least)| (of, *least))
     }
 }
 
-/// Why a file is not read as a GPU core dump.
+/// Why a file is not read as a GPU core dump, in words that go on from its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It is no ELF file.
-    NotElf,
-    /// It is an ELF file of something else than a core of a GPU; which machine and type its header names.
-    Foreign {
-        /// The machine, as ELF numbers it.
-        machine: u16,
-        /// The type of the file, as ELF numbers it.
-        file_type: u16,
-    },
-    /// It ends before its table of sections, as one that is still being written, or was cut short.
-    CutShort {
-        /// Where the file should end at the earliest.
-        needed: u64,
-        /// Where it ends.
-        bytes: u64,
-    },
-    /// It has more sections than any device gives reason for.
-    TooManySections(u64),
-    /// The table of devices is missing.
-    NoDevices,
-    /// The entries of a table are shorter than in the first version of the format.
-    ShortEntries {
-        /// What they describe.
-        of: &'static str,
-        /// How long they are.
-        bytes: u64,
-        /// How long they were in the first version.
-        least: u64,
-    },
-}
+pub struct Refused(String);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotElf => f.write_str("is no core dump of a GPU: no ELF file of 64 bits"),
-            Self::Foreign { machine: MACHINE, file_type } => {
-                write!(f, "is no core dump of a GPU, but device code, or another file for GPUs (ELF type {file_type})")
-            }
-            Self::Foreign { machine, file_type: 4 } => {
-                write!(f, "is a core dump, but of a program and not of a GPU (ELF machine {machine})")
-            }
-            Self::Foreign { machine, file_type } => {
-                write!(f, "is no core dump of a GPU: an ELF file of machine {machine}, type {file_type}")
-            }
-            Self::CutShort { needed, bytes } => {
-                write!(
-                    f,
-                    "is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least"
-                )
-            }
-            Self::TooManySections(count) => write!(f, "is damaged: it claims to have {count} sections"),
-            Self::NoDevices => f.write_str("is damaged: it has no table of devices"),
-            Self::ShortEntries { of, bytes, least } => {
-                write!(f, "has entries of {bytes} bytes about {of}; the first version of the format has {least}")
-            }
-        }
+        f.write_str(&self.0)
     }
 }
 
 impl std::error::Error for Refused {}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused(why.into()))
+}
 
 /// Reads a GPU core dump: from memory, or through an `object::ReadCache`, which reads of a file only what is asked for.
 ///
@@ -159,17 +99,19 @@ impl std::error::Error for Refused {}
 /// [`Refused`] where the file is none. What of a core is damaged is in [`GpuCore::defects`].
 pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
     let bytes = data.len().unwrap_or(0);
-    let Ok(header) = Header::parse(data) else { return Err(Refused::NotElf) };
+    let Ok(header) = Header::parse(data) else { return refused("is no core dump of a GPU: no ELF file of 64 bits") };
     let (machine, file_type) = (header.e_machine.get(ENDIAN), header.e_type.get(ENDIAN));
     if machine.0 != MACHINE || file_type != object::elf::ET_CORE {
-        return Err(Refused::Foreign { machine: machine.0, file_type: file_type.0 });
+        return refused(foreign(machine.0, file_type.0));
     }
-    let cut_short = |needed: u64| Refused::CutShort { needed, bytes };
+    let cut_short = |needed: u64| {
+        Refused(format!("is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least"))
+    };
     let start = header.e_shoff.get(ENDIAN);
     let count = header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?;
     let count = u64::from(count);
     if count > MOST_SECTIONS {
-        return Err(Refused::TooManySections(count));
+        return refused(format!("is damaged: it claims to have {count} sections"));
     }
     let end = start.saturating_add(count * 64);
     if start == 0 || end > bytes {
@@ -190,6 +132,16 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
     };
     reader.fill_index();
     reader.core()
+}
+
+fn foreign(machine: u16, file_type: u16) -> String {
+    match (machine, file_type) {
+        (MACHINE, _) => {
+            format!("is no core dump of a GPU, but device code, or another file for GPUs (ELF type {file_type})")
+        }
+        (_, 4) => format!("is a core dump, but of a program and not of a GPU (ELF machine {machine})"),
+        _ => format!("is no core dump of a GPU: an ELF file of machine {machine}, type {file_type}"),
+    }
 }
 
 /// The names of devices: `.strtab`, which is another table than that of the sections' names.
@@ -232,7 +184,6 @@ struct Reader<'data, R: ReadRef<'data>> {
     strings: StringTable<'data, R>,
     bytes_left: u64,
     lanes_left: u64,
-    /// Sections that lie behind the end of the file.
     missing: u64,
     /// Sections that were left out for their size.
     left_out: u64,
@@ -273,13 +224,14 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
     }
 
-    /// The entries of a table.
     fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Entry<'data>>, Refused> {
         let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
         let content = self.content(at);
         let (of, least) = table.entry();
         if size < least && !content.is_empty() {
-            return Err(Refused::ShortEntries { of, bytes: size, least });
+            return refused(format!(
+                "has entries of {size} bytes about {of}; the first version of the format has {least}"
+            ));
         }
         let size = usize::try_from(size).unwrap_or(usize::MAX).max(1);
         Ok(content.chunks_exact(size).map(Entry))
@@ -290,6 +242,20 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         self.index.get(&(table, link, u32::try_from(info).ok()?)).copied()
     }
 
+    /// That table with at most so many of its entries; none where there is no such table.
+    fn entries_of(
+        &mut self,
+        table: Table,
+        link: u32,
+        info: usize,
+        most: usize,
+    ) -> Result<(u32, Vec<Entry<'data>>), Refused> {
+        match self.belonging(table, link, info) {
+            Some(at) => Ok((at, self.entries(table, at)?.take(most).collect())),
+            None => Ok((0, Vec::new())),
+        }
+    }
+
     fn string(&self, at: u64) -> String {
         let found = u32::try_from(at).ok().and_then(|at| self.strings.get(at).ok());
         found.map(text).unwrap_or_default()
@@ -298,7 +264,8 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn core(mut self) -> Result<GpuCore, Refused> {
         let mut core = GpuCore::default();
         let first = |table: Table| self.sections.iter().position(|s| Table::of(s.sh_type.get(ENDIAN).0) == Some(table));
-        let devices = first(Table::Devices).ok_or(Refused::NoDevices)? as u32;
+        let Some(devices) = first(Table::Devices) else { return refused("is damaged: it has no table of devices") };
+        let devices = devices as u32;
         if let Some(metadata) = first(Table::Metadata) {
             // A single entry, of which the header does not say how long it is.
             let entry = Entry(self.content(metadata as u32));
@@ -338,23 +305,17 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         };
         let major = entry.u32(56);
         let mut fold = Fold::new(major);
-        if let Some(grids) = self.belonging(Table::Grids, devices, index) {
-            let grids: Vec<_> = self.entries(Table::Grids, grids)?.take(MOST_GRIDS).collect();
-            for entry in grids {
-                let (kernel, entry_point, module) = kernel(entry);
-                fold.add_grid(kernel, entry_point, module);
-            }
+        for entry in self.entries_of(Table::Grids, devices, index, MOST_GRIDS)?.1 {
+            let (kernel, entry_point, module) = kernel(entry);
+            fold.add_grid(kernel, entry_point, module);
         }
-        if let Some(multiprocessors) = self.belonging(Table::Multiprocessors, devices, index) {
-            let entries: Vec<_> = self.entries(Table::Multiprocessors, multiprocessors)?.collect();
-            for (at, entry) in entries.into_iter().enumerate() {
-                let code = entry.newer_u32(8).unwrap_or(0);
-                let address = (entry.newer_u32(12).unwrap_or(0) != 0).then(|| entry.newer_u64(16)).flatten();
-                if code != 0 {
-                    fold.add_fault(GpuFault::new(code, address));
-                }
-                self.blocks(multiprocessors, at, &mut fold)?;
+        let (multiprocessors, entries) = self.entries_of(Table::Multiprocessors, devices, index, usize::MAX)?;
+        for (at, entry) in entries.into_iter().enumerate() {
+            let address = (entry.u32(12) != 0).then(|| entry.newer_u64(16)).flatten();
+            if entry.u32(8) != 0 {
+                fold.add_fault(GpuFault::new(entry.u32(8), address));
             }
+            self.blocks(multiprocessors, at, &mut fold)?;
         }
         device.warps = fold.warps();
         (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
@@ -362,15 +323,12 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
-        let Some(blocks) = self.belonging(Table::Blocks, multiprocessors, index) else { return Ok(()) };
-        let entries: Vec<_> = self.entries(Table::Blocks, blocks)?.collect();
+        let (blocks, entries) = self.entries_of(Table::Blocks, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
             fold.begin_block(entry.u64(0), entry.three(8));
-            if let Some(warps) = self.belonging(Table::Warps, blocks, at) {
-                let entries: Vec<_> = self.entries(Table::Warps, warps)?.collect();
-                for (at, entry) in entries.into_iter().enumerate() {
-                    self.warp(entry, warps, at, fold)?;
-                }
+            let (warps, entries) = self.entries_of(Table::Warps, blocks, at, usize::MAX)?;
+            for (at, entry) in entries.into_iter().enumerate() {
+                self.warp(entry, warps, at, fold)?;
             }
             fold.end_block();
         }
@@ -381,35 +339,28 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
-        if let Some(lanes) = self.belonging(Table::Lanes, warps, index) {
-            let entries: Vec<_> = self.entries(Table::Lanes, lanes)?.take(64).collect();
-            for (at, entry) in entries.into_iter().enumerate() {
-                let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
-                if valid & bit == 0 {
-                    continue;
-                }
-                if self.lanes_left == 0 {
-                    self.lost_lanes += 1;
-                    continue;
-                }
-                self.lanes_left -= 1;
-                let callers = match self.belonging(Table::Callers, lanes, at) {
-                    Some(callers) => {
-                        self.entries(Table::Callers, callers)?.take(MOST_CALLERS).map(|e| e.u64(8)).collect()
-                    }
-                    None => Vec::new(),
-                };
-                let code = entry.u32(32);
-                standing.push(Lane {
-                    address: entry.u64(0),
-                    offset: entry.u64(8),
-                    thread: entry.three(20),
-                    active: active & bit != 0,
-                    state: entry.newer_u32(48),
-                    fault: (code != 0).then_some((code, error)),
-                    callers,
-                });
+        let (lanes, entries) = self.entries_of(Table::Lanes, warps, index, 64)?;
+        for (at, entry) in entries.into_iter().enumerate() {
+            let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
+            if valid & bit == 0 {
+                continue;
             }
+            if self.lanes_left == 0 {
+                self.lost_lanes += 1;
+                continue;
+            }
+            self.lanes_left -= 1;
+            let callers = self.entries_of(Table::Callers, lanes, at, MOST_CALLERS)?.1;
+            let code = entry.u32(32);
+            standing.push(Lane {
+                address: entry.u64(0),
+                offset: entry.u64(8),
+                thread: entry.three(20),
+                active: active & bit != 0,
+                state: entry.newer_u32(48),
+                fault: (code != 0).then_some((code, error)),
+                callers: callers.into_iter().map(|caller| caller.u64(8)).collect(),
+            });
         }
         fold.add_warp(standing);
         Ok(())

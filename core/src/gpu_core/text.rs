@@ -5,7 +5,6 @@
 use super::{Doing, GpuCore, GpuDevice, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
 use crate::api::counted;
 
-/// The most places of a kernel that have a line.
 const MOST_PLACES: usize = 6;
 
 impl GpuCore {
@@ -28,7 +27,6 @@ impl GpuCore {
         lines
     }
 
-    /// What could not be read, a line each.
     pub fn defect_lines(&self) -> impl Iterator<Item = String> + '_ {
         self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}"))
     }
@@ -59,7 +57,6 @@ impl GpuDevice {
         lines
     }
 
-    /// How many of the warps that fit are there.
     fn room(&self) -> String {
         match (self.warps, self.warps_most) {
             (0, _) => String::new(),
@@ -122,7 +119,6 @@ impl GpuKernel {
 }
 
 impl GpuPlace {
-    /// The place in a sentence.
     pub fn line(&self) -> String {
         let one = self.warps == 1;
         let warps = counted(self.warps, "warp");
@@ -133,22 +129,17 @@ impl GpuPlace {
             [fewest, most] if fewest == most => format!(" ({} each)", counted(u64::from(fewest), "lane")),
             [fewest, most] => format!(" ({fewest} to {most} lanes each)"),
         };
-        let does = match (self.doing, one) {
-            (Doing::Loops, true) => "loops in",
-            (Doing::Loops, false) => "loop in",
-            (Doing::Stands, true) => "stands in",
-            (Doing::Stands, false) => "stand in",
-            (Doing::Sleeps, true) => "sleeps in",
-            (Doing::Sleeps, false) => "sleep in",
-            (Doing::WaitsAtGridBarrier, true) => "waits for the whole grid in",
-            (Doing::WaitsAtGridBarrier, false) => "wait for the whole grid in",
-            (Doing::WaitsAtClusterBarrier, true) => "waits at the cluster's barrier in",
-            (Doing::WaitsAtClusterBarrier, false) => "wait at the cluster's barrier in",
-            (Doing::WaitsAtBarrier, true) => "waits at the barrier in",
-            (Doing::WaitsAtBarrier, false) => "wait at the barrier in",
-            (Doing::WaitsForLanes, true) => "waits for other lanes of the warp in",
-            (Doing::WaitsForLanes, false) => "wait for other lanes of their warp in",
+        let (verb, rest) = match self.doing {
+            Doing::Loops => ("loop", ""),
+            Doing::Stands => ("stand", ""),
+            Doing::Sleeps => ("sleep", ""),
+            Doing::WaitsAtGridBarrier => ("wait", " for the whole grid"),
+            Doing::WaitsAtClusterBarrier => ("wait", " at the cluster's barrier"),
+            Doing::WaitsAtBarrier => ("wait", " at the barrier"),
+            Doing::WaitsForLanes if one => ("wait", " for other lanes of the warp"),
+            Doing::WaitsForLanes => ("wait", " for other lanes of their warp"),
         };
+        let does = format!("{verb}{}{rest} in", if one { "s" } else { "" });
         let innermost =
             self.frames.first().map_or_else(|| format!("{:#x}", self.offset), |frame| frame.text(Some(self.offset)));
         // The kernel's own line says most, and what is between least.

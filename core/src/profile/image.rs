@@ -7,22 +7,18 @@ use std::fmt;
 use std::str::FromStr;
 use twox_hash::XxHash3_128;
 
-/// An image by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId {
     /// XXH3 of 128 bits.
     pub hash: u128,
-    /// Its length, in bytes.
     pub bytes: u64,
 }
 
 impl ImageId {
-    /// Of this content.
     pub fn of(content: &[u8]) -> Self {
         Self { hash: XxHash3_128::oneshot(content), bytes: content.len() as u64 }
     }
 
-    /// Of samples of a content ([`Samples`]).
     pub fn of_samples(content: &[u8]) -> Self {
         let mut samples = Samples::with_room();
         samples.take(content);
@@ -43,12 +39,10 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// None yet. Taking them allocates nothing more.
     pub fn with_room() -> Self {
         Self { taken: Vec::with_capacity(SAMPLES * SAMPLE_BYTES), of_bytes: 0 }
     }
 
-    /// Takes them.
     pub fn take(&mut self, content: &[u8]) {
         self.of_bytes = content.len() as u64;
         self.taken.clear();
@@ -61,7 +55,6 @@ impl Samples {
         begins.for_each(|at| self.taken.extend_from_slice(&content[at..at + SAMPLE_BYTES]));
     }
 
-    /// What they identify.
     pub fn id(&self) -> ImageId {
         ImageId { bytes: self.of_bytes, ..ImageId::of(&self.taken) }
     }

@@ -33,21 +33,17 @@ pub fn is_part(name: &str) -> bool {
     name.ends_with(PART) && !name.starts_with('.')
 }
 
-/// The folder of the images in a profile.
 pub const IMAGES: &str = "images";
 
 /// The largest image that is kept, in bytes. Kernels that are compiled at run time have some hundred kilobytes at most.
 pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
 
-/// The most that all images of a profile take, in bytes.
 pub const MOST_BYTES: u64 = 512 << 20;
 
 /// The largest fat binary of a library that is loaded ahead, in bytes, the most that all of them have, and how many there are at most. The driver
 /// keeps a copy of each in memory.
 pub const MOST_LIBRARY_BYTES: u64 = 64 << 20;
-/// See [`MOST_LIBRARY_BYTES`].
 pub const MOST_BYTES_OF_LIBRARIES: u64 = 256 << 20;
-/// See [`MOST_LIBRARY_BYTES`].
 pub const MOST_LIBRARIES: usize = 1024;
 
 /// How many libraries are noted at most that the program loads itself, by their samples alone.
@@ -77,7 +73,6 @@ impl LoadOptions {
         are_plain.then_some(Self { is_library: false, options: all })
     }
 
-    /// Each with its value.
     pub fn all(&self) -> &[(i32, u64)] {
         &self.options
     }
@@ -87,7 +82,6 @@ impl LoadOptions {
         Self { is_library: true, ..self }
     }
 
-    /// Whether a library is loaded, and not a module.
     pub fn is_library(&self) -> bool {
         self.is_library
     }
@@ -103,7 +97,6 @@ impl LoadOptions {
     }
 }
 
-/// The options, as in a part.
 impl fmt::Display for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = self.options.iter().map(|(option, value)| format!("{option}={value}")).collect();
@@ -114,35 +107,16 @@ impl fmt::Display for LoadOptions {
 /// Whether an option of `CUjit_option` is a number that the driver only reads: registers, optimization level, target, fallback strategy,
 /// debug and line information, cache mode, fast math (cuda.h of CUDA 13). The others are buffers, their sizes, and places for results.
 fn is_plain(option: i32) -> bool {
-    const MAX_REGISTERS: i32 = 0;
-    const OPTIMIZATION_LEVEL: i32 = 7;
-    const TARGET_FROM_CUCONTEXT: i32 = 8;
-    const TARGET: i32 = 9;
-    const FALLBACK_STRATEGY: i32 = 10;
-    const GENERATE_DEBUG_INFO: i32 = 11;
-    const GENERATE_LINE_INFO: i32 = 13;
-    const CACHE_MODE: i32 = 14;
-    matches!(
-        option,
-        MAX_REGISTERS
-            | OPTIMIZATION_LEVEL
-            | TARGET_FROM_CUCONTEXT
-            | TARGET
-            | FALLBACK_STRATEGY
-            | GENERATE_DEBUG_INFO
-            | GENERATE_LINE_INFO
-            | CACHE_MODE
-    )
+    // MAX_REGISTERS, OPTIMIZATION_LEVEL, TARGET_FROM_CUCONTEXT, TARGET, FALLBACK_STRATEGY, GENERATE_DEBUG_INFO, GENERATE_LINE_INFO, CACHE_MODE.
+    matches!(option, 0 | 7..=11 | 13 | 14)
 }
 
-/// What is known of one image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// The last day on which it was used, counted from 1970.
     pub day: u32,
     /// With which options it was loaded, and how often at most in one context of one run; as a library, in one run.
     pub loads: BTreeMap<LoadOptions, u32>,
-    /// The kernels of it that were used.
     pub kernels: BTreeSet<String>,
 }
 
@@ -154,12 +128,6 @@ impl Image {
             *known = most.max(*known);
         }
         self.kernels.extend(other.kernels.iter().cloned());
-    }
-
-    fn adds_to(&self, known: &Self) -> bool {
-        self.day > known.day
-            || !self.kernels.is_subset(&known.kernels)
-            || self.loads.iter().any(|(options, most)| known.loads.get(options).is_none_or(|known| most > known))
     }
 }
 
@@ -174,12 +142,10 @@ pub struct Place {
     pub image: ImageId,
 }
 
-/// What is known of one library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
     /// The last day on which it was used, counted from 1970.
     pub day: u32,
-    /// The kernels of it that were used.
     pub kernels: BTreeSet<String>,
 }
 
@@ -187,10 +153,6 @@ impl Library {
     fn merge(&mut self, other: &Self) {
         self.day = self.day.max(other.day);
         self.kernels.extend(other.kernels.iter().cloned());
-    }
-
-    fn adds_to(&self, known: &Self) -> bool {
-        self.day > known.day || !self.kernels.is_subset(&known.kernels)
     }
 }
 
@@ -207,13 +169,8 @@ impl Seen {
     fn merge(&mut self, other: Self) {
         *self = Self { day: self.day.max(other.day), is_used: self.is_used || other.is_used };
     }
-
-    fn adds_to(self, known: Self) -> bool {
-        self.day > known.day || self.is_used && !known.is_used
-    }
 }
 
-/// What is known of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The images that it loads itself.
@@ -225,7 +182,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Takes in what another one knows.
     pub fn merge(&mut self, other: &Self) {
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);
@@ -250,12 +206,9 @@ impl Profile {
 
     /// Whether it knows something that `known` does not.
     pub fn adds_to(&self, known: &Self) -> bool {
-        let adds_image = |(id, image): (_, &Image)| known.images.get(id).is_none_or(|known| image.adds_to(known));
-        let adds_library =
-            |(place, library): (_, &Library)| known.libraries.get(place).is_none_or(|known| library.adds_to(known));
-        let adds_seen = |(id, seen): (_, &Seen)| known.seen.get(id).is_none_or(|known| seen.adds_to(*known));
-        let adds = self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library);
-        adds || self.seen.iter().any(adds_seen)
+        let mut all = known.clone();
+        all.merge(self);
+        all != *known
     }
 
     /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
@@ -290,13 +243,12 @@ impl Profile {
 
     /// The program has loaded a library itself, and has used it or not. Returns whether that is new, and there is room for it.
     pub fn sees(&mut self, id: ImageId, is_used: bool, day: u32) -> bool {
-        let now = Seen { day, is_used };
         let is_new = match self.seen.get(&id) {
-            Some(known) => now.adds_to(*known),
+            Some(known) => day > known.day || is_used && !known.is_used,
             None => self.seen.len() < MOST_SEEN,
         };
         if is_new {
-            self.seen.entry(id).or_default().merge(now);
+            self.seen.entry(id).or_default().merge(Seen { day, is_used });
         }
         is_new
     }
@@ -315,9 +267,13 @@ impl Profile {
 
     /// Without days that are to come, as a clock that was wrong has left them: nothing would ever be newer.
     pub fn ends_on(&mut self, today: u32) {
-        self.images.values_mut().for_each(|image| image.day = image.day.min(today));
-        self.libraries.values_mut().for_each(|library| library.day = library.day.min(today));
-        self.seen.values_mut().for_each(|seen| seen.day = seen.day.min(today));
+        self.days_mut().for_each(|day| *day = today.min(*day));
+    }
+
+    fn days_mut(&mut self) -> impl Iterator<Item = &mut u32> {
+        let of_libraries = self.libraries.values_mut().map(|library| &mut library.day);
+        let of_seen = self.seen.values_mut().map(|seen| &mut seen.day);
+        self.images.values_mut().map(|image| &mut image.day).chain(of_libraries).chain(of_seen)
     }
 
     /// As a part of so many bytes at most; what was used longest ago is left out.
@@ -325,12 +281,7 @@ impl Profile {
         let mut left = self.clone();
         loop {
             let text = left.text();
-            let days = || {
-                let of_libraries = left.libraries.values().map(|library| library.day);
-                let of_seen = left.seen.values().map(|seen| seen.day);
-                left.images.values().map(|image| image.day).chain(of_libraries).chain(of_seen)
-            };
-            let (oldest, newest) = (days().min(), days().max());
+            let (oldest, newest) = (left.days_mut().map(|day| *day).min(), left.days_mut().map(|day| *day).max());
             if text.len() <= most_bytes || oldest.is_none() {
                 return text;
             }

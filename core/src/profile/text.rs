@@ -11,13 +11,12 @@
 //! end     6   1f2e3d4c5b6a7988
 //! ```
 //!
-//! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on
-//! which it was used last. What follows is of that image: `load` has how often it was loaded at most, and the options, or `-`; `load-library` has
-//! the same of loads as a library. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits, the
-//! day, and the object, which is `-` for the program itself; its kernels follow. `seen` has the identity of the samples of a library that the program
-//! loads itself, the day on which it was loaded last, and whether anything of it was used: `used` or `unused`. Readers from before there was this line do
-//! not believe a part that has it, as any part with a line that they do not know. `local`, a line of earlier builds, is passed over. `end` has the number of lines between it and the first one, and their XXH3: a part that
-//! was cut off is not believed.
+//! Tabs separate the fields. Days count from 1970, and are those of the last use. `image` names a file in the folder of images. `load` and
+//! `load-library` say of it how often one context loaded it at most, and with which options, or `-`. `library` has the identity of a fat binary's
+//! samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself. `kernel` belongs to the
+//! image or library before it. `seen` is a library that the program loads itself, by samples, and whether a run used anything of it. `end` has the
+//! number of lines between it and the first one, and their XXH3: a part that was cut off is not believed, and neither is one with an unknown
+//! line. `local`, a line of earlier builds, is passed over.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 
@@ -28,7 +27,6 @@ use twox_hash::XxHash3_64;
 
 const FIRST: &str = "lazyguard profile 1";
 
-/// Why a part is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// It begins as something else.
@@ -56,18 +54,15 @@ const PROGRAM: &str = "-";
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
-/// Whether anything of a library was used.
 const USED: &str = "used";
 const UNUSED: &str = "unused";
 
-/// What the lines are about.
 enum Subject {
     Image(ImageId),
     Library(Place),
 }
 
 impl Profile {
-    /// As a part.
     pub fn text(&self) -> String {
         let mut lines = String::new();
         let add_kernels = |lines: &mut String, kernels: &BTreeSet<String>| {
@@ -99,7 +94,6 @@ impl Profile {
         format!("{FIRST}\n{lines}{}", end_of(lines))
     }
 
-    /// Of a part.
     pub fn parse(part: &[u8]) -> Result<Self, Damage> {
         let text = part.strip_prefix(FIRST.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
         let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;

@@ -79,7 +79,7 @@ impl HangReport {
     /// The key by which reports of different processes are equal: the wait, without its numbers.
     pub fn cause(&self) -> String {
         let verdict = self.verdicts.first();
-        let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| messages::name_of(&c.operation));
+        let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| c.operation.name());
         let call = self.first_call().map(|call| call.call.symbol());
         let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
         format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
@@ -159,7 +159,7 @@ impl HangReport {
         for one in operations {
             let Some(place) = self.place_of(&one.operation.origin) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
-            let (name, verb) = (messages::name_of(&one.operation), if is_launch { "launched" } else { "called" });
+            let (name, verb) = (one.operation.name(), if is_launch { "launched" } else { "called" });
             match groups.iter_mut().find(|(_, other, there)| (*other, there) == (verb, &place)) {
                 Some((names, ..)) if names.contains(&name) => {}
                 Some((names, ..)) => names.push(name),

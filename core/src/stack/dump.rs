@@ -1,17 +1,14 @@
 //! The file of stacks: a minidump, as debuggers and crash reporters read it.
 //!
 //! It holds the blocked threads with their names, the part of each one's stack that does not change, the registers of the innermost
-//! of those frames, and the files of code with their build ids. The writer writes the stacks while it reads them, so a small buffer
-//! is enough. It writes the directory, at the beginning of the file, last.
-//!
-//! Why no library: `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
+//! of those frames, and the files of code with their build ids. The writer copies the stacks through a small buffer, and writes the directory, at the
+//! beginning of the file, last. `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
 //!
 //! Must not: take more of a stack than the caller names.
 
 use super::{Machine, Memory, Module};
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// The file's name in a run folder.
 pub const STACKS: &str = "stacks.dmp";
 
 const SIGNATURE: u32 = u32::from_le_bytes(*b"MDMP");
@@ -19,10 +16,8 @@ const VERSION: u32 = 0xa793;
 const HEADER_BYTES: u32 = 32;
 const DIRECTORY_BYTES: u32 = 12;
 const STREAMS: usize = 7;
-/// Read and written at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Kinds of streams.
 mod stream {
     pub const THREADS: u32 = 3;
     pub const MODULES: u32 = 4;
@@ -37,27 +32,19 @@ const PLATFORM_LINUX: u32 = 0x8201;
 /// What a build id's record begins with: `BpEL`.
 const BUILD_ID: u32 = 0x4270_454c;
 
-/// A thread's registers, of which three are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpThread {
-    /// The thread's id.
     pub thread: u32,
-    /// Its name.
     pub name: String,
     /// The program counter or return address.
     pub address: u64,
-    /// The stack pointer then.
     pub stack: u64,
-    /// The frame pointer then.
     pub frame: u64,
-    /// What was written of its stack.
     pub memory: Kept,
 }
 
-/// A file of code, and which build of it.
 #[derive(Clone, Copy, Debug)]
 pub struct DumpModule<'a> {
-    /// Where it lies.
     pub module: &'a Module,
     /// Its build id, or nothing.
     pub build_id: &'a [u8],
@@ -71,7 +58,6 @@ pub struct Kept {
     at: u32,
 }
 
-/// A file that is being written.
 pub struct DumpFile<W> {
     out: W,
     at: u32,
@@ -79,7 +65,6 @@ pub struct DumpFile<W> {
 }
 
 impl<W: Write + Seek> DumpFile<W> {
-    /// Begins the file.
     pub fn new(mut out: W) -> io::Result<Self> {
         let begin = HEADER_BYTES + STREAMS as u32 * DIRECTORY_BYTES;
         out.write_all(&vec![0; begin as usize])?;
@@ -100,14 +85,12 @@ impl<W: Write + Seek> DumpFile<W> {
         Ok(())
     }
 
-    /// A name, as the file has names.
     fn put_name(&mut self, name: &str) -> io::Result<u32> {
         let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let length = units.len() as u32;
         self.put(&[&length.to_le_bytes()[..], &units, &[0, 0]].concat())
     }
 
-    /// Copies memory into the file, as far as it can be read.
     pub fn memory(&mut self, memory: &impl Memory, begin: u64, end: u64) -> io::Result<Kept> {
         let (mut chunk, at) = (vec![0; CHUNK], self.at);
         let mut next = begin;
@@ -195,20 +178,16 @@ impl<W: Write + Seek> DumpFile<W> {
 pub struct DumpContext {
     /// The processor's number in the file.
     pub number: u16,
-    /// How many bytes there are in all.
     bytes: usize,
     /// Where it says which of the registers are said, and what: those of control, and the other integers.
     flags: (usize, u32),
     /// The program counter.
     pub address: usize,
-    /// The stack pointer.
     pub stack: usize,
-    /// The frame pointer.
     pub frame: usize,
 }
 
 impl DumpContext {
-    /// That of a processor.
     pub const fn of(machine: Machine) -> Self {
         match machine {
             Machine::X86_64 => {
@@ -231,7 +210,6 @@ impl DumpContext {
         [Machine::X86_64, Machine::Aarch64].into_iter().find(|machine| Self::of(*machine).number == number)
     }
 
-    /// A thread's registers, as a debugger takes them.
     fn registers(self, thread: &DumpThread) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes];
         bytes[self.flags.0..self.flags.0 + 4].copy_from_slice(&self.flags.1.to_le_bytes());
@@ -242,7 +220,6 @@ impl DumpContext {
     }
 }
 
-/// Bytes, put one behind the other.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 

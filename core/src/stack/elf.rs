@@ -1,10 +1,7 @@
 //! A file of code as it lies in memory: which build of it that is, where its names are, and its tables for unwinding.
 //!
-//! All is read from what is mapped, by the ELF header and the program headers, which the dynamic linker needs as well. Section
-//! headers are not mapped, and not needed.
-//!
-//! Why no library: `object` borrows from bytes that are all there. Memory that the kernel reads can be missing at any byte, and
-//! nothing can be borrowed from it.
+//! All is read by the ELF header and the program headers, which the dynamic linker needs as well; section headers are not mapped. `object` borrows
+//! from bytes that are all there, and memory that the kernel reads can be missing at any byte.
 //!
 //! Must not: believe a number that is read there without a bound.
 
@@ -40,7 +37,6 @@ const SYMBOL_BYTES: u64 = 24;
 const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The load bias: memory address minus the file's address.
@@ -90,7 +86,6 @@ impl Image {
         self.symbol(memory, name, FUNCTION)
     }
 
-    /// The address of a variable that the file exports, by the same table.
     pub fn variable(&self, memory: &impl Memory, name: &str) -> Option<u64> {
         self.symbol(memory, name, OBJECT)
     }
@@ -197,7 +192,6 @@ struct Header {
     bytes: u64,
 }
 
-/// The build id among notes.
 fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = notes;
     loop {

@@ -45,7 +45,6 @@ impl<'a, M: Memory> Window<'a, M> {
     }
 }
 
-/// Memory from an address on.
 pub struct InMemory<'a, M> {
     window: &'a Window<'a, M>,
     at: u64,
@@ -53,7 +52,6 @@ pub struct InMemory<'a, M> {
 }
 
 impl<'a, M> InMemory<'a, M> {
-    /// All that lies there.
     pub fn from(window: &'a Window<'a, M>, at: u64) -> Self {
         Self { window, at, bytes: usize::MAX }
     }

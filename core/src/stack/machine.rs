@@ -4,7 +4,6 @@
 
 use gimli::{AArch64, Register, Vendor, X86_64};
 
-/// The processors whose stacks can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// x86-64: a call pushes the return address.
@@ -14,10 +13,8 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The one that this is built for.
     pub const OWN: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
-    /// The register that holds the frame pointer.
     pub(super) const fn frame(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RBP,
@@ -25,7 +22,6 @@ impl Machine {
         }
     }
 
-    /// The stack pointer.
     pub(super) const fn stack(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RSP,
@@ -59,7 +55,6 @@ impl Machine {
         }
     }
 
-    /// Whose extensions the tables have.
     pub(super) const fn vendor(self) -> Vendor {
         match self {
             Self::X86_64 => Vendor::Default,

@@ -8,16 +8,12 @@
 use std::borrow::Cow;
 use std::io::Read as _;
 
-/// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// The first address.
     pub begin: u64,
     /// The one behind the last.
     pub end: u64,
-    /// Whether it can be read.
     pub readable: bool,
-    /// Whether it is code.
     pub executable: bool,
     /// Where in its file it begins.
     pub offset: u64,
@@ -26,7 +22,6 @@ pub struct Mapping<'a> {
 }
 
 impl Mapping<'_> {
-    /// The path of the file, where it is one.
     pub fn file(&self) -> Option<&str> {
         self.path.starts_with('/').then(|| undeleted(&self.path))
     }
@@ -89,26 +84,21 @@ pub struct Module {
     pub base: u64,
     /// Where its last mapping ends.
     pub end: u64,
-    /// The path, as the kernel gives it.
     pub path: String,
-    /// Where its code lies.
     pub code: Vec<(u64, u64)>,
 }
 
 impl Module {
-    /// The file's name.
     pub fn name(&self) -> &str {
         let path = undeleted(&self.path);
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// Whether an address is one of its code.
     pub fn has_code_at(&self, address: u64) -> bool {
         self.code.iter().any(|(begin, end)| (*begin..*end).contains(&address))
     }
 }
 
-/// The files with code, in the order of their addresses.
 pub fn modules(text: &str) -> Vec<Module> {
     let mut found: Vec<Module> = Vec::new();
     for mapping in mappings(text).filter(|mapping| mapping.file().is_some()) {

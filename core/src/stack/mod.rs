@@ -26,7 +26,6 @@ pub trait Memory {
     /// Reads from an address on, as far as there is something; how many bytes that was.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
-    /// So many bytes, or none.
     fn array<const N: usize>(&self, address: u64) -> Option<[u8; N]>
     where
         Self: Sized,
@@ -35,7 +34,6 @@ pub trait Memory {
         (self.read(address, &mut bytes) == N).then_some(bytes)
     }
 
-    /// A word of eight bytes.
     fn word(&self, address: u64) -> Option<u64>
     where
         Self: Sized,

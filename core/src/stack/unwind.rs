@@ -30,7 +30,6 @@ const VERSION: u8 = 1;
 const COUNT: u8 = 0x03;
 const SORTED: u8 = 0x3b;
 
-/// The registers of a frame, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
     machine: Machine,
@@ -72,12 +71,10 @@ impl Registers {
         self.address().wrapping_sub(self.returns.into())
     }
 
-    /// The stack pointer.
     pub fn stack(&self) -> u64 {
         self.get(self.machine.stack()).unwrap_or(0)
     }
 
-    /// The frame pointer, where it is known.
     pub fn frame(&self) -> Option<u64> {
         self.get(self.machine.frame())
     }
@@ -100,15 +97,12 @@ impl Registers {
     }
 }
 
-/// What the tables say of a frame's caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
 pub(super) enum Caller {
-    /// It is this one.
     Is(Registers),
     /// There is none: the frame is the thread's first.
     None,
-    /// They do not say.
     Unknown,
 }
 
@@ -156,7 +150,6 @@ pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine,
     None
 }
 
-/// The tables of a file.
 pub struct FileTables {
     /// The file's own address of its first byte.
     first: u64,
@@ -212,7 +205,6 @@ impl<'a, M: Memory> Tables<InMemory<'a, M>> {
 }
 
 impl<R: Reader<Offset = usize>> Tables<R> {
-    /// The entry of the function that holds an address.
     fn entry(&self, at: u64) -> Option<FrameDescriptionEntry<R>> {
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
@@ -271,7 +263,6 @@ impl<R: Reader<Offset = usize>> Tables<R> {
     }
 }
 
-/// The value of an expression.
 fn evaluate<R: Reader<Offset = usize>>(
     frames: &EhFrame<R>,
     expression: &UnwindExpression<usize>,

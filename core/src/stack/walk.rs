@@ -8,7 +8,6 @@ use super::maps::Module;
 use super::unwind::{caller, Caller, Registers};
 use super::Memory;
 
-/// The most frames of one stack.
 pub const MOST_FRAMES: usize = 64;
 
 /// The outer part of a thread's stack, from its innermost frame that does not change.
@@ -16,11 +15,9 @@ pub const MOST_FRAMES: usize = 64;
 pub struct Stack {
     /// The address at which that frame continues.
     pub address: u64,
-    /// The stack pointer then.
     pub begin: u64,
     /// The end of the memory that the stack lies in.
     pub end: u64,
-    /// The frame pointer then.
     pub frame: u64,
 }
 
@@ -36,10 +33,8 @@ pub fn walk<'a>(
     walked.frames.iter().map(Registers::address).collect()
 }
 
-/// The frames of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walked {
-    /// Each frame's registers, as far as they are known, the innermost first.
     pub frames: Vec<Registers>,
     /// Whether the last one is the thread's first: the tables say that it has no caller.
     pub is_whole: bool,

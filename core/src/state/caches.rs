@@ -26,7 +26,6 @@ pub struct CachedLaunch {
 }
 
 impl CachedLaunch {
-    /// Whether it is of this function and stream, and serves for another launch.
     #[inline(always)]
     pub(super) fn serves(&self, function: u64, stream: u64, epoch: u32) -> bool {
         self.is_of(function, stream)
@@ -48,6 +47,7 @@ const PUSHES_OUT: usize = 8;
 
 /// The launches that a thread knows. The look-up is in one place of the newest table, which a launch has at hand; what is not there
 /// may be beside it. A table is made off the way of a launch.
+#[derive(Default)]
 pub(super) struct Launches {
     tables: [OnceLock<Box<[CachedLaunch]>>; LAUNCHES.len()],
     level: AtomicUsize,
@@ -58,15 +58,6 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    pub fn new() -> Self {
-        Self {
-            tables: std::array::from_fn(|_| OnceLock::new()),
-            level: AtomicUsize::new(0),
-            pushed_out: AtomicUsize::new(0),
-            spare: CachedLaunch::default(),
-        }
-    }
-
     /// The newest table, or a larger one where entries push each other out of it; made if it is not there.
     pub fn grown(&self) -> &[CachedLaunch] {
         let level = self.level.load(Ordering::Relaxed).min(LAUNCHES.len() - 1);
@@ -112,12 +103,9 @@ pub(super) fn place_of_launch(function: u64, stream: u64, places: usize) -> usiz
 const WAYS: usize = 2;
 /// Each table has so many times the sets of the one before.
 const GROWTH: usize = 4;
-/// Tables that a cache has at most.
 const LEVELS: usize = 6;
-/// Sets of the first table.
 const FIRST_SETS: usize = 32;
 
-/// What a thread remembers of a handle.
 #[derive(Default)]
 #[repr(align(32))]
 pub(super) struct Line {
@@ -141,7 +129,6 @@ impl Line {
         self.epoch.load(Ordering::Relaxed) == epoch
     }
 
-    /// Whether a line is of this context.
     pub fn of_context(context: u32) -> impl Fn(&Self) -> bool {
         move |line| line.context.load(Ordering::Relaxed) == context
     }
@@ -149,25 +136,14 @@ impl Line {
 
 type Sets = Box<[[Line; WAYS]]>;
 
-/// A cache from handles to numbers, used by one thread.
+#[derive(Default)]
 pub(super) struct Cache {
     tables: [OnceLock<Sets>; LEVELS],
     level: AtomicUsize,
-    /// Entries of the newest epoch that were pushed out of the newest table.
     pushed_out: AtomicUsize,
 }
 
 impl Cache {
-    fn new() -> Self {
-        let cache = Self {
-            tables: std::array::from_fn(|_| OnceLock::new()),
-            level: AtomicUsize::new(0),
-            pushed_out: AtomicUsize::new(0),
-        };
-        cache.table();
-        cache
-    }
-
     /// The newest table, made if it is not there.
     fn table(&self) -> &Sets {
         let level = self.level.load(Ordering::Relaxed).min(LEVELS - 1);
@@ -182,13 +158,11 @@ impl Cache {
         set.iter().find(|line| line.holds(key, epoch) && is_meant(line))
     }
 
-    /// The number of a key in a context.
     pub fn get(&self, key: u64, context: u32, epoch: u32) -> Option<u32> {
         let line = self.line(key, epoch, Line::of_context(context))?;
         Some(line.number.load(Ordering::Relaxed))
     }
 
-    /// Remembers a key's number in a context.
     pub fn put(&self, key: u64, context: u32, epoch: u32, number: u32) {
         let is_meant = Line::of_context(context);
         self.put_line(key, epoch, is_meant, context, number, u32::MAX);
@@ -232,6 +206,7 @@ impl Cache {
 }
 
 /// What the owner has looked up before. Made when the slot is first used, and kept for the next owner.
+#[derive(Default)]
 pub(super) struct Caches {
     /// The streams to which launches may take the fast path.
     pub launch_streams: Cache,
@@ -239,17 +214,6 @@ pub(super) struct Caches {
     pub streams: Cache,
     /// As [`Line::path`], of launches of graphs.
     pub graph_path: AtomicUsize,
-}
-
-impl Caches {
-    pub fn new() -> Self {
-        Self {
-            launch_streams: Cache::new(),
-            functions: Cache::new(),
-            streams: Cache::new(),
-            graph_path: AtomicUsize::new(0),
-        }
-    }
 }
 
 /// What is there, or is made now, by the only thread that does so. A signal handler may leave the making by a jump, and the thread come back: it
@@ -277,7 +241,7 @@ mod tests {
 
     #[test]
     fn launches_that_push_each_other_out_get_a_larger_table() {
-        let launches = Launches::new();
+        let launches = Launches::default();
         assert_eq!(launches.grown().len(), LAUNCHES[0]);
         // Two hundred functions on twenty streams, as handles come.
         let used = |epoch: u32| {
@@ -307,7 +271,7 @@ mod tests {
 
     #[test]
     fn launches_that_find_no_room_share_one_entry_and_get_in_if_they_come_often() {
-        let launches = Launches::new();
+        let launches = Launches::default();
         // What comes first fills the largest table.
         let use_it = |function: u64| {
             let entry = launches.entry_for(function << 8, 0, 1).unwrap();
@@ -334,7 +298,7 @@ mod tests {
 
     #[test]
     fn in_a_table_that_may_grow_each_launch_pushes_one_of_two_out_in_turn() {
-        let launches = Launches::new();
+        let launches = Launches::default();
         launches.grown();
         let place = |function: u64| place_of_launch(function, 0, LAUNCHES[0]);
         let mut alike = (1..).filter(|&function| place(function) == place(1));
@@ -352,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_launch_that_is_not_in_its_place_is_beside_it() {
-        let launches = Launches::new();
+        let launches = Launches::default();
         let table = launches.grown();
         let place = |function: u64| place_of_launch(function, 0, LAUNCHES[0]);
         let alike: Vec<u64> = (1..).filter(|&function| place(function) == place(1)).take(2).collect();
@@ -370,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_cache_holds_what_was_put_for_one_epoch_and_context() {
-        let cache = Cache::new();
+        let cache = Cache::default();
         cache.put(7, 1, 1, 70);
         cache.put(7, 2, 1, 71);
         assert_eq!((cache.get(7, 1, 1), cache.get(7, 2, 1)), (Some(70), Some(71)));
@@ -383,7 +347,7 @@ mod tests {
     #[test]
     fn a_cache_grows_until_it_holds_all_that_is_used() {
         for count in [10, 1000, 10_000] {
-            let cache = Cache::new();
+            let cache = Cache::default();
             let handles: Vec<u64> = (0..count).map(|n| 0x5555_0000_1000 + n * 0x1c0).collect();
             let missed = || {
                 let missed = handles.iter().filter(|&&handle| cache.get(handle, 1, 1).is_none());
@@ -399,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_former_epochs_entries_make_no_cache_grow() {
-        let cache = Cache::new();
+        let cache = Cache::default();
         for epoch in 1..100 {
             (0..40).for_each(|handle| cache.put(handle << 12, 1, epoch, 1));
         }

@@ -1,13 +1,9 @@
-//! The steps of a call, in the order in which every path takes them.
+//! The steps of a call, in the order in which the slow path (`hooks::call` of the shim) and the fast one ([`super::begin_fast`]) take them.
 //!
-//! The slow path (`hooks::call` of the shim) takes them for each driver call. The fast path ([`super::begin_fast`] and
-//! what follows it) takes them for a launch like an earlier one. Each path names a step where it has taken it. A build with debug
-//! assertions keeps the names. A unit test of the shim compares both paths with this list, and what they leave behind with each
-//! other. In the library that ships, naming a step is nothing.
+//! Each path names a step where it has taken it. A build with debug assertions keeps the names, and a unit test of the shim compares both paths.
 //!
 //! Must not: cost the library that ships an instruction.
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStep {
     /// The thread is inside: from here on, what calls the driver on top of it passes untouched, and leaves the writers as they are.
@@ -34,7 +30,6 @@ pub enum CallStep {
 }
 
 impl CallStep {
-    /// All of them, in their order.
     pub const ALL: [Self; 10] = [
         Self::Enter,
         Self::Write,
@@ -48,7 +43,6 @@ impl CallStep {
         Self::Leave,
     ];
 
-    /// The calling thread has taken this step.
     #[inline(always)]
     pub fn taken(self) {
         #[cfg(debug_assertions)]

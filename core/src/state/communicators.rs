@@ -16,13 +16,11 @@ type Words = &'static [AtomicU64; place::WORDS];
 /// In the word of the other counts: one send or receive; splits are counted in the low half.
 const ONE_SEND: u64 = 1 << 32;
 
-/// All of them.
 #[derive(Clone, Copy)]
 pub struct Communicators {
     recorder: &'static Recorder<'static>,
 }
 
-/// One of them.
 #[derive(Clone, Copy)]
 pub struct Communicator {
     /// Its number, from 1.
@@ -86,7 +84,6 @@ impl Communicators {
         Some(one)
     }
 
-    /// NCCL has made it.
     pub fn made(self, one: Communicator, handle: u64, now: Nanos) {
         // A handle that is given out again is another communicator's.
         if let Some(former) = self.find(handle) {
@@ -120,17 +117,6 @@ impl Communicator {
         self.get(place::ID)
     }
 
-    /// The program's handle of it.
-    pub fn handle(&self) -> u64 {
-        self.words[place::HANDLE].load(Ordering::Acquire)
-    }
-
-    /// When the newest collective on it was called; 0 before the first.
-    pub fn last_collective(&self) -> Nanos {
-        self.get(place::LAST)
-    }
-
-    /// Whether the process's rank in it is known.
     pub fn has_rank(&self) -> bool {
         self.get(place::RANK) != 0
     }
@@ -161,7 +147,6 @@ impl Communicator {
         (self.words[place::OTHERS].fetch_add(ONE_SEND, Ordering::Relaxed) >> 32) as u32 + 1
     }
 
-    /// It is split: which of its splits this is.
     pub fn count_split(&self) -> u32 {
         self.words[place::OTHERS].fetch_add(1, Ordering::Relaxed) as u32 + 1
     }
@@ -171,24 +156,6 @@ impl Communicator {
 mod tests {
     use crate::state::Tracker;
     use crate::trace::layout::header::COMMUNICATOR_COUNT;
-
-    #[test]
-    fn those_with_peers_are_made_and_have_not_ended() {
-        let all = Tracker::default().communicators();
-        let begun = |id: u64, ranks: u32| {
-            let one = all.begin(id, 1).unwrap();
-            one.set_rank(0, ranks);
-            one
-        };
-        let (pair, alone, ended) = (begun(7, 2), begun(8, 1), begun(9, 4));
-        begun(10, 2);
-        for (one, handle) in [(pair, 0x100), (alone, 0x200), (ended, 0x300)] {
-            all.made(one, handle, 2);
-        }
-        ended.end(3);
-        let found: Vec<_> = all.with_peers().map(|one| (one.id(), one.handle())).collect();
-        assert_eq!(found, [(7, 0x100)], "not one that is alone, has ended, or is being made");
-    }
 
     #[test]
     fn a_handle_means_its_newest_communicator_and_entries_of_ended_ones_are_used_again() {

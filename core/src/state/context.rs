@@ -17,7 +17,6 @@ pub struct Context {
 type Words = &'static [AtomicU64; place::WORDS];
 
 impl Context {
-    /// A context's entry over these words.
     pub(super) fn over(words: Words) -> Self {
         Self {
             words,
@@ -49,12 +48,10 @@ impl Context {
         self.words[place::ALIVE].store(Self::status(false, self.device()), Ordering::Release);
     }
 
-    /// Whether the context exists.
     pub fn alive(&self) -> bool {
         self.words[place::ALIVE].load(Ordering::Acquire) as u32 != 0
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.words[place::HANDLE].load(Ordering::Relaxed)
     }
@@ -64,24 +61,20 @@ impl Context {
         (self.words[place::ALIVE].load(Ordering::Relaxed) >> 32) as u32 as i32
     }
 
-    /// It is a context of this device: the primary one, or one of its own.
     pub(super) fn set_device(&self, device: i32, primary: bool) {
         self.words[place::ALIVE].store(Self::status(self.alive(), device), Ordering::Relaxed);
         self.primary.store(primary, Ordering::Relaxed);
     }
 
-    /// Whether it is known to be this device's primary context.
     pub fn is_primary_of(&self, device: i32) -> bool {
         self.primary.load(Ordering::Relaxed) && self.device() == device
     }
 
-    /// Until when everything submitted to any of its streams is known to be complete.
     #[inline]
     pub fn idle_until(&self) -> Nanos {
         self.words[place::IDLE_UNTIL].load(Ordering::Relaxed)
     }
 
-    /// Everything submitted to any of its streams before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
         self.words[place::IDLE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
@@ -91,7 +84,6 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].fetch_max(last, Ordering::Relaxed);
     }
 
-    /// Whether such work may still be in flight.
     pub fn has_orphans(&self) -> bool {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
@@ -106,7 +98,6 @@ impl Context {
         self.local_memory.fetch_max(bytes as usize, Ordering::Relaxed) as u64
     }
 
-    /// A kernel was launched in it.
     pub fn set_launched(&self) {
         // Most launches find that: the line is shared by all threads that launch there.
         if !self.has_launched() {
@@ -114,12 +105,10 @@ impl Context {
         }
     }
 
-    /// Whether a kernel was launched in it.
     pub fn has_launched(&self) -> bool {
         self.launched.load(Ordering::Relaxed)
     }
 
-    /// Whether a stream of it is being captured, as far as was seen.
     pub fn capturing(&self) -> bool {
         self.captures.load(Ordering::Acquire) > 0
     }
@@ -134,7 +123,6 @@ impl Context {
     }
 }
 
-/// What a launchable handle is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// A `CUfunction`, which belongs to one context.
@@ -177,17 +165,14 @@ impl Function {
         self.alive.store(false, Ordering::Release);
     }
 
-    /// Whether its module or library is still loaded.
     pub fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// What the handle is.
     pub fn kind(&self) -> FunctionKind {
         if self.kernel.load(Ordering::Relaxed) {
             FunctionKind::Kernel
@@ -219,40 +204,29 @@ impl Function {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// Whether functions know of this context. Of contexts past the 64th none does: their launches take the slow path each time, and none is known
-    /// to be a first one.
-    fn knows_of(context: u32) -> bool {
-        context < 64
-    }
-
-    /// Whether it is known to be loaded in a context.
     pub fn loaded_in(&self, context: u32) -> bool {
-        Self::knows_of(context) && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
+        self.loaded_in.load(Ordering::Relaxed) & bit(context) != 0
     }
 
-    /// It is loaded in a context.
     pub fn set_loaded_in(&self, context: u32) {
-        if context < 64 {
-            self.loaded_in.fetch_or(1 << context, Ordering::Relaxed);
-        }
+        self.loaded_in.fetch_or(bit(context), Ordering::Relaxed);
     }
 
     /// The guard has loaded it in a context, ahead of its use.
     pub fn set_preloaded(&self, context: u32) {
         self.set_loaded_in(context);
-        if context < 64 {
-            self.ahead_in.fetch_or(1 << context, Ordering::Relaxed);
-        }
+        self.ahead_in.fetch_or(bit(context), Ordering::Relaxed);
     }
 
     /// The program uses it in a context. Returns whether this is the first use of what the guard had loaded.
     pub fn take_preloaded(&self, context: u32) -> bool {
-        taken(&self.ahead_in, context)
+        let bit = bit(context);
+        self.ahead_in.load(Ordering::Relaxed) & bit != 0 && self.ahead_in.fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
     /// It is launched in a context. Returns whether that is the first launch there.
     pub fn set_launched_in(&self, context: u32) -> bool {
-        let bit = if context < 64 { 1 << context } else { 0 };
+        let bit = bit(context);
         // Looked at first: of all launches, one is the first.
         bit != 0
             && self.launched_in.load(Ordering::Relaxed) & bit == 0
@@ -261,16 +235,14 @@ impl Function {
 
     /// A context is gone: its number may be used again for one in which nothing is loaded.
     pub(super) fn forget_context(&self, context: u32) {
-        if context < 64 {
-            for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
-                bits.fetch_and(!(1 << context), Ordering::Relaxed);
-            }
+        for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
+            bits.fetch_and(!bit(context), Ordering::Relaxed);
         }
     }
 }
 
-/// Whether a context's bit was set; from now on it is not.
-fn taken(bits: &AtomicU64, context: u32) -> bool {
-    let bit = if context < 64 { 1 << context } else { 0 };
-    bits.load(Ordering::Relaxed) & bit != 0 && bits.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+/// The bit of a context in a function's sets. Contexts past the 64th have none: their launches take the slow path each time, and none is known
+/// to be a first one.
+fn bit(context: u32) -> u64 {
+    1_u64.checked_shl(context).unwrap_or(0)
 }

@@ -1,32 +1,23 @@
-//! Brings launches of the fast path into the streams' entries, after the fact.
+//! Brings launches of the fast path into their streams' entries, after the fact.
 //!
-//! A launch on the fast path writes its record, and nothing else that other threads wait for: the lines of its stream's entry are not on
-//! its way. The record's flag says so (`FOLDED_LATER`). The fold takes such records up, in their order, and counts them in the
-//! segment. Who needs to know what streams are busy with folds first ([`super::Tracker::fold`]); a thread folds its own records before it
-//! submits on the slow path, and before it leaves its segment, so that only current segments have something to fold.
+//! A launch on the fast path writes its record alone, flagged `FOLDED_LATER`: the lines of its stream's entry are not on its path. The fold reads
+//! such records in their order, and counts them in the segment's head. Every question about what streams are busy with folds first
+//! ([`super::Tracker::fold`]). A thread folds its own records before it submits on the slow path, and before it leaves its segment.
 //!
-//! Protocol. One thread folds a slot's records at a time, in the slot's turn, also when the slot's thread takes its next segment:
-//! the segment stays the thread's while another one folds. The owner goes on meanwhile, and adds records. A fold counts a record after the
-//! stream's entry has it: a process that is killed in between leaves one launch counted twice, and none that is missing. The records of a
-//! file that nobody folded are folded by its reader, by the same rule ([`Submission`]).
+//! Protocol. One thread at a time folds a slot's records, in the slot's turn; the slot's thread takes its next segment in that turn as well. The
+//! owner adds records meanwhile. A fold counts a record after the stream's entry has it: a process killed in between leaves one launch counted
+//! twice, and none missing. The reader of a file folds the rest by the same rule ([`Submission`]). A launch in progress counts as submitted, and is
+//! folded when it has returned.
 //!
-//! The launch that the owner is in counts as submitted, but is folded when it has returned: until then its record may be given up.
+//! A turn takes a microsecond, but its thread may have lost its processor, be stopped by a debugger, have left the fold by a jump, or be missing in
+//! a forked child. No thread waits longer than some milliseconds, and once for each such turn ([`Patience`]). The answer is then unknown: what may
+//! be in flight counts as in flight, and a report says less. A thread that needs a new segment meanwhile drops its records, which is counted, and
+//! launches on the slow path. A thread that ends keeps its slot and segments until another one begins and finds the turn free. A thread that has
+//! left a fold by a jump gives the turn back when it next enters the guard from further out, or ends ([`super::Tracker::abandon`]).
 //!
-//! A turn takes a microsecond, but the thread that has it may be away: it has lost its processor, a debugger has stopped it, a signal handler has
-//! left the fold by a jump, or the process is a forked child, which has that thread no more. No thread waits for it longer than some
-//! milliseconds, and once for each such turn ([`Patience`]). What a thread asks is unknown then: what may be in flight counts as in flight, and a
-//! report says less. A thread that needs a new segment meanwhile drops its records, which is counted; its launches take the slow path, and are
-//! on their streams at once. One that ends keeps its slot and its segments, until another one begins and finds the turn free.
-//!
-//! A thread that has left a fold by a jump gives the turn back when it next enters the guard from further out, or ends
-//! ([`super::Tracker::abandon`]). The fold it has left is made again from the count: the stream may have such launches twice, and none is missing.
-//! A handler that does not jump, but launches on top of a fold, passes untouched (see [`ThreadSlot::enter`]).
-//!
-//! Which slots are looked at: [`super::launchers`].
-//!
-//! Must not: allocate, call the system but to let the thread run that has the turn, or take a turn of longer than a segment's records take.
+//! Must not: allocate, call the system but to let the turn's thread run, or take a turn of longer than a segment's records take.
 
-use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
+use super::stream::Stream;
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
@@ -38,10 +29,9 @@ use std::ops::Range;
 const LOOKS: u32 = 4;
 
 /// The entry of a submission's stream, unless it is another stream's by now; and until when everything in the context is complete.
-fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Words, Nanos)> {
-    let entry = recorder.stream_entry((submission.stream as usize).checked_sub(1)?)?;
-    let there = entry[place::ALIVE].load(Ordering::Acquire) != 0
-        && entry[place::BORN].load(Ordering::Relaxed) <= submission.operation.at;
+fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Stream, Nanos)> {
+    let entry = Stream::over(recorder.stream_entry((submission.stream as usize).checked_sub(1)?)?);
+    let there = entry.alive() && entry.born() <= submission.operation.at;
     let context = (submission.context as usize).checked_sub(1).and_then(|index| recorder.context_entry(index));
     let idle_until = context.map_or(0, |words| words[context_place::IDLE_UNTIL].load(Ordering::Relaxed));
     there.then_some((entry, idle_until))
@@ -108,7 +98,7 @@ impl ThreadSlot {
             fence(Ordering::Acquire);
             if self.mark_word().load(Ordering::Relaxed) == mark {
                 if let Some((entry, idle_until)) = entry_of(self.recorder, &found) {
-                    is_submitting(entry, found.operation, idle_until);
+                    entry.is_submitting(found.operation, idle_until);
                 }
                 return;
             }
@@ -146,7 +136,7 @@ impl ThreadSlot {
 fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) -> bool {
     let Some(first) = run.first().and_then(Submission::of_record) else { return false };
     let Some((entry, idle_until)) = entry_of(recorder, &first) else { return false };
-    let (known, complete_until) = submissions(entry);
+    let (known, complete_until) = entry.submissions();
     let until = complete_until.max(idle_until);
     let mut learnt = known;
     let mut launches = run.iter();
@@ -165,13 +155,12 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     let number = known.count.wrapping_add(run.len() as u64);
     for (record, before) in run.iter().rev().zip(1..=place::RECENT_COUNT as u64) {
         let Some(launch) = Submission::of_record(record) else { continue };
-        put_recent(entry, number.wrapping_sub(before), launch.operation);
+        entry.put_recent(number.wrapping_sub(before), launch.operation);
     }
-    put_submissions(entry, &known, &learnt);
+    entry.put_submissions(&known, &learnt);
     true
 }
 
-/// The records of this segment that have these numbers.
 fn records(segment: &[AtomicU64], numbers: Range<u64>) -> Option<&[[AtomicU64; record::WORDS]]> {
     let (all, _) = segment.get(segment::RECORDS..)?.as_chunks();
     all.get(usize::try_from(numbers.start).ok()?..usize::try_from(numbers.end).ok()?)

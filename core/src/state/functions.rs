@@ -31,12 +31,10 @@ impl Tracker {
         })
     }
 
-    /// The number of a function that is known.
     pub fn known_function(&self, handle: u64) -> Option<u32> {
         self.function_numbers.get(&handle).map(|n| *n)
     }
 
-    /// A function's entry.
     pub fn function_entry(&self, number: u32) -> Option<&Function> {
         self.functions.get(number)
     }
@@ -61,17 +59,14 @@ impl Tracker {
         true
     }
 
-    /// Whether a function's name is known.
     pub fn is_named(&self, number: u32) -> bool {
         self.functions.get(number).is_some_and(|f| f.name_number() != 0)
     }
 
-    /// A function's name, if it is known.
     pub fn function_name(&self, number: u32) -> Option<&'static str> {
         self.names.text(self.functions.get(number)?.name_number())
     }
 
-    /// The code of a module or library is in a context.
     pub fn set_present(&self, owner: u64, context: u32) {
         if owner != 0 && context != 0 {
             self.present.entry((owner, context)).or_insert(false);
@@ -91,7 +86,6 @@ impl Tracker {
         self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
     }
 
-    /// Whether the code of a module or library is known to be in a context.
     pub fn present(&self, owner: u64, context: u32) -> bool {
         self.present.contains_key(&(owner, context))
     }

@@ -5,10 +5,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For maps whose keys are made of handles and numbers.
 pub(super) type ByHandle = BuildHasherDefault<HandleHasher>;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct HandleHasher(u64);
 

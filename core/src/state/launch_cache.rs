@@ -1,13 +1,9 @@
-//! The fast path of a launch that is like an earlier one.
+//! The fast path of a launch that is like an earlier one of its thread.
 //!
-//! A program launches the same functions on the same streams over and over. The first such launch looks everything up, and the thread
-//! keeps the results. They hold for later launches of the same epoch, in which no handle changes its meaning.
-//!
-//! Only the fact is written: the record, and the mark by which other threads see it. What follows from it for the stream is folded from the
-//! record later (`state::fold`): the stream's entry is lines of memory that the driver has pushed out of the nearest cache.
-//!
-//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Anything out of the ordinary, such as a
-//! full segment, sends the launch there.
+//! The first launch of a function on a stream looks everything up, and the thread keeps the results for the epoch, in which no handle changes its
+//! meaning. A later one writes its record and the mark. `state::fold` brings the record into the stream's entry, whose lines of memory the driver
+//! has pushed out of the nearest cache. The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim), to which anything out
+//! of the ordinary sends the launch.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
@@ -25,14 +21,11 @@ use std::sync::atomic::{compiler_fence, AtomicUsize};
 /// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
 const DEFAULT_STREAM_USES: u32 = 64;
 
-/// The stream of a launch, as the slow path found it.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The stream's handle, as the program passes it, made different where a default stream is the thread's own.
     pub stream: u64,
-    /// Its number.
     pub number: u32,
-    /// The context's number.
     pub context: u32,
     /// Whether the handle is one of a default stream, which means another stream in another context.
     pub default_stream: bool,
@@ -41,15 +34,11 @@ pub struct Known {
 /// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
 /// own. Each is asked for when it is needed, and so is in no register before.
 pub trait AtHand: Copy {
-    /// The thread's entry in the recording.
     fn entry(self) -> ThreadEntry;
-    /// The recording's places.
     fn places(self) -> Places<'static>;
-    /// The [`ThreadSlot::known_launches`].
     fn known<'a>(self) -> &'a [CachedLaunch]
     where
         Self: 'a;
-    /// The slot.
     fn slot<'a>(self) -> &'a ThreadSlot
     where
         Self: 'a;
@@ -79,7 +68,6 @@ impl AtHand for &ThreadSlot {
     }
 }
 
-/// A launch on the fast path, between its two halves.
 #[derive(Clone, Copy)]
 pub struct FastLaunch {
     place: Place<'static>,
@@ -87,7 +75,6 @@ pub struct FastLaunch {
 }
 
 impl FastLaunch {
-    /// Its record, for the thread that has just made it.
     pub fn record(&self) -> Option<Record> {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
     }
@@ -107,7 +94,6 @@ impl FastLaunch {
         self.place.as_ptr().wrapping_add(record::WORDS).cast()
     }
 
-    /// The launch has not been made, and takes the slow path.
     pub fn cancel(self) {
         unmark(self.entry);
         leave(self.entry);
@@ -134,12 +120,9 @@ impl FastLaunch {
     }
 }
 
-/// A launch as it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
-    /// The call.
     pub entry_point: EntryPoint,
-    /// The function's handle.
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
@@ -147,7 +130,6 @@ pub struct LaunchFacts {
     pub grid: [u32; 3],
     /// Its block, whose numbers fit into 16 bits.
     pub block: [u32; 3],
-    /// Its dynamic shared memory, in bytes.
     pub shared_bytes: u32,
 }
 

@@ -1,12 +1,8 @@
-//! Which threads may have launches that are not folded, of all streams and of one.
+//! Which threads may have launches that are not folded, of all streams and of one, so that a fold looks at no others.
 //!
-//! A thread is among them from the moment at which the slow path lets it launch on a stream by the fast one, and its slot stays: the slot's
-//! next thread finds the caches filled. So a question looks at the threads that launch, and not at all that there are.
-//!
-//! Protocol. A thread puts itself in before its first launch on the stream, and its launches come after that in its program. So all may be
-//! relaxed: a question that is ordered behind a launch is ordered behind what the launch's thread has stored before. For the gate this order is that of the two
-//! sequentially consistent fences, between the mark of the launch and the look at the gate, and between the closing of the gate and the fold.
-//! A launch that is ordered with the question by nothing may be missed, as one may whose mark is about to be set.
+//! Protocol. A thread adds itself before its first fast launch on a stream, and stays: the slot's next thread finds the caches filled. All accesses
+//! are relaxed. A question that is ordered behind a launch sees what the launch's thread has stored before; for the gate, the two sequentially
+//! consistent fences give that order. A question may miss a concurrent launch, as it may miss a mark that is about to be set.
 //!
 //! Must not: be written to on the path of a launch.
 
@@ -20,7 +16,6 @@ pub(super) const SLOTS: usize = WORDS * u64::BITS as usize;
 /// In the place of a slot's number: more than one slot.
 const MANY: u64 = u64::MAX;
 
-/// See the module.
 pub(super) struct Launchers {
     slots: [AtomicU64; WORDS],
     /// For each stream that has an entry in the recording, and so may be launched on by the fast path: the number of the only slot that may, 0
@@ -28,19 +23,14 @@ pub(super) struct Launchers {
     streams: Box<[AtomicU64]>,
 }
 
-/// The slots to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// None has launched there.
     None,
-    /// The one with this number.
     One(u32),
-    /// All that [`Launchers::each`] finds.
     All,
 }
 
 impl Launchers {
-    /// For recordings with entries for so many streams.
     pub fn new(streams: usize) -> Self {
         Self {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -48,7 +38,6 @@ impl Launchers {
         }
     }
 
-    /// The thread with this slot may launch on this stream by the fast path, from now on.
     pub fn add(&self, slot: u32, stream: u32) {
         let index = slot.wrapping_sub(1) as usize % SLOTS;
         let (word, bit) = (&self.slots[index / 64], 1 << (index % 64));

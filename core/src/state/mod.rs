@@ -1,8 +1,5 @@
-//! What is known of the program's threads, contexts, streams and functions, folded from its driver calls.
-//!
-//! * [`Tracker`] is all of it. The shim keeps one; every method takes the time as an argument.
-//! * [`ThreadSlot`] publishes the call a thread is in, so that another thread can read it without a lock.
-//! * [`Stream`] and [`Context`] know what was submitted and what is known to be complete.
+//! What is known of the program's threads, contexts, streams and functions, folded from its driver calls. [`Tracker`] is all of it; the shim keeps
+//! one. Every method takes the time as an argument.
 //!
 //! Protocol. Facts that the watchdog reads while a thread may be stuck are atomics. Locks guard the maps; they are held for a few
 //! instructions and never across a driver call, and the watchdog takes none of them. Completion is learnt passively: what was
@@ -21,7 +18,6 @@ mod launch_cache;
 mod launchers;
 mod load;
 mod names;
-mod operation;
 mod slab;
 mod stream;
 mod thread;

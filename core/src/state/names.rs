@@ -5,7 +5,6 @@ use crate::map::{HashMap, HashSet};
 use crate::sync::lock;
 use std::sync::{Mutex, OnceLock};
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Names {
     texts: Slab<OnceLock<&'static str>>,
@@ -15,7 +14,6 @@ pub(super) struct Names {
 #[derive(Default)]
 struct Known {
     numbers: HashMap<&'static str, u32>,
-    /// Those that are in the recording.
     recorded: HashSet<u32>,
 }
 
@@ -33,7 +31,6 @@ impl Names {
         number
     }
 
-    /// The text with this number.
     pub fn text(&self, number: u32) -> Option<&'static str> {
         self.texts.get(number)?.get().copied()
     }

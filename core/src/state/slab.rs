@@ -11,7 +11,6 @@ use std::sync::{Mutex, OnceLock};
 const FIRST: usize = if cfg!(loom) { 1 } else { 64 };
 const CHUNKS: usize = 22;
 
-/// See the module.
 pub struct Slab<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
     used: AtomicU32,
@@ -42,7 +41,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The entry with this number.
     #[inline(always)]
     pub fn get(&self, number: u32) -> Option<&T> {
         let index = (number as usize).wrapping_sub(1);

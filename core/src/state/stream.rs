@@ -5,7 +5,6 @@
 //! stream is known to be idle when the first does not exceed the second. A submission that overlaps the query therefore leaves the
 //! stream busy, which is the safe answer.
 
-use super::operation;
 use crate::api::{oldest_outstanding, Operation, StreamKind, Submissions};
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
@@ -19,7 +18,6 @@ pub struct Stream {
 pub(super) type Words = &'static [AtomicU64; place::WORDS];
 
 impl Stream {
-    /// A stream's entry over these words.
     pub(super) fn over(words: Words) -> Self {
         Self { words }
     }
@@ -49,17 +47,32 @@ impl Stream {
         self.words[word].load(Ordering::Relaxed)
     }
 
+    /// Stores an operation in the two words from `at` on, which any thread may look at at any time.
+    #[inline(always)]
+    fn put_operation(&self, at: usize, op: Operation) {
+        // A reader that finds the old time with the new call, or the reverse, sees one wrong name in a report.
+        self.words[at + 1].store(u64::from(op.entry_point) | u64::from(op.function) << 32, Ordering::Relaxed);
+        self.words[at].store(op.at, Ordering::Relaxed);
+    }
+
+    fn operation(&self, at: usize) -> Operation {
+        let what = self.get(at + 1);
+        Operation { at: self.get(at), entry_point: what as u16, function: (what >> 32) as u32 }
+    }
+
+    pub(super) fn born(&self) -> Nanos {
+        self.get(place::BORN)
+    }
+
     /// Whether the stream exists. Partner of the Release in `begin`.
     pub fn alive(&self) -> bool {
         self.words[place::ALIVE].load(Ordering::Acquire) != 0
     }
 
-    /// The program's handle.
     pub fn handle(&self) -> u64 {
         self.get(place::HANDLE)
     }
 
-    /// The context's number.
     pub fn context(&self) -> u32 {
         self.get(place::PLACE) as u32
     }
@@ -69,7 +82,6 @@ impl Stream {
         (self.get(place::PLACE) >> 32) as u32
     }
 
-    /// What kind of stream it is.
     pub fn kind(&self) -> StreamKind {
         StreamKind::from_number(self.get(place::KIND))
     }
@@ -84,7 +96,6 @@ impl Stream {
         self.words[place::DESTROYED].store(1, Ordering::Relaxed);
     }
 
-    /// Whether a capture is in progress on it, as far as was seen.
     pub fn capturing(&self) -> bool {
         self.get(place::CAPTURING) != 0
     }
@@ -93,24 +104,83 @@ impl Stream {
         self.words[place::CAPTURING].swap(u64::from(capturing), Ordering::Relaxed) != 0
     }
 
-    /// A submitting call is about to be made.
+    /// A submitting call is about to be made. Returns the number that [`Stream::refused`] wants if the stream was idle, so that the operation is
+    /// all there is.
     ///
-    /// Returns the number that [`Stream::refused`] wants if the stream was idle, so that the operation is all there is.
+    /// Another thread may submit, or fold, in the same moment. Each raises the time before the count, and this call takes the count before the
+    /// time: if it finds the stream idle and its own addition comes next to that count, no other operation is counted in its number.
     #[inline]
     pub fn submitting(&self, op: Operation, idle_until: Nanos) -> Option<u64> {
-        submitting(self.words, op, idle_until)
+        // Acquire, here and below: partner of the Release in `add_submitted`.
+        let number = self.words[place::SUBMITTED].load(Ordering::Acquire);
+        let was_idle = self.begins_if_idle(op, idle_until, number);
+        self.put_recent(number, op);
+        self.submitted(op.at);
+        let is_next = self.add_submitted(1) == number;
+        (was_idle && is_next).then_some(number.wrapping_add(1))
+    }
+
+    /// A launch that is folded later is in progress: the stream is busy with it. It is counted when it is folded.
+    pub(super) fn is_submitting(&self, op: Operation, idle_until: Nanos) {
+        self.begins_if_idle(op, idle_until, self.submitted_count());
+        self.submitted(op.at);
+    }
+
+    /// Whether the stream is idle: then this operation is the first one since, and so many have ended before it.
+    #[inline(always)]
+    fn begins_if_idle(&self, op: Operation, idle_until: Nanos, ended: u64) -> bool {
+        let is_idle = self.last_submitted() <= self.get(place::COMPLETE_UNTIL).max(idle_until);
+        if is_idle {
+            self.put_operation(place::FIRST_SINCE_IDLE, op);
+            self.words[place::PASSED].store(ended, Ordering::Relaxed);
+        }
+        is_idle
+    }
+
+    /// Counts operations, the time of the last of which has been raised; returns how many there were before.
+    fn add_submitted(&self, count: u64) -> u64 {
+        self.words[place::SUBMITTED].fetch_add(count, Ordering::AcqRel)
+    }
+
+    /// What is known of the submissions, and until when they are complete.
+    pub(super) fn submissions(&self) -> (Submissions, Nanos) {
+        let known = Submissions {
+            count: self.submitted_count(),
+            ended: self.get(place::PASSED),
+            last: self.last_submitted(),
+            first_since_idle: self.operation(place::FIRST_SINCE_IDLE),
+        };
+        (known, self.get(place::COMPLETE_UNTIL))
+    }
+
+    /// Stores what has been learnt since; the operations themselves are there ([`Stream::put_recent`]).
+    pub(super) fn put_submissions(&self, known: &Submissions, learnt: &Submissions) {
+        if learnt.first_since_idle != known.first_since_idle {
+            self.put_operation(place::FIRST_SINCE_IDLE, learnt.first_since_idle);
+        }
+        self.words[place::PASSED].store(learnt.ended, Ordering::Relaxed);
+        self.submitted(learnt.last);
+        self.add_submitted(learnt.count.wrapping_sub(known.count));
+    }
+
+    /// Stores an operation among the newest ones, as the one of this number.
+    #[inline(always)]
+    pub(super) fn put_recent(&self, number: u64, op: Operation) {
+        self.put_operation(place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
     }
 
     /// The driver refused the operation that this number was given for, and the call has returned: if nothing was submitted
     /// since, the stream is as idle as it was.
     pub fn refused(&self, number: u64, now: Nanos) {
-        refused(self.words, number, now);
+        if self.words[place::SUBMITTED].load(Ordering::Acquire) == number {
+            self.complete_until(now);
+        }
     }
 
     /// The driver refused the launch that was entered at `at`, and that has been folded: if it is all that is known to be on the stream, the
     /// stream is as idle as it was.
     pub fn refused_alone(&self, at: Nanos, now: Nanos) {
-        if operation::get(self.words, place::FIRST_SINCE_IDLE).at == at && outstanding(self.words) <= 1 {
+        if self.operation(place::FIRST_SINCE_IDLE).at == at && self.outstanding() <= 1 {
             self.complete_until(now);
         }
     }
@@ -118,7 +188,7 @@ impl Stream {
     /// A submitting call has returned.
     #[inline]
     pub fn submitted(&self, now: Nanos) {
-        raise_submitted(self.words, now);
+        self.words[place::LAST_SUBMITTED].fetch_max(now, Ordering::Relaxed);
     }
 
     /// Everything submitted before `entered` is complete.
@@ -126,7 +196,6 @@ impl Stream {
         self.words[place::COMPLETE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
 
-    /// How many operations were submitted.
     pub fn submitted_count(&self) -> u64 {
         self.get(place::SUBMITTED)
     }
@@ -139,19 +208,22 @@ impl Stream {
     /// How many operations are outstanding at most, as far as is known.
     pub fn outstanding_count(&self, idle_until: Nanos) -> u64 {
         if self.busy(idle_until) {
-            outstanding(self.words)
+            self.outstanding()
         } else {
             0
         }
     }
 
+    fn outstanding(&self) -> u64 {
+        self.submitted_count().saturating_sub(self.get(place::PASSED))
+    }
+
     /// Whether what was submitted at this moment is known to have ended; also where the stream is gone, and another one has its
     /// number.
     pub fn has_ended(&self, at: Nanos, idle_until: Nanos) -> bool {
-        !self.alive() || self.get(place::BORN) > at || self.get(place::COMPLETE_UNTIL).max(idle_until) >= at
+        !self.alive() || self.born() > at || self.get(place::COMPLETE_UNTIL).max(idle_until) >= at
     }
 
-    /// When the newest submission returned.
     pub fn last_submitted(&self) -> Nanos {
         self.get(place::LAST_SUBMITTED)
     }
@@ -167,91 +239,8 @@ impl Stream {
             return None;
         }
         let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
-        let recent = (0..place::RECENT_COUNT).map(|n| operation::get(self.words, place::RECENT + n * 2));
-        oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
-    }
-}
-
-/// Operations of a busy stream that are not known to have ended.
-fn outstanding(words: Words) -> u64 {
-    let get = |word: usize| words[word].load(Ordering::Relaxed);
-    get(place::SUBMITTED).saturating_sub(get(place::PASSED))
-}
-
-/// See [`Stream::submitting`].
-///
-/// Another thread may submit, or fold, in the same moment. Each raises the time before the count, and this call takes the count before the
-/// time: if it finds the stream idle and its own addition comes next to that count, no other operation is counted in its number.
-#[inline(always)]
-fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
-    let get = |word: usize| words[word].load(Ordering::Relaxed);
-    // Acquire, here and below: partner of the Release in `add_submitted`.
-    let number = words[place::SUBMITTED].load(Ordering::Acquire);
-    let until = get(place::COMPLETE_UNTIL).max(idle_until);
-    let was_idle = get(place::LAST_SUBMITTED) <= until;
-    if was_idle {
-        operation::put(words, place::FIRST_SINCE_IDLE, op);
-        words[place::PASSED].store(number, Ordering::Relaxed);
-    }
-    put_recent(words, number, op);
-    raise_submitted(words, op.at);
-    let is_next = add_submitted(words, 1) == number;
-    (was_idle && is_next).then_some(number.wrapping_add(1))
-}
-
-/// Counts operations, the time of the last of which has been raised; returns how many there were before.
-fn add_submitted(words: Words, count: u64) -> u64 {
-    words[place::SUBMITTED].fetch_add(count, Ordering::AcqRel)
-}
-
-/// See [`Stream::submitted`].
-#[inline(always)]
-fn raise_submitted(words: Words, now: Nanos) {
-    words[place::LAST_SUBMITTED].fetch_max(now, Ordering::Relaxed);
-}
-
-/// A launch that is folded later is in progress: the stream is busy with it. It is counted when it is folded.
-pub(super) fn is_submitting(words: Words, op: Operation, idle_until: Nanos) {
-    let get = |word: usize| words[word].load(Ordering::Relaxed);
-    if get(place::LAST_SUBMITTED) <= get(place::COMPLETE_UNTIL).max(idle_until) {
-        operation::put(words, place::FIRST_SINCE_IDLE, op);
-        words[place::PASSED].store(get(place::SUBMITTED), Ordering::Relaxed);
-    }
-    raise_submitted(words, op.at);
-}
-
-/// What is known of the submissions to a stream, and until when they are complete.
-pub(super) fn submissions(words: Words) -> (Submissions, Nanos) {
-    let get = |word: usize| words[word].load(Ordering::Relaxed);
-    let known = Submissions {
-        count: get(place::SUBMITTED),
-        ended: get(place::PASSED),
-        last: get(place::LAST_SUBMITTED),
-        first_since_idle: operation::get(words, place::FIRST_SINCE_IDLE),
-    };
-    (known, get(place::COMPLETE_UNTIL))
-}
-
-/// Stores what has been learnt since; the operations themselves are there ([`put_recent`]).
-pub(super) fn put_submissions(words: Words, known: &Submissions, learnt: &Submissions) {
-    if learnt.first_since_idle != known.first_since_idle {
-        operation::put(words, place::FIRST_SINCE_IDLE, learnt.first_since_idle);
-    }
-    words[place::PASSED].store(learnt.ended, Ordering::Relaxed);
-    raise_submitted(words, learnt.last);
-    add_submitted(words, learnt.count.wrapping_sub(known.count));
-}
-
-/// Stores an operation among the newest ones, as the one of this number.
-#[inline(always)]
-pub(super) fn put_recent(words: Words, number: u64, op: Operation) {
-    operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
-}
-
-/// See [`Stream::refused`].
-fn refused(words: Words, number: u64, now: Nanos) {
-    if words[place::SUBMITTED].load(Ordering::Acquire) == number {
-        words[place::COMPLETE_UNTIL].fetch_max(now, Ordering::Relaxed);
+        let recent = (0..place::RECENT_COUNT).map(|n| self.operation(place::RECENT + n * 2));
+        oldest_outstanding(self.operation(place::FIRST_SINCE_IDLE), recent, until)
     }
 }
 
@@ -312,12 +301,12 @@ mod tests {
     #[test]
     fn what_is_folded_while_another_call_submits_is_counted_beside_it() {
         let stream = new();
-        let (known, until) = submissions(stream.words);
+        let (known, until) = stream.submissions();
         let mut learnt = known;
         learnt.learn(op(8), 9, until);
         // Another thread's call meanwhile, which the driver refuses.
         let number = stream.submitting(op(10), 0);
-        put_submissions(stream.words, &known, &learnt);
+        stream.put_submissions(&known, &learnt);
         stream.submitted(11);
         stream.refused(number.unwrap(), 11);
         assert_eq!(stream.submitted_count(), 2);

@@ -18,24 +18,17 @@ use crate::Nanos;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-/// A driver call in progress, as another thread sees it.
+/// A driver call in progress, as another thread sees it. A number is 0 where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedCall {
-    /// The thread.
     pub thread: u32,
-    /// The call.
     pub entry_point: EntryPoint,
-    /// When it was entered.
     pub entered: Nanos,
-    /// The context's number, or 0.
     pub context: u32,
-    /// The stream's number, or 0.
     pub stream: u32,
-    /// The function's number, or 0.
     pub function: u32,
     /// Whether it loads on first use: 0 no, 1 a function, 2 a whole module.
     pub cold: u32,
-    /// Which of the thread's calls this is.
     pub serial: u64,
     /// The address of the stack frame it was entered from.
     pub frame: usize,
@@ -47,7 +40,6 @@ pub struct PublishedCall {
     pub frame_register: usize,
 }
 
-/// From where a driver call was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// The return address, or 0 where it is not known.
@@ -67,7 +59,6 @@ pub struct OpenRecord {
     cold: bool,
 }
 
-/// A thread's entry in the recording.
 pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 
 /// See the module.
@@ -76,7 +67,6 @@ pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 #[repr(C, align(64))]
 pub struct ThreadSlot {
     pub(super) entry: ThreadEntry,
-    /// Those of the recording.
     pub(super) places: Places<'static>,
     in_use: AtomicBool,
     pub(super) writers: [SegmentWriter<'static>; 3],
@@ -90,7 +80,6 @@ pub struct ThreadSlot {
     pub(super) launchers: Arc<Launchers>,
 }
 
-/// See [`ThreadSlot::enter`].
 #[inline(always)]
 pub(super) fn enter(entry: ThreadEntry, caller: Caller) -> bool {
     debug_assert!(caller.stack != 0, "a thread with this address of its stack is outside");
@@ -108,14 +97,12 @@ pub(super) fn enter(entry: ThreadEntry, caller: Caller) -> bool {
     true
 }
 
-/// See [`ThreadSlot::leave`].
 #[inline(always)]
 pub(super) fn leave(entry: ThreadEntry) {
     // Release: a reader that sees that the thread is outside sees the call's mark cleared.
     entry[place::STACK].store(0, Ordering::Release);
 }
 
-/// See [`ThreadSlot::unmark`].
 #[inline(always)]
 pub(super) fn unmark(entry: ThreadEntry) {
     entry[place::MARK].store(0, Ordering::Release);
@@ -145,7 +132,6 @@ const LOOKS: u32 = 4;
 const FOLDED_AMONG: u32 = 16;
 
 impl ThreadSlot {
-    /// The slot with this number, over these words.
     pub(super) fn over(
         recorder: &'static Recorder<'static>,
         entry: ThreadEntry,
@@ -166,7 +152,7 @@ impl ThreadSlot {
                 SegmentWriter::default(),
                 SegmentWriter::default(),
             ],
-            launches: Launches::new(),
+            launches: Launches::default(),
             caches: OnceLock::new(),
             folding: Turn::default(),
             number,
@@ -200,7 +186,7 @@ impl ThreadSlot {
         self.set(place::ENDED, 0);
         self.set(place::CALLS, 0);
         self.set(place::LAUNCHES, 0);
-        self.caches.get_or_init(Caches::new);
+        self.caches.get_or_init(Caches::default);
         self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
         true
@@ -229,12 +215,10 @@ impl ThreadSlot {
         is_released
     }
 
-    /// Whether a thread owns the slot.
     pub fn in_use(&self) -> bool {
         self.in_use.load(Ordering::Acquire)
     }
 
-    /// The owning thread's id in the system.
     pub fn thread(&self) -> u32 {
         (self.get(place::WHO) >> 32) as u32
     }
@@ -280,7 +264,6 @@ impl ThreadSlot {
         self.leave();
     }
 
-    /// The owner leaves LazyGuard's code.
     #[inline]
     pub fn leave(&self) {
         leave(self.entry);
@@ -302,12 +285,10 @@ impl ThreadSlot {
         true
     }
 
-    /// The owner leaves the call of NCCL.
     pub fn leave_outer(&self) {
         self.set(place::OUTER, 0);
     }
 
-    /// The call of NCCL that the owner is in.
     fn outer(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         let outer = self.entry[place::OUTER].load(Ordering::Acquire);
         let entry_point = EntryPoint::by_id(outer as u16).filter(|_| self.in_use())?;
@@ -329,13 +310,11 @@ impl ThreadSlot {
         (self.get(place::OUTER) == outer).then_some(call)
     }
 
-    /// The owner launches a kernel.
     #[inline]
     pub fn count_launch(&self) {
         self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
     }
 
-    /// How many calls, and how many launches among them, the slot's thread made.
     pub fn counts(&self) -> (u64, u64) {
         (self.get(place::CALLS), self.get(place::LAUNCHES))
     }
@@ -489,7 +468,6 @@ impl ThreadSlot {
         open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
     }
 
-    /// Adds to the newest record, of a call that has just returned, which context it was about.
     pub fn amend_context(&self, open: &OpenRecord, context: u32) {
         open.place[record::PLACE].store(u64::from(context.min(0xffff)), Ordering::Relaxed);
     }
@@ -542,12 +520,10 @@ impl ThreadSlot {
         &self.entry[place::MARK]
     }
 
-    /// The lane in which a record is open, by the mark.
     pub(super) fn open_lane(&self, mark: u64) -> Option<Lane> {
         Lane::ALL.get((mark >> LANE_AT & 0xff).checked_sub(1)? as usize).copied()
     }
 
-    /// The call in progress, if there is one.
     pub fn published(&self) -> Option<PublishedCall> {
         for _ in 0..LOOKS {
             // Two calls may have the same mark, one after the other: a call that leaves no record does not use its number up, and
@@ -566,7 +542,6 @@ impl ThreadSlot {
         None
     }
 
-    /// What the mark leads to.
     fn under_mark(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         if !self.in_use() {
             return None;
@@ -626,13 +601,11 @@ impl ThreadSlot {
         self.caches.get()
     }
 
-    /// The number of a stream the owner used before.
     #[inline(always)]
     pub fn cached_stream(&self, handle: u64, epoch: u32) -> Option<u32> {
         self.caches()?.streams.get(handle, 0, epoch)
     }
 
-    /// Remembers a stream's number.
     pub fn cache_stream(&self, handle: u64, epoch: u32, number: u32) {
         self.caches().into_iter().for_each(|c| c.streams.put(handle, 0, epoch, number));
     }
@@ -653,7 +626,6 @@ impl ThreadSlot {
         Some(&self.caches()?.graph_path)
     }
 
-    /// Remembers the number of a function that is loaded in the context.
     pub fn cache_loaded_function(&self, handle: u64, context: u32, epoch: u32, number: u32) {
         self.caches().into_iter().for_each(|c| c.functions.put(handle, context, epoch, number));
     }

@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex};
 /// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
-    /// The program's handle.
     pub handle: u64,
     /// The context's number for a default stream, else 0.
     pub context: u32,
@@ -48,7 +47,6 @@ const MOST_GRAPHS: usize = 4096;
 /// Destroyed streams that are followed one by one until their work has ended.
 const MOST_DESTROYED: usize = 32;
 
-/// See the module.
 pub struct Tracker {
     pub(super) recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
@@ -101,7 +99,6 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// An empty state, which is kept in this recording.
     pub fn new(recorder: &'static Recorder<'static>) -> Self {
         Self::with_epoch(recorder, Box::leak(Box::default()))
     }
@@ -147,7 +144,6 @@ impl Tracker {
         Self { who, ..self }
     }
 
-    /// The recording.
     pub fn recorder(&self) -> &'static Recorder<'static> {
         self.recorder
     }
@@ -176,14 +172,12 @@ impl Tracker {
         })
     }
 
-    /// How often the state had no number for an entry, and so does not track it.
     pub fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
 
     // --- threads ---
 
-    /// A slot for a thread that has none.
     pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
         self.release_ended();
         let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
@@ -197,7 +191,6 @@ impl Tracker {
         }
     }
 
-    /// The thread is ending.
     pub fn end_thread(&self, number: u32, now: Nanos) {
         if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
             self.give_turns_back(slot);
@@ -241,7 +234,6 @@ impl Tracker {
         self.threads.iter().for_each(|(_, other)| other.folding.give_back(slot.number));
     }
 
-    /// A thread's slot.
     pub fn thread(&self, number: u32) -> Option<&ThreadSlot> {
         self.threads.get(number)
     }
@@ -259,7 +251,6 @@ impl Tracker {
 
     // --- communicators ---
 
-    /// The communicators of NCCL.
     pub fn communicators(&self) -> Communicators {
         Communicators::of(self.recorder)
     }
@@ -299,7 +290,6 @@ impl Tracker {
         }
     }
 
-    /// Whether every launch has to take the slow path, from now on or no more.
     pub fn set_slow_path(&self, every_launch: bool) {
         if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
             // What the threads remember holds for the former epoch.
@@ -307,7 +297,6 @@ impl Tracker {
         }
     }
 
-    /// Whether every launch has to be looked at.
     #[inline(always)]
     pub fn slow_path(&self) -> bool {
         self.slow_path.load(Ordering::Acquire)
@@ -329,22 +318,18 @@ impl Tracker {
             }
     }
 
-    /// The number of a context that is known.
     pub fn known_context(&self, handle: u64) -> Option<u32> {
         self.context_numbers.get(&handle).map(|n| *n)
     }
 
-    /// A context's entry.
     pub fn context_entry(&self, number: u32) -> Option<&Context> {
         self.contexts.get(number)
     }
 
-    /// All contexts that exist.
     pub fn contexts(&self) -> impl Iterator<Item = (u32, &Context)> {
         self.contexts.iter().filter(|(_, c)| c.alive())
     }
 
-    /// The driver has destroyed the context, and its streams and functions with it.
     pub fn context_gone(&self, handle: u64) {
         let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
         let Some(context) = self.contexts.get(number) else { return };
@@ -375,7 +360,6 @@ impl Tracker {
         }
     }
 
-    /// Everything submitted here before this moment has ended.
     pub fn ended(&self, scope: Scope, until: Nanos) {
         match scope {
             Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
@@ -478,7 +462,6 @@ impl Tracker {
 
     // --- streams ---
 
-    /// The number of a stream, new or known.
     pub fn stream(&self, key: StreamKey, context: u32, kind: StreamKind, now: Nanos) -> u32 {
         if let Some(number) = self.stream_numbers.get(&key) {
             return *number;
@@ -494,7 +477,6 @@ impl Tracker {
         })
     }
 
-    /// The number of a stream that is known.
     pub fn known_stream(&self, key: StreamKey) -> Option<u32> {
         self.stream_numbers.get(&key).map(|n| *n)
     }
@@ -519,12 +501,10 @@ impl Tracker {
             .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
     }
 
-    /// All streams that exist.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
         self.streams.iter().filter(|(_, s)| s.alive())
     }
 
-    /// The stream is gone.
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
         // What is unknown counts as busy.
@@ -577,14 +557,12 @@ impl Tracker {
         }
     }
 
-    /// A thread has ended, and its per-thread default streams with it.
     pub fn thread_streams_gone(&self, thread: u32) {
         let gone: Vec<_> =
             self.stream_numbers.iter().map(|e| *e.key()).filter(|k| k.thread == thread && thread != 0).collect();
         gone.into_iter().for_each(|key| self.stream_gone(key));
     }
 
-    /// Until when everything on the stream's context is known to be complete.
     pub fn stream_idle_until(&self, stream: &Stream) -> Nanos {
         self.idle_until(stream.context())
     }
@@ -628,7 +606,6 @@ impl Tracker {
         }
     }
 
-    /// An executable graph was made or updated, and does this.
     pub fn graph_is(&self, handle: u64, contents: GraphContents, now: Nanos) {
         let mut graphs = lock(&self.graphs);
         if graphs.get(&handle).map_or(graphs.len() < MOST_GRAPHS, |known| *known != contents) {
@@ -637,7 +614,6 @@ impl Tracker {
         }
     }
 
-    /// A single node of an executable graph was changed, and does this.
     pub fn graph_node_is(&self, handle: u64, part: GraphPart, now: Nanos) {
         let mut graphs = lock(&self.graphs);
         if let Some(contents) = graphs.get_mut(&handle) {
@@ -652,7 +628,6 @@ impl Tracker {
         self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }
 
-    /// The stream and context an event was recorded in, if that was seen.
     pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
         self.events.get(&event).map(|e| (e.stream, e.context))
     }
@@ -672,12 +647,10 @@ impl Tracker {
         events
     }
 
-    /// Whether an event was recorded on this stream last, and then.
     pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
         self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
     }
 
-    /// The event is gone.
     pub fn event_gone(&self, event: u64) {
         self.events.remove(&event);
     }

@@ -2,27 +2,22 @@
 //!
 //! Must not: block a writer. A record that is overwritten before the follower reads it is lost to the follower, and counted.
 
-use super::lane::Lane;
 use super::layout;
 use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
+use crate::api::Lane;
 use crate::order;
 
-/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// The thread.
     pub owner: Owner,
-    /// Its record.
     pub record: Record,
 }
 
-/// How far a segment has been read.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// How often it had been taken.
     taken: u32,
-    /// Records of that use that have been read.
     read: u32,
     /// Whether it is looked at each time.
     watched: bool,
@@ -34,15 +29,12 @@ struct Progress {
 struct LaneFollower {
     /// Up to where the hand has been followed.
     hand: u64,
-    /// Of each segment, how far it has been read.
     progress: Vec<Progress>,
     /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
     watched: Vec<usize>,
-    /// Records read so far.
     read: u64,
 }
 
-/// Follows some lanes of a recording.
 #[derive(Default)]
 pub struct Follower {
     lanes: [LaneFollower; layout::LANES],
@@ -92,7 +84,6 @@ impl Follower {
 }
 
 impl LaneFollower {
-    /// Reads what has come into a segment.
     fn read_on(&mut self, recorder: &Recorder<'_>, look: &Look, place: usize, each: &mut dyn FnMut(Followed)) {
         let mut progress = self.progress[place];
         if look.taken() != progress.taken {

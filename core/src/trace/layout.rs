@@ -4,20 +4,14 @@
 //!
 //! Must not: change what a number means without a new [`VERSION`].
 
-/// Bytes in a word.
 pub const WORD: usize = 8;
-/// The first word of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
-/// The version of the format.
 pub const VERSION: u32 = 1;
-/// Bytes in the header.
 pub const HEADER_BYTES: usize = 4096;
-/// Lanes; see [`super::Lane`].
 pub const LANES: usize = 3;
 
-/// Words of the header.
 pub mod header {
-    #![allow(missing_docs)] // The names are those of the format's description, which says what each holds.
+    // The names are those of the format's description, which says what each holds.
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 1;
     pub const FILE_BYTES: usize = 2;
@@ -55,17 +49,13 @@ pub mod header {
     pub const COMMUNICATOR_COUNT: usize = 48;
 }
 
-/// Values of [`header::STATE`].
 pub mod state {
-    #![allow(missing_docs)]
     pub const GUARDED: u64 = 1;
     pub const ENDED: u64 = 2;
     pub const STEPPED_ASIDE: u64 = 3;
 }
 
-/// Words of a lane in the header.
 pub mod lane {
-    #![allow(missing_docs)]
     pub const SEGMENTS: usize = 0;
     pub const HAND: usize = 1;
     pub const OVERTAKEN: usize = 2;
@@ -75,7 +65,6 @@ pub mod lane {
 
 /// Words of a thread's entry. What every launch writes lies in the first eight, which are one line of a processor's cache.
 pub mod thread {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 24;
     pub const WHO: usize = 0;
     pub const STATE: usize = 1;
@@ -101,9 +90,7 @@ pub mod thread {
     pub const MARK_SPARE: u64 = 255;
 }
 
-/// Words of a communicator's entry, in the header.
 pub mod communicator {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 8;
     pub const HANDLE: usize = 0;
     pub const ID: usize = 1;
@@ -121,9 +108,7 @@ pub mod communicator {
     pub const MOST_RANKS: u32 = 0xffff;
 }
 
-/// Words of a context's entry.
 pub mod context {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 8;
     pub const HANDLE: usize = 0;
     pub const ALIVE: usize = 1;
@@ -134,7 +119,6 @@ pub mod context {
 
 /// Words of a stream's entry. What every launch writes lies in the second eight, and among the newest operations.
 pub mod stream {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 80;
     pub const HANDLE: usize = 0;
     pub const PLACE: usize = 1;
@@ -149,13 +133,10 @@ pub mod stream {
     pub const FIRST_SINCE_IDLE: usize = 11;
     pub const PASSED: usize = 13;
     pub const RECENT: usize = 16;
-    /// Operations in [`RECENT`].
     pub const RECENT_COUNT: usize = 32;
 }
 
-/// Kinds of entries among the texts.
 pub mod text {
-    #![allow(missing_docs)]
     pub const NAME: u16 = 1;
     pub const FUNCTION: u16 = 2;
     pub const FILE: u16 = 3;
@@ -172,9 +153,7 @@ pub mod text {
     pub const GRAPH_PART_WIDE: u64 = 1 << 24;
 }
 
-/// Words of a segment before its records.
 pub mod segment {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 512;
     pub const STATE: usize = 0;
     pub const LENGTH: usize = 1;
@@ -191,9 +170,7 @@ pub mod segment {
     pub const RELEASED: u64 = 3;
 }
 
-/// Words of a record.
 pub mod record {
-    #![allow(missing_docs)]
     pub const WORDS: usize = 8;
     pub const HEAD: usize = 0;
     pub const ENTERED: usize = 1;
@@ -205,9 +182,7 @@ pub mod record {
     pub const DETAIL: usize = 7;
 }
 
-/// Bits of a record's flags.
 pub mod flag {
-    #![allow(missing_docs)]
     pub const SUBMITTED: u8 = 1;
     pub const CAPTURED: u8 = 2;
     pub const LEFT: u8 = 4;
@@ -237,20 +212,14 @@ pub mod image {
     pub const PRINTS: u64 = 0x100;
 }
 
-/// How big each area of a recording is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries for threads.
     pub threads: usize,
-    /// Entries for contexts.
     pub contexts: usize,
-    /// Entries for streams.
     pub streams: usize,
     /// Bytes for texts, a multiple of a word.
     pub text_bytes: usize,
-    /// Segments of each lane.
     pub segments: [usize; LANES],
-    /// Records a segment holds.
     pub records: usize,
 }
 
@@ -300,17 +269,14 @@ impl Shape {
         (self.texts_at() + self.text_bytes / WORD).next_multiple_of(segment::WORDS)
     }
 
-    /// Words in a segment.
     pub const fn segment_words(&self) -> usize {
         segment::RECORDS + self.records * record::WORDS
     }
 
-    /// All segments.
     pub const fn segment_count(&self) -> usize {
         self.segments[0] + self.segments[1] + self.segments[2]
     }
 
-    /// Words in the whole recording.
     pub const fn words(&self) -> usize {
         self.segments_at() + self.segment_count() * self.segment_words()
     }

@@ -1,38 +1,29 @@
-//! The recording: what is kept of a run, in a file or memory that outlives the process.
-//!
-//! `docs/TRACE_FORMAT.md` describes every byte.
+//! The recording: what is kept of a run, in a file or memory that outlives the process. `docs/TRACE_FORMAT.md` describes every byte.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`layout`] | where everything lies |
-//! | `record` | one record and its words |
-//! | `payload`, `raw` | what a record says by its kind and call: for readers, and for writers |
+//! | `record`, `payload`, `raw` | one record; what it says by its kind and call, for readers and for writers |
 //! | `recorder` | the writer: segments, records, texts |
 //! | `follow` | what has come since, for the log, in the same process |
-//! | `lane` | which records go where, and which calls leave one |
 //! | [`read`] | the reader: any bytes give records and defects |
 //!
 //! Why it is built like this:
 //!
-//! * *Tables beside the records.* A stream's oldest outstanding operation may be hours and millions of records back. Later records
-//!   overwrite older ones; the tables of threads, contexts and streams stay, and they are the guard's own state, not a copy of it.
+//! * *Tables beside the records.* A stream's oldest outstanding operation may be hours and millions of records back. The tables of threads, contexts
+//!   and streams stay, and they are the guard's own state, not a copy of it.
 //! * *Lanes.* A load or an unsatisfied wait of an hour ago matters more than the launches of the last second, so each of the three lanes
 //!   has segments of its own.
 //! * *Small segments, taken in turn.* A fixed ring for each thread would give a busy thread no more capacity than one that has made a
-//!   single call. A thread takes the 4 KiB that were taken longest ago. Its full segment stays its own until the next one is full
-//!   too, so a thread that hangs has its newest records.
-//! * *Order of stores.* The facts of a call, then its mark; after the call the rest of the record, then the length, then the mark is
-//!   cleared. A kill between any two leaves a call in progress or a complete record, never half of one.
+//!   single call. A full segment stays its thread's own until the next one is full too, so a thread that hangs has its newest records.
+//! * *Order of stores.* A kill between any two stores leaves a call in progress or a complete record, never half of one.
 //! * *Polling* is one record with a count for each stream or event and answer; up to 16 are polled in turn.
 //! * *The clock* is read twice a call. Where a hypervisor makes that slow, it is the largest part of the cost of a launch.
-//!
-//! * *A launch's stream is told later.* A launch on the fast path is in its record alone until somebody folds the record into the table
-//!   of streams (`state::fold`); of a file that is the reader (`read::unfolded`).
+//! * *A launch's stream lags.* A launch on the fast path is in its record alone until `state::fold`, or a file's reader, folds it.
 //!
 //! Must not: allocate, lock or wait where a record is written, or look at a clock.
 
 mod follow;
-mod lane;
 pub mod layout;
 mod payload;
 mod raw;
@@ -41,8 +32,8 @@ mod record;
 mod recorder;
 mod submission;
 
+pub use crate::api::{Keep, Lane, SLOW_NANOS};
 pub use follow::{Followed, Follower};
-pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;

@@ -7,18 +7,12 @@ use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Pr
 use super::record::{Kind, Record};
 use crate::api::{Class, ComputeTime, ThreadActivity, ValueWait, ValueWrite};
 
-/// What a record says, by its kind and its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing beside what all records say.
     None,
-    /// A launch.
     Launch(Launch),
-    /// A stream waits for a value.
     Wait(ValueWait),
-    /// A stream writes a value.
     Write(ValueWrite),
-    /// The handle of the event that a call is about.
     Event(u64),
     /// A copy or fill of memory, an allocation or a release.
     Memory {
@@ -27,83 +21,62 @@ pub enum Payload {
         /// How many, or 0 where that is not known.
         bytes: u64,
     },
-    /// Code that is handed to the driver.
     Image {
         /// The handle of the module or library that the driver makes of it.
         owner: u64,
-        /// What it is.
         image: Image,
     },
-    /// The handle of the module or library that a call is about.
     Owner(u64),
     /// The handle of the executable graph that a call makes, changes, launches or destroys.
     Graph(u64),
-    /// The address of the host function that a call submits.
     HostFunction(u64),
-    /// A host function that the driver called, or that has returned.
     HostCall {
-        /// Its address.
         function: u64,
         /// When the call that submitted it was entered.
         submitted: u64,
     },
     /// Queries that gave one result, one after the other.
     Queries {
-        /// How many.
         count: u64,
         /// The event's handle, or 0 of a stream.
         event: u64,
     },
-    /// The guard preloaded.
     Preload(Preload),
     /// A hazard; [`crate::hazard`] knows what the numbers mean.
     Hazard(HazardNumbers),
     /// What a thread does that is in no driver call; `None`: it is no longer seen.
     Activity {
-        /// The thread's id in the system.
         thread: u32,
-        /// What it does.
         doing: Option<ThreadActivity>,
     },
-    /// A call of NCCL.
     Communication(Communication),
     /// The driver was asked whether the stream is idle, and the result is the answer.
     StreamAnswer,
     /// The driver says that this event is complete.
     EventComplete(u64),
-    /// What memory of the host was seen to hold.
     Holds {
-        /// Where.
         address: u64,
-        /// What.
         value: u64,
         /// Whether that is 64 bits; else 32.
         wide: bool,
     },
     /// For how much of the newest time a thread computed that is in a call which loads code.
     Computes {
-        /// The thread's id in the system.
         thread: u32,
         /// The thread's time on a processor, and its waits for one.
         time: ComputeTime,
     },
     /// Two variables of the driver's, as the process had them when it initialised the driver.
     Environment(Environment),
-    /// How many blocks of a kernel the device holds at once.
     Resident {
-        /// The kernel's launch.
         launch: LaunchKey,
-        /// How many.
         blocks: u64,
     },
 }
 
-/// How big a launch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The grid.
     pub grid: [u32; 3],
-    /// The block.
     pub block: [u16; 3],
     /// Bytes of dynamic shared memory; not known of a launch that loaded on first use.
     pub shared_bytes: Option<u64>,
@@ -112,19 +85,16 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Blocks of the whole grid.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().map(|&n| u64::from(n)).product()
     }
 
-    /// Threads of a block.
     pub fn threads(&self) -> u32 {
         u32::try_from(self.block.iter().map(|&n| u64::from(n)).product::<u64>()).unwrap_or(u32::MAX)
     }
 }
 
 impl Record {
-    /// What the record says beside the facts that all records have.
     pub fn payload(&self) -> Payload {
         let RawPayload { three, extent, detail } = self.raw;
         match self.kind {

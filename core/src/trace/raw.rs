@@ -15,7 +15,6 @@ pub struct RawPayload {
     pub(super) detail: u64,
 }
 
-/// Two variables of the driver's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `CUDA_LAUNCH_BLOCKING`: a launch returns when its kernel has ended.
@@ -27,31 +26,23 @@ pub struct Environment {
 /// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchKey {
-    /// The function's number.
     pub function: u32,
-    /// The block.
     pub block: [u16; 3],
     /// Bytes of dynamic shared memory; of a launch that loaded its function, the handle of the module or library.
     pub shared_or_owner: u64,
 }
 
-/// What the guard loaded ahead of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preload {
-    /// Kernels that were loaded.
     pub loaded: u64,
-    /// Kernels that the driver refused.
     pub refused: u64,
-    /// Kernels that were left out.
     pub left_out: u64,
     /// The handle of the module or library, or 0 if they were of several.
     pub owner: u64,
 }
 
-/// The numbers of a hazard's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HazardNumbers {
-    /// The number of the code.
     pub code: u16,
     /// The id of the entry point of the other operation, or 0.
     pub other_entry_point: u16,
@@ -61,7 +52,6 @@ pub struct HazardNumbers {
     pub class: u8,
     /// How long before the record the other operation was submitted, plus 1; 0 where that is not known.
     pub distance: u64,
-    /// The number of the other operation's stream.
     pub other_stream: u32,
     /// The number of its function; of a hazard that is about the earlier of two calls, the id of that one's thread.
     pub function_or_thread: u32,
@@ -72,12 +62,10 @@ pub struct HazardNumbers {
 pub struct Image(u64);
 
 impl Image {
-    /// By the bits of [`image`].
     pub const fn of(bits: u64) -> Self {
         Self(bits & 0xffff)
     }
 
-    /// Whether anything is known of it.
     pub const fn is_known(self) -> bool {
         self.0 != 0
     }
@@ -93,7 +81,6 @@ impl Image {
     }
 }
 
-/// What a call of NCCL is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Communication {
     /// The communicator's number in the recording, or 0 where it has none.
@@ -151,24 +138,20 @@ impl RawPayload {
         (Self::launch_that_fits(grid, block, shared_bytes), true)
     }
 
-    /// Whether the numbers of a launch fit.
     #[inline(always)]
     pub const fn launch_fits(grid: [u32; 3], block: [u32; 3]) -> bool {
         (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff
     }
 
-    /// A launch whose numbers fit.
     #[inline(always)]
     pub const fn launch_that_fits(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> Self {
         Self { three: packed(block, 16), extent: packed(grid, 32), detail: shared_bytes as u64 }
     }
 
-    /// A stream's wait for a value, or write of one, with the driver's flags.
     pub const fn memory_operation(address: u64, value: u64, driver_flags: u32) -> Self {
         Self { three: (driver_flags & 0xffff) as u64, extent: value, detail: address }
     }
 
-    /// Memory that is copied to, filled, allocated or released.
     pub const fn memory(address: u64, bytes: u64) -> Self {
         Self { three: 0, extent: bytes, detail: address }
     }
@@ -183,12 +166,10 @@ impl RawPayload {
         Self { three: image.0, extent: 0, detail: 0 }
     }
 
-    /// A host function was called, or has returned.
     pub const fn host_call(function: u64, submitted: u64) -> Self {
         Self { three: 0, extent: submitted, detail: function }
     }
 
-    /// The guard preloaded.
     pub const fn preload(preload: Preload) -> Self {
         let Preload { loaded, refused, left_out, owner } = preload;
         let counts = capped(loaded, 0xffff_ffff) | capped(refused, 0xffff) << 32 | capped(left_out, 0xffff) << 48;
@@ -200,17 +181,14 @@ impl RawPayload {
         Self { three: 0, extent: doing.map_or(0, ThreadActivity::number), detail: u64::from(thread) }
     }
 
-    /// What memory was seen to hold.
     pub const fn holds(address: u64, value: u64) -> Self {
         Self { three: 0, extent: value, detail: address }
     }
 
-    /// For how much of a time a thread computed.
     pub const fn computes(thread: u32, time: ComputeTime) -> Self {
         Self { three: capped(time.within_nanos, LARGEST), extent: time.nanos, detail: thread as u64 }
     }
 
-    /// Two variables of the driver's.
     pub fn environment(environment: Environment) -> Self {
         let Environment { launch_blocking, connections } = environment;
         Self { extent: connections.into(), detail: launch_blocking.into(), ..Self::default() }
@@ -221,7 +199,6 @@ impl RawPayload {
         Self { three: packed(launch.block.map(u32::from), 16), extent: blocks, detail: launch.shared_or_owner }
     }
 
-    /// A hazard.
     pub const fn hazard(numbers: HazardNumbers) -> Self {
         let HazardNumbers { code, other_entry_point, marks, class, distance, other_stream, function_or_thread } =
             numbers;
@@ -232,7 +209,6 @@ impl RawPayload {
         }
     }
 
-    /// A call of NCCL.
     pub fn communication(about: Communication) -> Self {
         let Communication { communicator, number, count, data_type, operator, root } = about;
         let or_none = |number: Option<u16>| number.map_or(NO_SUCH, u32::from);
@@ -268,7 +244,6 @@ impl RawPayload {
         Self { detail: if owner != 0 { owner } else { self.detail }, ..self }
     }
 
-    /// Of a load: what the image is.
     pub const fn loaded_image(&self) -> Image {
         Image::of(self.three)
     }

@@ -1,34 +1,26 @@
 //! One record: eight words, the same in memory and in the file. `docs/TRACE_FORMAT.md` has the bits.
 
-use super::lane::Keep;
 use super::layout::{flag, record};
 use super::raw::{RawPayload, LARGEST};
+use crate::api::Keep;
 use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 
-/// Words in a record.
 pub const WORDS: usize = record::WORDS;
 
-/// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A driver call made by the program.
     Call = 0,
     /// The same, and it loaded a function on first use.
     ColdFunction = 1,
     /// The same, and it brought a module or library into the context.
     ColdModule = 2,
-    /// A hazard.
     Hazard = 3,
-    /// The guard preloaded.
     Preload = 4,
-    /// Queries that gave one result, one after the other.
     Queries = 5,
     // 6 and 7 stay free: recordings that are kept for tests hold them as kinds to come.
-    /// A host function was called.
     HostBegins = 8,
-    /// A host function has returned.
     HostEnds = 9,
     /// What was seen in memory, or the driver answered, when something stood still.
     Seen = 10,
@@ -40,7 +32,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with this number, if this build knows it.
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::Call,
@@ -67,7 +58,6 @@ impl Kind {
         }
     }
 
-    /// Whether it is the record of a call, or of several.
     pub const fn is_call(self) -> bool {
         matches!(self, Self::Call | Self::ColdFunction | Self::ColdModule | Self::Queries)
     }
@@ -88,32 +78,24 @@ pub const fn from_word(address: u64, path: u16) -> u64 {
     address & LARGEST | (path as u64) << PATH_AT
 }
 
-/// The address and the path of such a word.
 #[inline(always)]
 pub const fn address_and_path(from: u64) -> (u64, u16) {
     (from & LARGEST, (from >> PATH_AT) as u16)
 }
 
-/// A driver call as it is recorded.
+/// A driver call as it is recorded. A number is 0 where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which call.
     pub entry_point: EntryPoint,
-    /// What the record is about.
     pub kind: Kind,
     /// [`flag`] bits.
     pub flags: u8,
-    /// What the driver answered.
     pub result: i32,
-    /// When the call was entered.
     pub entered: Nanos,
     /// When it returned; 0 while it is in progress.
     pub returned: Nanos,
-    /// The stream's number, or 0.
     pub stream: u32,
-    /// The function's number, or 0.
     pub function: u32,
-    /// The context's number, or 0.
     pub context: u16,
     /// The return address of the call, or 0; of a call with a path that of the frame outside the path's.
     pub caller: u64,
@@ -143,7 +125,6 @@ impl Record {
         }
     }
 
-    /// The record as words.
     #[inline(always)]
     pub fn to_words(&self) -> [u64; WORDS] {
         [
@@ -181,7 +162,6 @@ impl Record {
         })
     }
 
-    /// Whether the call submitted an operation to its stream.
     pub fn submitted(&self) -> bool {
         self.flags & flag::SUBMITTED != 0
     }

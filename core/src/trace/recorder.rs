@@ -1,24 +1,23 @@
 //! The writer of a recording.
 //!
 //! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. It stores
-//! the facts of a record first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
-//! call has returned, the rest of the record; and last, with Release, its cursor or the segment's length, which makes the record complete. A
-//! reader takes that with Acquire, its partner.
+//! the facts of a record; before a call, the thread's mark (see `state::ThreadSlot`); after the call, the rest of the record; and last, with
+//! Release, its cursor or the segment's length, which makes the record complete. A reader's Acquire is the partner.
 //!
-//! In the lane of work the cursor of a thread is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the
-//! segment gets the length when the thread leaves it, before the cursor moves on. Other writers keep their cursor to themselves, and count each record in the
-//! head. So a length is the one by the cursor that is in the segment, or else the one in the head, in this order.
+//! In the lane of work the cursor is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the segment gets
+//! the length when the thread leaves the segment, before the cursor moves on. Other writers keep their cursor, and count each record in the
+//! head. So a length is the one by the cursor that is in the segment, or else the one in the head.
 //!
-//! A thread whose segment is full takes the next one without an owner, and releases the one that was full before. Going round, it
-//! takes the one that was taken longest ago, so the oldest records are overwritten first. Taking is one compare-and-swap on the
-//! segment's state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
+//! A thread whose segment is full takes the next one without an owner: the one that was taken longest ago. It then releases the one that was full
+//! before. Taking is one compare-and-swap on the segment's state, which also counts; a reader that finds the same state and count before and after
+//! has read one owner's records.
 //!
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
-use super::lane::Lane;
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
 use super::record::Record;
 use crate::api::GraphContents;
+use crate::api::Lane;
 use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 use std::ops::Range;
@@ -26,7 +25,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64 as OwnU64, AtomicUsize};
 use std::sync::Mutex;
 
-/// The words of a record in its segment.
 pub type Place<'a> = &'a [AtomicU64; record::WORDS];
 
 /// The words of a recording, as many as a record has at a time: records begin at multiples, and so do segments, whose heads are as long.
@@ -34,12 +32,9 @@ pub type Places<'a> = &'a [[AtomicU64; record::WORDS]];
 
 const _: () = assert!(segment::RECORDS == record::WORDS && segment::WORDS.is_multiple_of(record::WORDS));
 
-/// The thread of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The thread's number in the recording.
     pub number: u32,
-    /// Its id in the system.
     pub thread: u32,
 }
 
@@ -65,7 +60,6 @@ impl Cursor {
         (self.0 >> 32) as usize
     }
 
-    /// Whether there is a place for a record.
     #[inline(always)]
     fn has_room(self) -> bool {
         self.at() < self.end()
@@ -76,13 +70,11 @@ impl Cursor {
         self.end().saturating_sub(records + 1)
     }
 
-    /// Complete records in its segment.
     fn length(self, records: usize) -> usize {
         self.at().saturating_sub(self.head(records) + 1)
     }
 }
 
-/// Where the cursor of a writer is.
 enum CursorWord<'a> {
     /// In the writer: what is complete is counted in the head of the segment, record by record.
     Own(AtomicU64),
@@ -158,28 +150,21 @@ pub(crate) fn complete_at(cursor: &AtomicU64) {
     cursor.store(cursor.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
 }
 
-/// What the header says of the process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessFacts {
-    /// Process id.
     pub process: u32,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
     /// When the process was armed, nanoseconds since 1970-01-01 UTC.
     pub armed_unix_nanos: u64,
-    /// The same on `CLOCK_MONOTONIC`.
     pub armed_monotonic_nanos: u64,
     /// When the process started, in clock ticks since the machine did.
     pub start_ticks: u64,
-    /// Name of the program's file.
     pub program: String,
-    /// Name of the machine.
     pub host: String,
     /// Rank among the processes of the job, or empty.
     pub rank: String,
-    /// LazyGuard's version.
     pub lazyguard: String,
-    /// How the process came to be guarded.
     pub start: StartFacts,
 }
 
@@ -190,7 +175,6 @@ pub struct StartFacts {
     pub loaded: Nanos,
     /// When the call of `cuInit` that armed the guard was entered.
     pub init_entered: Nanos,
-    /// When the driver returned from it.
     pub init_returned: Nanos,
     /// How long before [`StartFacts::loaded`] the process started, in microseconds, and no less than 1; told by the system
     /// to a hundredth of a second.
@@ -199,10 +183,8 @@ pub struct StartFacts {
     pub arming_micros: u32,
 }
 
-/// What a lane has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounts {
-    /// Segments.
     pub segments: u32,
     /// How often a segment was looked at to be taken.
     pub hand: u64,
@@ -214,7 +196,6 @@ pub struct LaneCounts {
     pub dropped: u64,
 }
 
-/// See the module.
 pub struct Recorder<'a> {
     words: &'a [AtomicU64],
     shape: Shape,
@@ -330,12 +311,10 @@ impl<'a> Recorder<'a> {
         word.store(before | u64::from(micros) << 32, Ordering::Relaxed);
     }
 
-    /// Its shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// All of its words.
     pub fn words(&self) -> &'a [AtomicU64] {
         self.words
     }
@@ -345,7 +324,6 @@ impl<'a> Recorder<'a> {
         self.words[header::STATE].store(state, Ordering::Relaxed);
     }
 
-    /// The process is alive.
     pub fn seen_alive(&self, now: Nanos) {
         self.words[header::LAST_SEEN].store(now, Ordering::Relaxed);
     }
@@ -361,7 +339,6 @@ impl<'a> Recorder<'a> {
         self.words[header::FORMER_LAUNCHES].fetch_add(launches, Ordering::Relaxed);
     }
 
-    /// What [`Recorder::keep_counts`] has kept: calls, and launches among them.
     pub fn kept_counts(&self) -> (u64, u64) {
         let of = |word: usize| self.words[word].load(Ordering::Relaxed);
         (of(header::FORMER_CALLS), of(header::FORMER_LAUNCHES))
@@ -383,28 +360,23 @@ impl<'a> Recorder<'a> {
         (index < count).then(|| self.words.get(at + index * WORDS..)?.first_chunk()).flatten()
     }
 
-    /// A thread's entry.
     pub fn thread_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::thread::WORDS]> {
         self.entry(self.shape.threads_at(), self.shape.threads, index)
     }
 
-    /// A communicator's entry.
     pub fn communicator_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::communicator::WORDS]> {
         self.entry(header::COMMUNICATORS, header::COMMUNICATOR_COUNT, index)
     }
 
-    /// A context's entry.
     pub fn context_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::context::WORDS]> {
         self.entry(self.shape.contexts_at(), self.shape.contexts, index)
     }
 
-    /// Whether the stream and the context with these numbers have entries.
     pub fn have_entries(&self, stream: u32, context: u32) -> bool {
         let is_among = |number: u32, count: usize| (1..=count).contains(&(number as usize));
         is_among(stream, self.shape.streams) && is_among(context, self.shape.contexts)
     }
 
-    /// A stream's entry.
     pub fn stream_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::stream::WORDS]> {
         self.entry(self.shape.streams_at(), self.shape.streams, index)
     }
@@ -418,7 +390,6 @@ impl<'a> Recorder<'a> {
         place_at(writer.cursor(), self.places())
     }
 
-    /// All of its words, as places.
     pub fn places(&self) -> Places<'a> {
         self.words.as_chunks().0
     }
@@ -493,7 +464,6 @@ impl<'a> Recorder<'a> {
         self.places().get(cursor.at() - count..cursor.at()).unwrap_or_default().iter().rev()
     }
 
-    /// The words of the writer's current segment, if it has one.
     pub fn segment(&self, writer: &SegmentWriter<'_>) -> Option<Current<'a>> {
         let cursor = writer.cursor();
         let head = Some(cursor.head(self.shape.records)).filter(|&head| head != 0)?;
@@ -510,12 +480,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A record was dropped.
     pub fn count_dropped(&self, which: Lane) {
         self.lane(which)[lane::DROPPED].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What a lane has counted.
     pub fn counts(&self, which: Lane) -> LaneCounts {
         let of = |word: usize| self.lane(which)[word].load(Ordering::Relaxed);
         LaneCounts {
@@ -646,12 +614,10 @@ impl<'a> Recorder<'a> {
         self.words[header::TEXTS_USED].store((used + size) as u64, Ordering::Release);
     }
 
-    /// A name, by its number.
     pub fn add_name(&self, now: Nanos, number: u32, name: &str) {
         self.add_text(text::NAME, now, &[u64::from(number)], Some(name));
     }
 
-    /// A function or kernel, with the number of its name or 0.
     pub fn add_function(&self, now: Nanos, number: u32, name: u32, handle: u64, owner: u64, kernel: bool) {
         let ids = u64::from(number) | u64::from(name) << 32;
         self.add_text(text::FUNCTION, now, &[ids, handle, owner, u64::from(kernel)], None);
@@ -662,17 +628,14 @@ impl<'a> Recorder<'a> {
         self.add_text(text::FILE, now, &[begin, end, bias], Some(path));
     }
 
-    /// A setting, as `NAME=value`.
     pub fn add_setting(&self, now: Nanos, setting: &str) {
         self.add_text(text::SETTING, now, &[], Some(setting));
     }
 
-    /// A note of the guard's.
     pub fn add_note(&self, now: Nanos, note: &str) {
         self.add_text(text::NOTE, now, &[], Some(note));
     }
 
-    /// A stream, with its number and kind as the streams' table has them.
     pub fn add_stream(&self, now: Nanos, number: u32, context: u32, handle: u64, kind: u64) {
         // Programs that make streams without end are not to take the room of the names.
         if self.words[header::TEXTS_USED].load(Ordering::Relaxed) > self.shape.text_bytes as u64 / 2 {
@@ -682,12 +645,10 @@ impl<'a> Recorder<'a> {
         self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
     }
 
-    /// The name that the program gave to a communicator.
     pub fn add_communicator(&self, now: Nanos, number: u32, name: &str) {
         self.add_text(text::COMMUNICATOR, now, &[u64::from(number)], Some(name));
     }
 
-    /// What an executable graph does from now on.
     pub fn add_graph(&self, now: Nanos, handle: u64, contents: &GraphContents) {
         let GraphContents { nodes, unseen, changed, parts } = contents;
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed);
@@ -775,12 +736,9 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The segment in which a writer is.
 #[derive(Clone, Copy)]
 pub struct Current<'a> {
-    /// Its words.
     pub words: &'a [AtomicU64],
-    /// Complete records in it.
     pub length: u64,
     /// The place of the next record, also where that is behind the segment.
     pub at: u32,
@@ -789,19 +747,14 @@ pub struct Current<'a> {
 /// A segment, as it was at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Its index.
     pub index: usize,
     state: u64,
-    /// Whose it is or was.
     pub owner: Owner,
-    /// Number of its first record.
     pub first: u64,
-    /// Complete records.
     pub length: u32,
 }
 
 impl Look {
-    /// Whether its owner may still add records.
     pub fn is_current(&self) -> bool {
         low(self.state) == segment::CURRENT
     }
@@ -828,7 +781,6 @@ pub fn put_text(words: &[AtomicU64], content: &str) {
     }
 }
 
-/// Stores a record.
 #[inline(always)]
 pub fn put_record(place: Place<'_>, record: &Record) {
     let words = record.to_words();

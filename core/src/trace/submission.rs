@@ -8,11 +8,8 @@ use crate::Nanos;
 /// A launch whose stream's entry does not have it yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The stream's number.
     pub stream: u32,
-    /// The context's number.
     pub context: u32,
-    /// The launch.
     pub operation: Operation,
     /// When it returned; 0 while it is in progress.
     pub returned: Nanos,
@@ -32,7 +29,6 @@ impl Submission {
         Self::of_words(|word| words[word])
     }
 
-    /// The same of a record in a segment.
     #[inline(always)]
     pub fn of_record(record: &[AtomicU64; record::WORDS]) -> Option<Self> {
         Self::of_words(|word| record[word].load(Ordering::Relaxed))

@@ -53,8 +53,7 @@ macro_rules! define_hook {
 
 macro_rules! define_hooks {
     ($(
-        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
-        { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
+        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
         $($( define_hook! { $symbol $args $family $hook $used } )+)+
 

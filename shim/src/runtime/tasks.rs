@@ -2,13 +2,14 @@
 //!
 //! Must not: rely on a limit that the system does not report.
 
-use lazyguard_core::tasks::{self, Files, User};
+use lazyguard_core::tasks::{self, User};
+use std::path::Path;
 
 /// Why the guard starts no threads; `None` where it may.
 pub fn too_few() -> Option<String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let enough = tasks::enough(processors);
-    let left = tasks::left(&Files("/".into()), user(), enough).filter(|left| left.threads < enough)?;
+    let left = tasks::left(Path::new("/"), user(), enough).filter(|left| left.threads < enough)?;
     Some(format!(
         "only {} more threads may be started here ({}), and they are left to the program: the guard runs without its own, and \
          reports no hang",

@@ -14,13 +14,10 @@ use crate::trace::WORDS;
 /// How often a changing mark is looked at.
 const TRIES: usize = 3;
 
-/// What a thread's mark leads to.
 enum Found {
-    /// No call is in progress.
     Nothing,
     /// A call, in these words. The time of return comes before the length: killed in between, the call is over.
     Call([u64; WORDS]),
-    /// Something else than the mark says.
     Nonsense(&'static str),
 }
 

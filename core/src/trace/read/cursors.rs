@@ -12,12 +12,9 @@ use crate::trace::Lane;
 /// A cursor counts in these.
 const PLACE_BYTES: u64 = (record::WORDS * WORD) as u64;
 
-/// A thread's segment in the lane of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writing {
-    /// Its index among the segments.
     pub segment: u64,
-    /// Complete records in it.
     pub length: u64,
 }
 

@@ -7,12 +7,10 @@ use std::fmt;
 /// Defects that are kept; the rest is counted.
 const MOST_KEPT: usize = 64;
 
-/// Something in a recording that did not make sense, and how it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     /// Where, in bytes from the file's beginning.
     pub offset: u64,
-    /// What, in a few words.
     pub text: String,
 }
 
@@ -22,7 +20,6 @@ impl fmt::Display for Defect {
     }
 }
 
-/// The first defects, and how many there are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defects {
     kept: Vec<Defect>,

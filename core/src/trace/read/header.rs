@@ -16,45 +16,31 @@ use crate::Nanos;
 /// room in the file; the largest that the writer makes is a segment of 4 KiB.
 const MOST_STRIDE: u64 = 16 << 10;
 
-/// The state of the process when the recording was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It is guarded, or was when it was killed.
     Guarded,
-    /// It ended in an orderly way.
     Ended,
-    /// The guard stepped aside.
     SteppedAside,
-    /// A state that this build knows not.
     Unknown(u64),
 }
 
-/// What the header says of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The version of the format.
     pub version: u32,
-    /// The process.
     pub process: u32,
-    /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: u32,
     /// Wall-clock time at which the process was armed, nanoseconds since 1970.
     pub armed_unix_nanos: u64,
-    /// The same moment on `CLOCK_MONOTONIC`.
     pub armed_monotonic_nanos: u64,
     /// When the process started, in clock ticks since the machine did.
     pub process_start_ticks: u64,
-    /// Its state.
     pub state: ProcessState,
-    /// When it was last seen alive.
     pub last_seen: Nanos,
-    /// The name of the program's file.
     pub program: String,
-    /// The name of the machine.
     pub host: String,
     /// The rank among the processes of the job, as the launcher sets it.
     pub rank: String,
-    /// The version of LazyGuard that wrote the recording.
     pub lazyguard: String,
     /// The size of the file, as the header gives it.
     pub file_bytes: u64,
@@ -64,7 +50,6 @@ pub struct Facts {
     pub texts_lost: u64,
     /// Driver calls of threads whose entry has been used again since.
     pub former_calls: u64,
-    /// Launches among them.
     pub former_launches: u64,
     /// How the process came to be guarded; all zero in recordings without it.
     pub start: StartFacts,
@@ -73,13 +58,9 @@ pub struct Facts {
 /// What the recording keeps of a lane, and what of it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneUse {
-    /// Which lane.
     pub lane: Lane,
-    /// Its segments.
     pub segments: u32,
-    /// Records that are in the file.
     pub present: u64,
-    /// Records that were overwritten by newer ones.
     pub overwritten: u64,
     /// Records that were not kept, because each segment was a thread's current one.
     pub dropped: u64,
@@ -88,7 +69,6 @@ pub struct LaneUse {
 }
 
 impl LaneUse {
-    /// Records that were written.
     pub fn written(&self) -> u64 {
         self.present.saturating_add(self.overwritten)
     }
@@ -103,24 +83,19 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Where an entry begins.
     pub(super) fn place(&self, index: u64) -> u64 {
         self.offset.saturating_add(index.saturating_mul(self.stride))
     }
 }
 
-/// The shape of the segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
     /// The last one may reach past the end of a file that was cut off.
     pub area: Area,
-    /// Records that fit into one.
     pub records: u64,
-    /// Bytes of a record.
     pub record_bytes: u64,
 }
 
-/// Everything in the header.
 pub(super) struct Header {
     pub facts: Facts,
     pub threads: Area,
@@ -132,9 +107,7 @@ pub(super) struct Header {
     pub lanes: [LaneUse; LANES],
     /// First segment and number of segments of each lane.
     pub lane_segments: [(u64, u64); LANES],
-    /// How many times a segment of each lane was looked at to be taken.
     pub hands: [u64; LANES],
-    /// Bytes that the source holds.
     pub length: u64,
 }
 
@@ -262,7 +235,6 @@ fn facts(head: &[u8], version: u32) -> Facts {
     }
 }
 
-/// Takes areas out of the header.
 struct AreaReader<'a> {
     head: &'a [u8],
     length: u64,
@@ -272,22 +244,25 @@ struct AreaReader<'a> {
 impl AreaReader<'_> {
     /// An area of entries of at least this many words.
     fn table(&mut self, what: &str, at: usize, words: usize) -> Area {
+        self.area(what, at, words, u64::MAX)
+    }
+
+    /// The same; the last entry counts if the file has more than so many bytes of it.
+    fn area(&mut self, what: &str, at: usize, words: usize, before: u64) -> Area {
         let (begin, shape) = (word(self.head, at), word(self.head, at + 1));
         let told = Area { offset: begin, count: u64::from(low(shape)), stride: u64::from(high(shape)) };
         if told.count == 0 {
             return Area::default();
         }
-        if !told.stride.is_multiple_of(WORD as u64)
-            || told.stride < (words * WORD) as u64
-            || told.stride > MOST_STRIDE
-            || !begin.is_multiple_of(WORD as u64)
-        {
+        let aligned = [begin, told.stride].iter().all(|bytes| bytes.is_multiple_of(WORD as u64));
+        if !aligned || !(offset(words)..=MOST_STRIDE).contains(&told.stride) {
             self.defects.note(offset(at), || {
                 format!("{what}: {} entries of {} bytes at byte {begin} cannot be", told.count, told.stride)
             });
             return Area::default();
         }
-        let fit = self.length.saturating_sub(begin) / told.stride;
+        let there = self.length.saturating_sub(begin);
+        let fit = there / told.stride + u64::from(there % told.stride > before);
         if fit < told.count {
             self.defects.note(offset(at), || format!("{what}: {fit} of {} entries lie inside the file", told.count));
         }
@@ -314,33 +289,22 @@ impl AreaReader<'_> {
         use layout::{record, segment};
         let shape = word(self.head, header::RECORD_SHAPE);
         let (records, record_bytes) = (u64::from(low(shape)), u64::from(high(shape)));
-        let (begin, places) = (word(self.head, header::SEGMENTS), word(self.head, header::SEGMENTS + 1));
-        let told = Area { offset: begin, count: u64::from(low(places)), stride: u64::from(high(places)) };
-        if told.count == 0 {
+        // The last segment of a file that was cut off is there in part.
+        let before = offset(segment::RECORDS);
+        let area = self.area("segments", header::SEGMENTS, segment::RECORDS + record::WORDS, before);
+        let room = area.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
+        if area.count == 0 {
             return Segments::default();
         }
-        let word_bytes = WORD as u64;
-        let before = segment::RECORDS as u64 * word_bytes;
-        let smallest = record::WORDS as u64 * word_bytes;
-        let room = told.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
-        let aligned = [begin, told.stride, record_bytes].iter().all(|n| n.is_multiple_of(word_bytes));
-        if !aligned || record_bytes < smallest || room == 0 || told.stride > MOST_STRIDE {
-            self.defects.note(offset(header::SEGMENTS), || {
-                format!("segments of {} bytes, records of {record_bytes}, at byte {begin} cannot be", told.stride)
-            });
+        if room == 0 || record_bytes < offset(record::WORDS) || !record_bytes.is_multiple_of(WORD as u64) {
+            self.defects
+                .note(offset(header::RECORD_SHAPE), || format!("segments: records of {record_bytes} bytes cannot be"));
             return Segments::default();
         }
         if records > room {
             self.defects.note(offset(header::RECORD_SHAPE), || format!("{room} of {records} records fit a segment"));
         }
-        // The last segment of a file that was cut off is there in part.
-        let there = self.length.saturating_sub(begin);
-        let fit = there / told.stride + u64::from(there % told.stride > before);
-        if fit < told.count {
-            self.defects
-                .note(offset(header::SEGMENTS), || format!("segments: {fit} of {} lie inside the file", told.count));
-        }
-        Segments { area: Area { count: told.count.min(fit), ..told }, records: records.min(room), record_bytes }
+        Segments { area, records: records.min(room), record_bytes }
     }
 }
 

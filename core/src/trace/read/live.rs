@@ -15,33 +15,25 @@ use crate::map::HashMap;
 use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Record, WORDS};
 
-/// See the module.
 pub struct LiveRecording<S> {
     recording: Recording<S>,
     lanes: [News; LANES],
 }
 
-/// How far one lane has been read.
 #[derive(Default)]
 struct News {
-    /// Up to where the hand has been followed.
     hand: u64,
-    /// How far each segment has been read that was ever in use.
     progress: HashMap<u64, Progress>,
     /// Segments that may still grow, or be taken at any time: the hand moves before a segment is taken.
     watched: Vec<u64>,
-    /// Records read so far.
     read: u64,
-    /// Records in segments that are still growing.
     growing: u64,
 }
 
-/// How far a segment has been read.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// How often it had been taken.
     taken: u32,
-    /// Records of that use that were read.
     read: u64,
     /// Whether the hand has come by since that use.
     awaited: bool,
@@ -58,7 +50,6 @@ impl<S: Source> LiveRecording<S> {
         &self.recording
     }
 
-    /// Reads the tables again, and the texts that are new.
     pub fn refresh(&mut self) -> Result<(), Unreadable> {
         self.recording.refresh_tables()
     }
@@ -127,17 +118,13 @@ impl<S: Source> LiveRecording<S> {
     }
 }
 
-/// A segment as it was looked at.
 struct Look {
-    /// Its place in its lane.
     place: u64,
-    /// Where it begins in the file.
     offset: u64,
     taken: u32,
     is_current: bool,
     who: u64,
     first: u64,
-    /// Complete records in it.
     length: u64,
 }
 

@@ -1,18 +1,5 @@
 //! The reader of recordings: any bytes give records, and defects where they do not make sense.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `source` | what is read from |
-//! | `header` | the facts of the process, and where the areas lie |
-//! | `tables` | threads, contexts, streams, communicators |
-//! | `calls` | the call that a thread is in |
-//! | `unfolded` | launches that the table of streams does not have yet |
-//! | `texts` | names and other long things |
-//! | `segments` | which records are where |
-//! | `records` | all of them, in the order of their calls |
-//! | `live` | those that are new, of a recording that is being written |
-//! | `defects` | what did not make sense |
-//!
 //! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
 //! sparse file says it is; or use a number as a place before comparing it with what there is.
 //!
@@ -37,7 +24,7 @@ pub use header::{Facts, LaneUse, ProcessState};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
-pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, Text, TextSeen};
+pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use unreadable::Unreadable;
 
@@ -62,40 +49,18 @@ pub struct Recording<S> {
 }
 
 impl<S: Source> Recording<S> {
-    /// Reads everything but the records.
     pub fn open(source: S) -> Result<Self, Unreadable> {
-        let mut defects = Defects::default();
-        let header = Header::read(&source, &mut defects)?;
-        let mut recording = Self::with_tables(source, header, defects);
+        let mut recording = Self::tables_of(source)?;
         recording.index = Index::read(&recording.source, &mut recording.header, &mut recording.defects);
-        // Last, so that what the records mean has been named.
-        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
         Ok(recording)
     }
 
     /// Reads everything but the segments: such a recording has no records.
     fn tables_of(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
-        let header = Header::read(&source, &mut defects)?;
-        let mut recording = Self::with_tables(source, header, defects);
-        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
-        Ok(recording)
-    }
-
-    /// Reads that again, as it is now.
-    fn refresh_tables(&mut self) -> Result<(), Unreadable> {
-        let mut defects = Defects::default();
-        self.header = Header::read(&self.source, &mut defects)?;
-        self.defects = defects;
-        self.read_tables();
-        self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
-        Ok(())
-    }
-
-    fn with_tables(source: S, header: Header, defects: Defects) -> Self {
         let mut recording = Self {
+            header: Header::read(&source, &mut defects)?,
             source,
-            header,
             threads: Vec::new(),
             contexts: Vec::new(),
             streams: Vec::new(),
@@ -105,7 +70,14 @@ impl<S: Source> Recording<S> {
             defects,
         };
         recording.read_tables();
-        recording
+        Ok(recording)
+    }
+
+    fn refresh_tables(&mut self) -> Result<(), Unreadable> {
+        self.defects = Defects::default();
+        self.header = Header::read(&self.source, &mut self.defects)?;
+        self.read_tables();
+        Ok(())
     }
 
     fn read_tables(&mut self) {
@@ -116,9 +88,11 @@ impl<S: Source> Recording<S> {
             self.defects = before.clone();
             let unfolded = self.read_tables_once();
             if time == TIMES || unfolded.is_unfolded(&self.source) {
-                return unfolded.fold(&self.contexts, &mut self.streams);
+                unfolded.fold(&self.contexts, &mut self.streams);
+                break;
             }
         }
+        self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
     }
 
     /// Returns the launches that the table of streams does not have.
@@ -143,7 +117,6 @@ impl<S: Source> Recording<S> {
         unfolded
     }
 
-    /// What the header says of the process.
     pub fn facts(&self) -> &Facts {
         &self.header.facts
     }
@@ -178,12 +151,10 @@ impl<S: Source> Recording<S> {
         &self.communicators
     }
 
-    /// Names and other long things.
     pub fn strings(&self) -> &StringTable {
         &self.strings
     }
 
-    /// What the recording keeps of each lane, and what of it is gone.
     pub fn lanes(&self) -> [LaneUse; LANES] {
         self.header.lanes
     }
@@ -209,7 +180,6 @@ impl<S: Source> Recording<S> {
         self.defects.kept()
     }
 
-    /// How much did not make sense.
     pub fn defect_count(&self) -> u64 {
         self.defects.count()
     }

@@ -17,29 +17,22 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::io;
 
-/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The thread's number.
     pub thread_number: u32,
-    /// The thread's id in the system.
     pub thread: u32,
-    /// The lane.
     pub lane: Lane,
     /// Which of the thread's records in this lane it is.
     pub number: u64,
-    /// The record.
     pub record: Record,
 }
 
-/// See [`super::Recording::records`].
 pub struct Records<'a, S> {
     source: &'a S,
     header: &'a Header,
     index: &'a Index,
     /// Segments of the index that were opened.
     opened: usize,
-    /// Segments that were read to their end.
     done: usize,
     passed_over: u64,
     error: Option<io::Error>,
@@ -132,7 +125,6 @@ impl<'a, S: Source> Records<'a, S> {
         usize::try_from(self.header.segments.record_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Opens every segment that may hold the next record.
     fn open_due(&mut self) {
         while let Some(indexed) = self.index.segments.get(self.opened) {
             if self.open.peek().is_some_and(|Reverse(next)| next.entered < indexed.begins) {

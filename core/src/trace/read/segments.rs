@@ -12,23 +12,17 @@ use crate::trace::layout::{record, segment};
 use crate::trace::{Kind, Lane};
 use crate::Nanos;
 
-/// A segment with records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Indexed {
-    /// Its place among the segments.
     pub index: u32,
     /// How often it was taken.
     pub count: u32,
-    /// Whether it was being taken.
     pub being_taken: bool,
     pub lane: Lane,
     pub thread_number: u32,
     pub thread: u32,
-    /// Number of its first record.
     pub first: u64,
-    /// Records that are there.
     pub length: u32,
-    /// When the earliest of their calls was entered.
     pub begins: Nanos,
 }
 
@@ -130,7 +124,6 @@ impl Index {
     }
 }
 
-/// Whether this build knows the entry point and kind of a record with this head.
 fn known(head: u64) -> bool {
     EntryPoint::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
 }

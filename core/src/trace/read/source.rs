@@ -11,15 +11,11 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a segment before its records.
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 
-/// Bytes that can be read at any place.
 pub trait Source {
-    /// How many there are.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether there are none.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -173,12 +169,10 @@ pub(super) fn word(bytes: &[u8], number: usize) -> u64 {
     bytes.get(place..place.saturating_add(8)).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The lower half of a word.
 pub(super) const fn low(word: u64) -> u32 {
     word as u32
 }
 
-/// The upper half of a word.
 pub(super) const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }

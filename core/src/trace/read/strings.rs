@@ -10,98 +10,59 @@ use crate::order;
 use crate::trace::layout::{text, WORD};
 use crate::Nanos;
 
-/// Bytes of texts read at once.
 const TEXT_STRETCH: u64 = 64 << 10;
 
-/// A function or kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionSeen<'a> {
-    /// Its name, if that is known.
     pub name: Option<&'a str>,
-    /// The program's handle.
     pub handle: u64,
     /// The handle of its module or library, or 0.
     pub owner: u64,
-    /// Whether it is a `CUkernel`.
     pub kernel: bool,
 }
 
-/// A stream, as it was when it was first seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamText {
-    /// The number of its context.
     pub context: u32,
-    /// The program's handle.
     pub handle: u64,
-    /// What kind it is.
     pub kind: StreamKind,
 }
 
-/// A program file in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSeen {
-    /// When that was noted.
     pub at: Nanos,
-    /// The address at which it begins.
     pub begin: u64,
-    /// The address at which it ends.
     pub end: u64,
     /// The load bias: memory address minus the file's address.
     pub bias: u64,
-    /// Its path.
     pub path: String,
 }
 
-/// A text, with the time of its making.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextSeen {
-    /// When it was made.
     pub at: Nanos,
-    /// What it says.
     pub text: String,
 }
 
-/// All texts of a recording.
 #[derive(Debug, Default)]
 pub struct StringTable {
-    names: HashMap<u32, Box<str>>,
-    functions: Timed<FunctionText>,
-    streams: Timed<StreamText>,
-    communicators: Timed<Box<str>>,
+    pub(crate) names: HashMap<u32, Box<str>>,
+    pub(crate) functions: Timed<FunctionText>,
+    pub(crate) streams: Timed<StreamText>,
+    pub(crate) communicators: Timed<Box<str>>,
     /// By the handle of the executable graph.
-    graphs: Timed<GraphContents, u64>,
+    pub(crate) graphs: Timed<GraphContents, u64>,
     /// The frames of the paths from the program's code to its calls, by number; there are a thousand at most.
-    paths: Vec<(u16, Box<[u64]>)>,
-    files: Vec<FileSeen>,
-    settings: Vec<TextSeen>,
-    notes: Vec<TextSeen>,
-    unknown: u64,
-    bytes: usize,
-}
-
-/// One of the texts that [`StringTable::each`] hands out, with the time of its making.
-#[derive(Clone, Copy, Debug)]
-pub enum Text<'a> {
-    /// A function, with its number and its name.
-    Function(u32, Nanos, FunctionSeen<'a>),
-    /// A stream, with its number.
-    Stream(u32, Nanos, StreamText),
-    /// The name of the communicator with this number.
-    Communicator(u32, Nanos, &'a str),
-    /// What the executable graph with this handle does.
-    Graph(u64, Nanos, &'a GraphContents),
-    /// The path with this number from the program's code to its calls: the return addresses of its frames, the innermost first.
-    Path(u16, &'a [u64]),
-    /// A program file.
-    File(&'a FileSeen),
-    /// A setting.
-    Setting(&'a TextSeen),
-    /// A note of the guard's.
-    Note(&'a TextSeen),
+    pub(crate) paths: Vec<(u16, Box<[u64]>)>,
+    pub(crate) files: Vec<FileSeen>,
+    pub(crate) settings: Vec<TextSeen>,
+    pub(crate) notes: Vec<TextSeen>,
+    pub(crate) unknown: u64,
+    pub(crate) bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct FunctionText {
+pub(crate) struct FunctionText {
     name: u32,
     handle: u64,
     owner: u64,
@@ -145,7 +106,6 @@ impl StringTable {
         self.communicators.entries.iter().map(|(number, at, name)| (*number, *at, name.as_ref()))
     }
 
-    /// What the executable graph with this handle did then.
     pub fn graph(&self, handle: u64, at: Nanos) -> Option<&GraphContents> {
         self.graphs.newest(handle, at)
     }
@@ -160,7 +120,6 @@ impl StringTable {
         self.paths.iter().rfind(|(known, _)| *known == number).map_or(&[], |(_, frames)| frames)
     }
 
-    /// The program files.
     pub fn files(&self) -> &[FileSeen] {
         &self.files
     }
@@ -170,12 +129,10 @@ impl StringTable {
         &self.settings
     }
 
-    /// The value of a setting.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().rev().find_map(|s| s.text.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// The guard's own notes.
     pub fn notes(&self) -> &[TextSeen] {
         &self.notes
     }
@@ -185,38 +142,8 @@ impl StringTable {
         self.unknown
     }
 
-    /// How many bytes they take in the file.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Every text. Those of a kind that this build knows not are none of them, and neither is a name that no function has.
-    pub fn each(&self) -> impl Iterator<Item = Text<'_>> {
-        // No `..`: a new kind of text has to be handed out too.
-        let Self {
-            names: _,
-            functions,
-            streams,
-            communicators,
-            graphs,
-            paths,
-            files,
-            settings,
-            notes,
-            unknown: _,
-            bytes: _,
-        } = self;
-        let of_functions = functions.entries.iter().map(|(number, at, f)| Text::Function(*number, *at, self.named(f)));
-        let of_communicators =
-            communicators.entries.iter().map(|(number, at, name)| Text::Communicator(*number, *at, name));
-        of_functions
-            .chain(streams.entries.iter().map(|(number, at, stream)| Text::Stream(*number, *at, *stream)))
-            .chain(of_communicators)
-            .chain(graphs.entries.iter().map(|(handle, at, contents)| Text::Graph(*handle, *at, contents)))
-            .chain(paths.iter().map(|(number, frames)| Text::Path(*number, frames)))
-            .chain(files.iter().map(Text::File))
-            .chain(settings.iter().map(Text::Setting))
-            .chain(notes.iter().map(Text::Note))
     }
 
     fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
@@ -350,8 +277,8 @@ impl StringTable {
 
 /// Things by number or handle, several of each, each from a moment on.
 #[derive(Debug)]
-struct Timed<T, K = u32> {
-    entries: Vec<(K, Nanos, T)>,
+pub(crate) struct Timed<T, K = u32> {
+    pub(crate) entries: Vec<(K, Nanos, T)>,
 }
 
 impl<T, K> Default for Timed<T, K> {

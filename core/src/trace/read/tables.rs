@@ -8,91 +8,64 @@ use crate::trace::layout::{communicator, context, stream, thread};
 use crate::trace::{Communication, Kind, RawPayload, Record};
 use crate::Nanos;
 
-/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadState {
-    /// Its entry is free.
     Free,
     /// It runs, or did when the process ended.
     Alive,
-    /// It ended.
     Ended,
-    /// A state that this build knows not.
     Unknown(u64),
 }
 
-/// A thread that called the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSeen {
     /// Its number, which no other thread of the recording has.
     pub number: u32,
-    /// Its id in the system.
     pub thread: u32,
-    /// Its state.
     pub state: ThreadState,
-    /// When its first driver call was seen.
     pub born: Nanos,
-    /// When it ended.
     pub ended: Nanos,
-    /// Driver calls seen.
     pub calls: u64,
-    /// Launches among them.
     pub launches: u64,
-    /// Its name.
     pub name: String,
     /// The address right above the return address of the call in progress, or the newest one.
     pub stack: u64,
     /// The caller's frame pointer register at that call.
     pub frame: u64,
-    /// The call it is in.
     pub call_in_progress: Option<Record>,
 }
 
-/// A context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSeen {
     /// Its number, used again when it is gone.
     pub number: u32,
-    /// The program's handle.
     pub handle: u64,
-    /// Whether it exists.
     pub alive: bool,
     /// Its device, or -1.
     pub device: i32,
-    /// When it was first seen.
     pub born: Nanos,
-    /// Everything that was submitted to it before this is complete.
     pub idle_until: Nanos,
     /// Work of streams that exist no more was submitted until this.
     pub orphaned_until: Nanos,
 }
 
-/// A stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSeen {
     /// Its number, used again when it is gone.
     pub number: u32,
-    /// The program's handle.
     pub handle: u64,
-    /// The number of its context.
     pub context: u32,
     /// The thread whose default stream it is, or 0.
     pub thread: u32,
-    /// What kind it is.
     pub kind: StreamKind,
-    /// Whether it is followed.
     pub alive: bool,
-    /// Whether a capture is in progress on it.
     pub capturing: bool,
-    /// Whether the program destroyed it while work was outstanding.
     pub destroyed: bool,
-    /// Operations submitted.
     pub submitted: u64,
     /// When the newest submitting call was entered or, if it has returned, returned.
     pub last_submitted: Nanos,
     /// Everything that was submitted before this is complete.
     pub complete_until: Nanos,
-    /// When it was first seen.
     pub born: Nanos,
     /// The first operation since the stream was last known to be idle.
     pub first_since_idle: Operation,
@@ -113,7 +86,6 @@ impl StreamSeen {
     }
 }
 
-/// A communicator of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommunicatorSeen {
     /// Its number; that of one that is gone may be used again.
@@ -124,19 +96,15 @@ pub struct CommunicatorSeen {
     pub id: u64,
     /// The process's rank in it, and how many ranks it has; `None` where that is not known.
     pub rank: Option<(u32, u32)>,
-    /// When the call that made it was entered.
     pub born: Nanos,
     /// When it was destroyed or aborted; 0 before.
     pub ended: Nanos,
-    /// Collectives that the program has called on it.
     pub collectives: u64,
     /// When the newest of them was entered.
     pub last: Nanos,
-    /// How often it was split.
     pub splits: u32,
 }
 
-/// A thread, and where its entry begins.
 pub(super) struct ThreadEntry {
     pub seen: ThreadSeen,
     pub offset: u64,
@@ -259,7 +227,6 @@ fn used(entry: &[u8]) -> bool {
     entry.iter().any(|&byte| byte != 0)
 }
 
-/// The call of NCCL that a thread is in.
 fn outer_call(entry: &[u8]) -> Option<Record> {
     let outer = word(entry, thread::OUTER);
     let entry_point = EntryPoint::by_id(outer as u16).filter(|_| word(entry, thread::STATE) == thread::STATE_ALIVE)?;
@@ -272,7 +239,6 @@ fn outer_call(entry: &[u8]) -> Option<Record> {
     })
 }
 
-/// What is made of each entry of a table.
 fn each<S: Source, T>(
     source: &S,
     area: &Area,

@@ -14,7 +14,6 @@ use crate::order;
 use crate::trace::layout::{segment, stream, thread};
 use crate::trace::{Lane, Submission, WORDS};
 
-/// What has been found so far.
 #[derive(Default)]
 pub(super) struct Unfolded {
     submissions: Vec<Submission>,

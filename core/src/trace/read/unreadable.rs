@@ -4,19 +4,14 @@ use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::VERSION;
 use std::{fmt, io};
 
-/// See the module.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// The file does not begin as a recording does.
     NotARecording,
     /// It is as a recording is until its header is complete, which is before anything is recorded: empty, or zero but for the first words
     /// of a header.
     NeverBegun,
-    /// It is of a version that this build does not read.
     Version(u32),
-    /// It is larger, with this many bytes, than a recording can be.
     TooLarge(u64),
-    /// It cannot be read.
     Io(io::Error),
 }
 

@@ -2,7 +2,7 @@
 
 use lazyguard_core::api::Operation;
 use lazyguard_core::trace::layout;
-use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, Text, TextSeen, ThreadState};
+use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, TextSeen, ThreadState};
 use lazyguard_core::trace::Record;
 use serde_json::{json, Map, Value};
 
@@ -114,14 +114,11 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             fields
         })
         .collect();
-    let mut paths: Vec<_> = texts_read
-        .each()
-        .filter_map(|text| match text {
-            Text::Path(number, frames) => Some(json!({ "number": number, "frames": frames })),
-            _ => None,
-        })
+    let paths: Vec<_> = (0..=u16::MAX)
+        .map(|number| (number, texts_read.path(number)))
+        .filter(|(_, frames)| !frames.is_empty())
+        .map(|(number, frames)| json!({ "number": number, "frames": frames }))
         .collect();
-    paths.sort_by_key(|path| path["number"].as_u64());
     let mut all = json!({
         "version": facts.version,
         "state": match facts.state {
