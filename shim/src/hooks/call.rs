@@ -36,20 +36,16 @@ use std::sync::atomic::AtomicUsize;
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
-    /// Which one.
     pub entry_point: EntryPoint,
-    /// Its frame.
     pub frame: Frame<'f>,
 }
 
 impl Entry<'_> {
-    /// See [`Frame::again`].
     #[inline(always)]
     pub fn again(self) -> Self {
         Self { frame: self.frame.again(), ..self }
     }
 
-    /// From where it was made.
     #[inline(always)]
     pub fn caller(self) -> Caller {
         self.frame.caller()
@@ -63,50 +59,35 @@ impl Entry<'_> {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct About {
-    /// The stream.
     pub stream: u32,
-    /// The context.
     pub context: u32,
     /// The handle of the module or library.
     pub owner: u64,
-    /// The function.
     pub function: u32,
-    /// Whether the call loads on first use.
     pub cold: Option<ColdKind>,
-    /// Whether it submits an operation to the stream.
     pub submits: bool,
     /// The operation's number if the stream was idle before it.
     pub first: Option<u64>,
-    /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
     /// For the record: from where the program came to it, where that is more than the caller; else 0.
     pub from: u64,
-    /// For the record: its flags.
     pub flags: u8,
     /// For the record: what else it says; of what has an owner the owner's handle is put in.
     pub raw: RawPayload,
 }
 
-/// A call in progress.
 #[derive(Clone, Copy)]
 pub struct Call {
-    /// The guard.
     pub guard: &'static Guard,
-    /// The calling thread's slot.
     pub slot: &'static ThreadSlot,
-    /// The call.
     pub entry_point: EntryPoint,
-    /// From where it was made.
     pub caller: Caller,
-    /// When it was entered.
     pub entered: Nanos,
     /// When the real call returned; 0 before.
     pub returned: Nanos,
     /// The epoch of the state, as it was when the call was entered.
     pub epoch: u32,
-    /// What it is about.
     pub about: About,
-    /// Its record; after the call, only if it leaves one.
     open: Option<OpenRecord>,
 }
 
@@ -340,7 +321,6 @@ impl Call {
         }
     }
 
-    /// The operation that the call submits.
     #[inline]
     pub fn operation(&self) -> Operation {
         Operation { at: self.entered, entry_point: self.entry_point.id(), function: self.about.function }
@@ -361,7 +341,6 @@ impl Call {
         }
     }
 
-    /// What the call is about is loaded now.
     pub fn loaded(&self) {
         let About { context, function, owner, .. } = self.about;
         self.guard.tracker.set_present(owner, context);
@@ -370,7 +349,6 @@ impl Call {
         }
     }
 
-    /// The call has succeeded: what that proves to have ended is known from now on.
     pub fn proven(&self) {
         let About { stream, context, .. } = self.about;
         if let Some(scope) = proves(self.entry_point, stream, context) {
@@ -383,7 +361,6 @@ impl Call {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
     }
 
-    /// The same, noted at this time.
     pub fn note_hazard(&self, code: Code, flags: Flags, other: ConflictingOperation, noted: Nanos) {
         let About { stream, stream_entry, context, function, .. } = self.about;
         let noted = HazardEvent {
@@ -404,7 +381,6 @@ impl Call {
         self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
-    /// Whether the guard itself has loaded something since.
     pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
         self.guard.loader.last_loaded() >= entered
     }
@@ -456,7 +432,6 @@ impl Call {
         number
     }
 
-    /// Whether a stream's handle is one of a default stream.
     pub fn is_default(&self, stream: Handle) -> bool {
         stream as u64 <= PER_THREAD
     }
@@ -513,13 +488,11 @@ impl Call {
         number
     }
 
-    /// The call is about a stream, and its context.
     #[inline(always)]
     pub fn on_stream(&mut self, stream: Handle) {
         self.about_stream(self.stream_number(stream));
     }
 
-    /// The call is about the stream with this number, and its context.
     #[inline(always)]
     pub fn about_stream(&mut self, number: u32) {
         let entry = self.guard.tracker.stream_entry(number);
@@ -546,7 +519,6 @@ impl Call {
         submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
     }
 
-    /// A good moment to load what is pending for a context.
     pub fn load_pending(&self, context: u32) {
         self.load_what_is_pending(context, false);
     }

@@ -41,7 +41,6 @@ impl<'f> Frame<'f> {
         self
     }
 
-    /// The export's caller.
     #[inline(always)]
     pub fn caller(self) -> Caller {
         let frame = self.0;

@@ -13,7 +13,6 @@ use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-/// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
@@ -24,12 +23,10 @@ pub(super) fn init(entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32
     result
 }
 
-/// A context is created, and current to the thread.
 pub(super) fn create(entry: Entry, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
     came(entry, context, device, false, real)
 }
 
-/// A device's primary context is retained: created, unless it is there.
 pub(super) fn retain_primary(entry: Entry, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
     came(entry, context, device, true, real)
 }
@@ -56,7 +53,6 @@ fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl Fn
     )
 }
 
-/// A context is destroyed, and everything in it.
 pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -111,7 +107,6 @@ pub(super) fn current(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     observed(entry, real)
 }
 
-/// A thread waits for everything in a context: the one it names, or its current one.
 pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -134,7 +129,6 @@ pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32
     published(entry, |call| call.about.context = call.current_context(), real)
 }
 
-/// A call that the driver carries out once everything in flight in the context has ended.
 pub(super) fn waits_until_idle(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     waits_if(entry, true, real)
 }
@@ -185,7 +179,6 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
     )
 }
 
-/// Memory is allocated, which may wait for the context.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl Fn() -> i32) -> i32 {
     let allocated = || match real() {
         result if may_be_for_lack_of_releases(result) && releases_now() => real(),
@@ -210,7 +203,6 @@ pub(super) fn gave_out(call: &Call, memory: Handle, result: i32) {
     }
 }
 
-/// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i32 {
     let put_off = Cell::new(None);
     published(
@@ -228,7 +220,6 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
     )
 }
 
-/// A call that is only published.
 pub(super) fn observed(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     published(entry, |_| {}, real)
 }

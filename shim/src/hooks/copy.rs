@@ -32,7 +32,6 @@ pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: im
     )
 }
 
-/// An asynchronous one: it only submits an operation.
 pub(super) fn asynchronous(
     entry: Entry,
     destination: u64,
@@ -125,7 +124,6 @@ macro_rules! described {
     }};
 }
 
-/// A copy of rows, described by a structure.
 pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
@@ -143,7 +141,6 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
     copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
-/// An allocation in the order of a stream.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -156,7 +153,6 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Hand
     )
 }
 
-/// A release of memory in the order of a stream.
 pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,

@@ -112,7 +112,6 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// Puts the hooks into the objects that are there when the process starts.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     table::register(&HOOKS, dlsym as *const c_void);
@@ -136,7 +135,6 @@ extern "C-unwind" fn is_of_concern(handle: *mut c_void, name: *const c_char) -> 
     (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }
 
-/// Answers a look-up of such a function; as without the guard, should it fail at that.
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     // SAFETY: as in `is_of_concern`.
     let name = unsafe { CStr::from_ptr(name) };

@@ -9,7 +9,6 @@ use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-/// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let number = Cell::new(0);
     observe(
@@ -37,7 +36,6 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
     )
 }
 
-/// An event is recorded behind everything in a context.
 pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -54,7 +52,6 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
     )
 }
 
-/// A stream waits for an event.
 pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -71,7 +68,6 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
     )
 }
 
-/// Everything that is submitted to a context from now on waits for an event.
 pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,
@@ -83,12 +79,10 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
     )
 }
 
-/// A thread waits for an event.
 pub(super) fn synchronize(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     completes(entry, event, real)
 }
 
-/// An event is polled.
 pub(super) fn query(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     completes(entry, event, real)
 }
@@ -113,7 +107,6 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     )
 }
 
-/// An event is destroyed.
 pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,

@@ -58,7 +58,6 @@ macro_rules! define_hooks {
     )+) => {
         $($( define_hook! { $symbol $args $family $hook $used } )+)+
 
-        /// The hooks.
         pub static HOOKS: HookTable = HookTable {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
             nccl: NCCL_HOOKS,

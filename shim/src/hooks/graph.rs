@@ -32,11 +32,9 @@ use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
 
-/// Nodes of one graph that are looked at, and how deep child graphs may lie in each other.
 const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
-/// A graph is launched.
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -51,7 +49,6 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
     )
 }
 
-/// A graph is made executable.
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -74,7 +71,6 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
     )
 }
 
-/// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
     // Without an executable graph the driver refuses the call, whatever the other is.
     let before = |call: &mut Call| {
@@ -85,7 +81,6 @@ pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl
     changes(entry, executable, before, real, |call| note(call, executable, graph))
 }
 
-/// An executable graph is destroyed.
 pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
     changes(entry, executable, |_| {}, real, |_| {})
 }
@@ -114,7 +109,6 @@ fn changes(
     )
 }
 
-/// Another event for a node of an executable graph.
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     changes(
         entry,
@@ -140,7 +134,6 @@ impl Call {
         self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
     }
 
-    /// The same of the kernel that the call is about.
     fn changed_kernel(&self, executable: Handle, result: i32, needs: Needs) {
         if result == SUCCESS && self.about.function != 0 {
             self.has_set_aside(needs);
@@ -148,7 +141,6 @@ impl Call {
         }
     }
 
-    /// What a kernel of an executable graph needs.
     fn local_memory_of(&self, kernel: Handle, number: u32) -> Needs {
         let tracker = &self.guard.tracker;
         let ask = || {
@@ -184,7 +176,6 @@ impl Call {
     }
 }
 
-/// What kernels need of local memory.
 #[derive(Clone, Copy, Default)]
 struct Needs {
     /// The most bytes a thread, of those that could be asked.
@@ -196,7 +187,6 @@ struct Needs {
 impl Needs {
     const UNKNOWN: Self = Self { bytes: 0, has_unknown: true };
 
-    /// Of these kernels and of others.
     fn and(self, others: Self) -> Self {
         Self { bytes: self.bytes.max(others.bytes), has_unknown: self.has_unknown || others.has_unknown }
     }
@@ -208,7 +198,6 @@ impl Needs {
 struct Listed {
     contents: GraphContents,
     needs: Needs,
-    /// The kernels that were asked.
     asked: HashSet<u32>,
 }
 
@@ -300,7 +289,6 @@ fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> O
     }
 }
 
-/// Takes in the operations of a node of memory operations.
 fn memory_operations(node: Handle, contents: &mut GraphContents) {
     let mut params = MaybeUninit::<MemoryOperations>::zeroed();
     if driver::memory_operations_node(node, params.as_mut_ptr().cast()) != Some(SUCCESS) {
@@ -324,7 +312,6 @@ pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() 
     published(entry, |call| _ = call.uses_kernel_node(params), real)
 }
 
-/// The same of an executable graph.
 pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     let needs = Cell::new(Needs::default());
     let before = |call: &mut Call| {
@@ -339,7 +326,6 @@ pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32)
     published(entry, |call| _ = call.uses_node(params), real)
 }
 
-/// The same of an executable graph.
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
     observe(

@@ -21,7 +21,6 @@ use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstandi
 use lazyguard_core::model;
 use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, StreamKind};
 
-/// The most waits examined at one call.
 const MOST_WAITS: usize = 8;
 
 impl Call {
@@ -57,7 +56,6 @@ impl Call {
         }
     }
 
-    /// A write was submitted after these waits.
     pub fn written(&self, write: &ValueWrite, met: &[Outstanding]) {
         if !self.about.submits {
             return;
@@ -88,7 +86,6 @@ impl Call {
         self.guard.hazards.with_waits(self.guard, |waits| waits.written(write));
     }
 
-    /// A wait was submitted.
     pub fn waited(&self, wait: ValueWait) {
         let About { submits: true, stream, context, stream_entry, .. } = self.about else { return };
         let wait = Outstanding {
@@ -212,7 +209,6 @@ impl Call {
         }
     }
 
-    /// It was submitted, from or to these addresses.
     #[inline(always)]
     pub fn copied(&self, result: i32, host: [u64; 2]) {
         if rules::held(self.entered, self.returned) && result == SUCCESS {
@@ -240,7 +236,6 @@ impl Call {
             || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
-    /// The call blocked the host behind outstanding operations of its stream.
     fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
@@ -254,7 +249,6 @@ impl Call {
 
     // --- LG106: a launch that blocked the host ---
 
-    /// A launch has returned.
     #[inline(always)]
     pub fn launched(&self, result: i32) {
         if result == SUCCESS && self.about.submits {
@@ -309,7 +303,6 @@ impl Call {
 
     // --- LG108: code that is compiled ---
 
-    /// The driver gets the code of a library or a module. It may compile the code in this call.
     pub fn loads_code(&self) {
         if self.about.raw.loaded_image().needs_compiler() {
             // The queries store their answers in the state.
@@ -317,7 +310,6 @@ impl Call {
         }
     }
 
-    /// A call that loads has returned.
     #[cold]
     pub fn load_returned(&self, result: i32) {
         let hazards = &self.guard.hazards;
@@ -331,7 +323,6 @@ impl Call {
         }
     }
 
-    /// The call has loaded code that has to be compiled.
     pub fn compiled(&self) {
         let tracker = &self.guard.tracker;
         let own = u64::from(self.entry_point.class() == Class::Launch);
@@ -347,7 +338,6 @@ impl Call {
 
     // --- LG109: a grid that fills the device ---
 
-    /// A cooperative launch of so many blocks of so many threads was submitted.
     pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
         let About { submits: true, stream, context, function: number, .. } = self.about else { return };
         let tracker = &self.guard.tracker;

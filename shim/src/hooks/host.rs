@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type HostFunction = unsafe extern "C-unwind" fn(Handle);
 type Callback = unsafe extern "C-unwind" fn(Handle, i32, Handle);
 
-/// What the program asked for.
 #[derive(Clone, Copy)]
 struct Wanted {
     entry_point: EntryPoint,
@@ -45,7 +44,6 @@ struct Wanted {
     submitted: Nanos,
 }
 
-/// A host function is submitted to a stream.
 pub(super) fn launch(
     entry: Entry,
     stream: Handle,
@@ -158,7 +156,6 @@ struct Node {
     user_data: Handle,
 }
 
-/// A host node is added to a graph.
 pub(super) fn add_node(
     entry: Entry,
     added: Handle,
@@ -178,7 +175,6 @@ pub(super) fn add_node(
     })
 }
 
-/// A host node of a graph is changed.
 pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     node(entry, null_mut(), params, real, |params| {
         let real = driver::real(entry.entry_point)?;
@@ -189,7 +185,6 @@ pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl
     })
 }
 
-/// A host node of an executable graph is changed.
 pub(super) fn change_node(
     entry: Entry,
     executable: Handle,
@@ -247,7 +242,6 @@ fn node(
     )
 }
 
-/// A program asks for a host node's description.
 pub(super) fn node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     asks_for_node(entry, params.cast(), real)
 }
@@ -280,7 +274,6 @@ fn is_of_guard(function: Handle) -> bool {
     function == called_by_graph as *const () as Handle
 }
 
-/// A node's function and argument as the program knows them.
 fn own(node: Node) -> Node {
     if !is_of_guard(node.function) {
         return node;
@@ -348,7 +341,6 @@ unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {
     note(&wanted, Kind::HostEnds);
 }
 
-/// What the driver calls in the place of a host function.
 unsafe extern "C-unwind" fn called(kept: Handle) {
     let wanted = take(kept);
     note(&wanted, Kind::HostBegins);
@@ -357,7 +349,6 @@ unsafe extern "C-unwind" fn called(kept: Handle) {
     note(&wanted, Kind::HostEnds);
 }
 
-/// What the driver calls in the place of a callback.
 unsafe extern "C-unwind" fn called_back(stream: Handle, status: i32, kept: Handle) {
     let wanted = take(kept);
     note(&wanted, Kind::HostBegins);
@@ -374,7 +365,6 @@ fn take(kept: Handle) -> Wanted {
     wanted
 }
 
-/// Leaves a record, and stores the progress of the stream that the call proves.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {

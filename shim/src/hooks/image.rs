@@ -17,7 +17,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// Options that a program gives to the driver, with a value for each.
 #[derive(Clone, Copy)]
 pub(super) struct Options {
     pub count: u32,

@@ -22,7 +22,6 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-/// A launch with everything in its arguments.
 #[inline(always)]
 pub(super) fn kernel(
     entry: Entry,
@@ -192,7 +191,6 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
     }
 }
 
-/// How big a launch is.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     grid: [u32; 3],
@@ -247,7 +245,6 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
     )
 }
 
-/// A launch described by a structure.
 pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32 + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);

@@ -15,13 +15,11 @@ use std::cell::Cell;
 use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
-/// A library is loaded from a file.
 pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
     let none = null_mut();
     load(entry, library, none, 0, none, none, none, none, 0, real)
 }
 
-/// A library is loaded: it belongs to no context and loads nothing into any, yet.
 #[expect(clippy::too_many_arguments, reason = "the driver's function has as many")]
 pub(super) fn load(
     entry: Entry,

@@ -12,7 +12,6 @@ use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// A program asks for the loading mode, and gets the driver's answer.
 pub(super) fn for_program(entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
     observed(entry, real)
 }

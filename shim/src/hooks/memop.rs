@@ -18,7 +18,6 @@ use lazyguard_core::trace::RawPayload;
 use std::cell::RefCell;
 use std::mem::{offset_of, ManuallyDrop};
 
-/// A stream writes a value.
 pub(super) fn write(
     entry: Entry,
     stream: Handle,
@@ -47,7 +46,6 @@ pub(super) fn write(
     )
 }
 
-/// A stream waits for a value.
 pub(super) fn wait(
     entry: Entry,
     stream: Handle,
@@ -146,7 +144,6 @@ pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item =
     })
 }
 
-/// Several operations at once.
 pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl FnOnce() -> i32) -> i32 {
     let submitted = kept_across_the_call();
     observe(

@@ -22,7 +22,6 @@ pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl F
     load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
-/// A module is loaded into the current context.
 pub(super) fn load_data(
     entry: Entry,
     module: Handle,
@@ -35,7 +34,6 @@ pub(super) fn load_data(
     load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
-/// A module is loaded by a call that takes a fat binary alone.
 pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
     load(entry, module, image, || image::given_as_fat_binary(image), real)
 }
@@ -88,7 +86,6 @@ fn load<'a>(
 /// Names of C++ are long.
 const MOST_NAME_BYTES: usize = 1 << 20;
 
-/// A function is resolved by name; drivers since 12.x load it with that.
 pub(super) fn get_function(
     entry: Entry,
     function: Handle,
@@ -125,7 +122,6 @@ pub(super) fn get_function(
     )
 }
 
-/// A global of a module.
 pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,

@@ -34,7 +34,6 @@ pub const NONE: i32 = -1;
 /// What a collective, a send or a receive is about.
 #[derive(Clone, Copy)]
 pub struct Arguments {
-    /// Elements.
     pub count: usize,
     /// `ncclDataType_t`.
     pub data_type: i32,
@@ -71,7 +70,6 @@ impl Call {
         self.slot.push(&record, Lane::Work);
     }
 
-    /// Whether this is the outermost call of NCCL on the thread; it is published from now on.
     fn enters(&self, communicator: Option<Communicator>) -> bool {
         let number = communicator.map_or(0, |one| one.number);
         self.slot.enter_outer(self.entry_point, number, self.caller, self.entered)
@@ -178,7 +176,6 @@ fn makes(
     )
 }
 
-/// A communicator is made by one rank.
 pub(super) fn create(
     entry: Entry,
     new: *mut c_void,
@@ -196,7 +193,6 @@ pub(super) fn create(
     makes(entry, new, config, begin, real)
 }
 
-/// The process makes one communicator for each of its devices.
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
     around(
         entry,
@@ -233,17 +229,14 @@ pub(super) fn split(
     makes(entry, new, config, begin, real)
 }
 
-/// A call about a communicator that is published while it lasts, because NCCL may wait in it.
 pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
     around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
 }
 
-/// A group ends: NCCL submits what was called in it.
 pub(super) fn group_end(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     published(entry, std::ptr::null_mut(), real)
 }
 
-/// A communicator is destroyed or aborted.
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     around(
@@ -263,7 +256,6 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32
     )
 }
 
-/// A collective is called.
 pub(super) fn collective(
     entry: Entry,
     communicator: Handle,
@@ -274,7 +266,6 @@ pub(super) fn collective(
     operation(entry, communicator, stream, about, Communicator::count_collective, real)
 }
 
-/// A send or receive is called.
 pub(super) fn point_to_point(
     entry: Entry,
     communicator: Handle,

@@ -22,7 +22,6 @@ fn key(stream: Handle) -> StreamKey {
     StreamKey { handle: stream as u64, context: 0, thread: 0 }
 }
 
-/// A stream is created.
 pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
@@ -86,7 +85,6 @@ fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     )
 }
 
-/// Something is submitted to a stream.
 #[inline]
 pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})

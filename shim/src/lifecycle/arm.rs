@@ -40,12 +40,9 @@ static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 #[link_section = ".data.lazyguard_start"]
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
-/// When the driver was initialised, on the system's monotonic clock.
 #[derive(Clone, Copy)]
 pub struct Initialised {
-    /// The call was entered.
     pub entered: u64,
-    /// The driver returned from it.
     pub returned: u64,
 }
 
@@ -66,7 +63,6 @@ pub fn loaded() {
     }
 }
 
-/// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm(initialised: Initialised) {
     let armed = process::process().is_some() || process::retired();
     environment::remember_if_not_yet();

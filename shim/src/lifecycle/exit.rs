@@ -17,7 +17,6 @@ use lazyguard_core::trace::layout::state;
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;
 
-/// Removes the private folder of a guard that has stepped aside, unless it reported a hang.
 fn clear_up() {
     let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
     last.requests.end();

@@ -20,7 +20,6 @@ pub struct Adopted<const FUNCTIONS: usize> {
     functions: [AtomicPtr<c_void>; FUNCTIONS],
     /// Where it begins and ends; 0 without one.
     addresses: [AtomicU64; 2],
-    /// What another one is counted as.
     second: PassThrough,
 }
 
@@ -34,7 +33,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         }
     }
 
-    /// Whether there is one.
     pub fn is_there(&self) -> bool {
         self.addresses[1].load(Ordering::Acquire) != 0
     }
@@ -77,7 +75,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         true
     }
 
-    /// It has been unloaded.
     pub(super) fn forget(&self) {
         self.addresses.iter().for_each(|place| place.store(0, Ordering::Relaxed));
         self.functions.iter().for_each(|place| place.store(null_mut(), Ordering::Relaxed));

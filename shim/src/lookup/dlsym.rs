@@ -24,7 +24,6 @@ use std::ptr::without_provenance_mut;
 /// In place of an answer: the caller's own look-up is the answer. It depends on the caller, whom only the dynamic linker knows well enough.
 pub const ASK_ITSELF: *mut c_void = without_provenance_mut(usize::MAX);
 
-/// The answer to a look-up that `caller` makes.
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
     if driver::ADOPTED.addresses().contains(&(caller as u64)) {
         pass_through::note(PassThrough::AskedByDriver);

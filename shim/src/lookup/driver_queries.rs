@@ -35,7 +35,6 @@ pub enum Held {
 }
 
 impl Held {
-    /// What is in it.
     pub fn value(self) -> Option<u64> {
         match self {
             Self::Value(value) => Some(value),
@@ -117,7 +116,6 @@ pub fn local_bytes(handle: Handle, kernel: bool, device: i32) -> Option<u64> {
     attribute(handle, kernel, device, LOCAL_SIZE_BYTES).map(u64::from)
 }
 
-/// What limits a device.
 pub fn limits(device: i32) -> Device {
     let attribute = |which: i32| {
         let mut value = 0;

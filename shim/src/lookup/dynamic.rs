@@ -50,7 +50,6 @@ pub struct Dynamic {
 /// A place in an object that holds the address of what a symbol of the object resolves to.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// Where it is.
     pub address: usize,
     /// The number of the symbol in the object.
     symbol: u32,
@@ -112,7 +111,6 @@ impl Dynamic {
         self.strings_with_tag(DT_SONAME).next()
     }
 
-    /// The names of the objects that it needs, in order.
     pub fn needed(&self) -> impl Iterator<Item = &CStr> {
         self.strings_with_tag(DT_NEEDED)
     }
@@ -133,7 +131,6 @@ impl Dynamic {
         Some((self.name_of(symbol)?, symbol.st_shndx != 0))
     }
 
-    /// The address at which the object itself defines a name; `None` where it does not.
     pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
         let address = |number| Some(self.base.wrapping_add(self.symbol(number)?.st_value as usize) as *mut c_void);
         self.definition(name).and_then(address)

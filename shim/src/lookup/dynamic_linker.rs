@@ -67,7 +67,6 @@ pub fn addresses_of_another() -> Range<u64> {
     }
 }
 
-/// The C library's `dlsym`.
 pub fn real_dlsym() -> *mut c_void {
     let function = REAL.load(Ordering::Acquire);
     if function.is_null() {
@@ -102,7 +101,6 @@ fn call(function: *mut c_void, handle: *mut c_void, name: &CStr) -> *mut c_void 
     std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
 }
 
-/// Room for a symbol's name, with a zero at its end.
 const LONGEST: usize = 96;
 
 /// A symbol as the loader wants it, without allocating.
@@ -117,7 +115,6 @@ impl Symbol {
         Some(Self(room))
     }
 
-    /// Its name.
     pub fn name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
@@ -129,7 +126,6 @@ pub fn prepare() {
     find_next();
 }
 
-/// Opens an object that is loaded already, without loading any; null if it is not.
 pub fn open_loaded(name: &CStr) -> *mut c_void {
     const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
     // SAFETY: a terminated name; with RTLD_NOLOAD no constructor runs.

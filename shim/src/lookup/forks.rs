@@ -14,11 +14,9 @@ use crate::runtime::{door, tls};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How many threads visit.
 #[link_section = ".data.lazyguard_start"]
 static VISITS: AtomicU32 = AtomicU32::new(0);
 
-/// How many threads fork.
 #[link_section = ".data.lazyguard_start"]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -73,7 +71,6 @@ fn stand_back() {
     }
 }
 
-/// The calling thread is about to fork.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn before() {
     let depth = tls::visits();
@@ -107,7 +104,6 @@ extern "C" fn after() {
     tls::set_visits(tls::visits().saturating_sub(1));
 }
 
-/// It is the child, which has no other thread. Only stores.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn in_child() {
     let depth = tls::visits().saturating_sub(1);

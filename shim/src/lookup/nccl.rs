@@ -27,13 +27,11 @@ pub const IN_PROGRESS: i32 = 7;
 const NEEDED: [&CStr; 5] =
     [c"ncclGetUniqueId", c"ncclCommInitRank", c"ncclCommDestroy", c"ncclAllReduce", c"ncclGroupEnd"];
 
-/// The NCCL that the guard follows.
 pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
     Adopted::new(DRIVER_ENTRY_POINTS.len(), PassThrough::SecondNccl);
 static USER_RANK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static COUNT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The function that an entry point's hook calls.
 #[inline]
 pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     let function = ADOPTED.function(entry_point);

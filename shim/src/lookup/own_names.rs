@@ -15,11 +15,9 @@ use super::slots::Pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The parts of the C library.
 const C_LIBRARY: [&[u8]; 6] =
     [b"libc.so.6", b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1", b"libpthread.so.0", b"libdl.so.2", b"librt.so.1"];
 
-/// See the module.
 const OF_SANITIZERS: [&CStr; 8] = [
     c"mmap",
     c"mmap64",
@@ -34,7 +32,6 @@ const OF_SANITIZERS: [&CStr; 8] = [
 /// Every sanitizer's runtime has it.
 const MARK: &CStr = c"__sanitizer_print_stack_trace";
 
-/// Binds the library's own references to the C library.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind() {
     let own = bind as *const () as u64;

@@ -34,7 +34,6 @@ const OF_CONCERN: &[&[u8]] = &[
 
 static LOOKED_UP: AtomicU64 = AtomicU64::new(0);
 
-/// How many names were looked up successfully.
 pub fn looked_up() -> u64 {
     LOOKED_UP.load(Ordering::Relaxed)
 }

@@ -51,7 +51,6 @@ const MOST_PASSES: usize = 8;
 /// How deep an object's needs are followed to find what a slot of it will be bound to.
 const DEEPEST: usize = 3;
 
-/// Binds the objects that are there when the process starts.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
@@ -100,7 +99,6 @@ pub fn bind_beside() {
     }
 }
 
-/// One pass; `false` if another one is needed.
 fn bind_once() -> bool {
     let counts = objects::counts();
     link_map::wait_for_loads();
@@ -259,12 +257,10 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Those of an object.
     pub fn of(range: Range<usize>) -> Self {
         Self { range, are_open: false }
     }
 
-    /// Whether a slot can be written to, if need be from now on.
     pub fn open_for(&mut self, address: usize) -> bool {
         if self.range.contains(&address) && !self.are_open {
             self.are_open = self.protect(libc::PROT_READ | libc::PROT_WRITE);
@@ -273,7 +269,6 @@ impl Pages {
         true
     }
 
-    /// Makes them read-only again.
     pub fn close(&mut self) {
         if self.are_open {
             self.protect(libc::PROT_READ);

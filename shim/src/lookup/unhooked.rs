@@ -12,7 +12,6 @@ static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
 
-/// Notes a name that was asked of the driver and is not hooked.
 pub fn note(name: &[u8]) {
     if name.windows(7).any(|at| at == b"Capture") {
         UNSEEN_CAPTURE.store(true, Ordering::Relaxed);

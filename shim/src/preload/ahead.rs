@@ -30,11 +30,9 @@ use std::sync::Mutex;
 pub struct Image {
     /// Its content, and a zero behind it, where text ends for the driver.
     pub terminated: Box<[u8]>,
-    /// The options that the program loads it with.
     pub options: LoadOptions,
     /// How many modules of it a context gets; of libraries, how many there are.
     pub most: u32,
-    /// The kernels that the program uses.
     pub kernels: Vec<CString>,
 }
 
@@ -54,39 +52,31 @@ struct Ready {
     nth: u32,
     /// 0 of one that the program has loaded itself.
     handle: u64,
-    /// It is the program's now.
     given: bool,
 }
 
 /// A module that is in a context, or a library.
 #[derive(Debug, PartialEq, Eq)]
 pub struct There {
-    /// Its handle.
     pub owner: u64,
     /// What its functions are: a library has kernels.
     pub kind: FunctionKind,
     /// The functions of it that the program uses; `None` where no run has come so far that it used one.
     pub functions: Option<Vec<u64>>,
-    /// Whether it was loaded just now.
     pub is_new: bool,
 }
 
-/// What became of a load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The module or library is there.
     There(There),
-    /// It is the program's, which may have unloaded it.
     Given,
     /// The driver does not load it.
     Refused,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
-    /// Of each image, whether it prints.
     prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
     modules: Counted,
@@ -106,13 +96,11 @@ impl Counted {
 }
 
 impl Ahead {
-    /// Of these images.
     pub fn new(images: Vec<Image>) -> Self {
         let prints = images.iter().map(|image| Prints::of(image.content())).collect();
         Self { images, prints, ..Self::default() }
     }
 
-    /// Whether this image prints, as far as its content tells.
     pub fn prints(&self, image: u32) -> Prints {
         self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
     }
@@ -122,7 +110,6 @@ impl Ahead {
         self.images.get(image as usize).is_some_and(|image| image.options.is_library())
     }
 
-    /// The library of this image that is there.
     pub fn library(&self, image: u32, nth: u32) -> Option<u64> {
         let ready = lock(&self.ready);
         let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth) && ready.handle != 0)?;
@@ -139,7 +126,6 @@ impl Ahead {
         self.modules.both()
     }
 
-    /// The same of libraries.
     pub fn libraries(&self) -> (u64, u64) {
         self.libraries.both()
     }

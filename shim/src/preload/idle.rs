@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 
 /// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
 const RELAXED: i32 = 2;
-/// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 /// More busy streams than this are not asked one by one: the context counts as busy.
 const MOST_STREAMS: usize = 64;
@@ -34,14 +33,12 @@ const SOON_NANOS: u64 = 60_000;
 /// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
 const SOON_AT_START_NANOS: u64 = 5_000_000;
 
-/// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern no capture.
 pub struct Uncaptured {
     /// The mode to go back to, if it was exchanged.
     mode: Option<i32>,
 }
 
 impl Uncaptured {
-    /// From here on.
     pub fn new() -> Self {
         let mut mode = RELAXED;
         let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
@@ -116,7 +113,6 @@ impl Questions {
     }
 }
 
-/// Threads that are asking streams.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the probe's thread is in a query. No thread waits for a lost one.
@@ -127,7 +123,6 @@ static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 pub struct Probing;
 
 impl Probing {
-    /// See [`Asking::new`].
     pub fn new() -> Self {
         PROBING.fetch_add(1, Ordering::SeqCst);
         Self
@@ -145,7 +140,6 @@ pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
 
-/// The query of the probe's thread has not returned, and may never return.
 pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
 }

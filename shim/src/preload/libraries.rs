@@ -29,23 +29,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// A library that is to be loaded ahead.
 pub struct Wanted {
-    /// Where its fat binary is.
     pub place: Place,
-    /// The kernels that the program uses.
     pub kernels: Vec<CString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its object is not loaded.
     Absent,
-    /// Its object seems to be loaded.
     Found,
-    /// The guard has loaded it.
     Ready(Ready),
-    /// It is the runtime's.
     Given(u64),
     /// The driver has refused it, there is something else in its place, or the program has unloaded it.
     Gone,
@@ -64,26 +57,20 @@ struct Ready {
     unloads: u64,
 }
 
-/// A library that is loaded.
 pub struct There {
-    /// Its handle.
     pub library: u64,
-    /// Its kernels that the program uses.
     pub kernels: Vec<u64>,
     /// Whether only something else of it is wanted, such as a variable.
     pub is_without_kernels: bool,
-    /// Whether it was loaded just now.
     pub is_new: bool,
     /// Whether it prints, of one that was loaded just now.
     pub prints: Prints,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Libraries {
     wanted: Vec<Wanted>,
     states: Mutex<Vec<State>>,
-    /// How many are absent.
     absent: AtomicUsize,
     /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
     loads: AtomicU64,
@@ -94,7 +81,6 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Of these.
     pub fn new(wanted: Vec<Wanted>) -> Self {
         let absent = AtomicUsize::new(wanted.len());
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
@@ -195,7 +181,6 @@ impl Libraries {
         Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new, prints })
     }
 
-    /// The library of this number that is there, the guard's or the runtime's.
     pub fn library(&self, number: u32) -> Option<u64> {
         match lock(&self.states).get(number as usize)? {
             State::Ready(Ready { library, .. }) | State::Given(library) => Some(*library),
@@ -249,7 +234,6 @@ impl Libraries {
         true
     }
 
-    /// A library is about to be unloaded.
     pub fn gone(&self, library: u64) {
         let is_it = |state: &&mut State| matches!(**state, State::Given(known) if known == library);
         lock(&self.states).iter_mut().filter(is_it).for_each(|state| *state = State::Gone);
@@ -298,7 +282,6 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
     object.bytes(begin, usize::try_from(length).ok()?)
 }
 
-/// A copy of a fat binary.
 struct Copied {
     /// They begin at a page: fat binaries are aligned to words.
     pages: FreshPages,

@@ -55,20 +55,15 @@ const WORTH_NANOS: u64 = 2_000_000;
 /// The call of the program at whose occasion something is loaded.
 #[derive(Clone, Copy)]
 pub struct Occasion {
-    /// The call.
     pub entry_point: EntryPoint,
-    /// When it was entered.
     pub entered: Nanos,
     /// Whether it submits something: a call that is captured does not.
     pub submits: bool,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Loader {
-    /// Modules that the program is expected to load itself.
     pub ahead: Ahead,
-    /// Libraries that a runtime is expected to load.
     pub libraries: Libraries,
     queue: Mutex<Queue>,
     /// Libraries that print, or may print.
@@ -76,7 +71,6 @@ pub struct Loader {
     pending: AtomicUsize,
     /// The pace is not met before this moment.
     not_before: AtomicU64,
-    /// Nothing is tried before this moment: the context was busy a moment ago.
     busy_until: AtomicU64,
     /// Nothing is loaded ahead of the program before this moment, but at the start of a context: a device had too little memory free.
     full_until: AtomicU64,
@@ -94,7 +88,6 @@ struct Outcome {
     /// Modules and libraries that the program is expected to load itself.
     modules: u64,
     refused: u64,
-    /// The budget ended the attempt.
     stopped: Option<Skip>,
     left_out: u64,
     /// The pace ended it, or the gate had to be opened; the rest stays pending.
@@ -102,7 +95,6 @@ struct Outcome {
 }
 
 impl Loader {
-    /// One that loads these modules and libraries ahead.
     pub fn new(ahead: Ahead, libraries: Libraries) -> Self {
         Self { ahead, libraries, ..Self::default() }
     }
@@ -123,7 +115,6 @@ impl Loader {
         self.driver_eager.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the driver itself loads eagerly.
     pub fn driver_eager(&self) -> bool {
         self.driver_eager.load(Ordering::Relaxed)
     }
@@ -133,7 +124,6 @@ impl Loader {
         self.queue().notes.push(text);
     }
 
-    /// What a CUDA runtime instance was answered.
     pub fn answered(&self, answer: NudgeAnswer) {
         self.queue().runtimes.push(answer);
     }
@@ -213,14 +203,12 @@ impl Loader {
         process.tracker.contexts().for_each(|(context, _)| self.add(context, item));
     }
 
-    /// A module was loaded into a context.
     pub fn module_loaded(&self, process: &Process, context: u32, module: u64) {
         if self.wanted(loads_libraries(process.settings.preload)) {
             self.add(context, Item::Module(module));
         }
     }
 
-    /// A function or kernel was resolved.
     pub fn resolved(&self, process: &Process, context: u32, item: Item) {
         let listed = loads_libraries(process.settings.preload) && process.driver_version >= LISTS_SINCE;
         if !listed && self.wanted(loads_resolved(process.settings.preload)) {
@@ -236,7 +224,6 @@ impl Loader {
         by_policy
     }
 
-    /// A context was created: every library that is there concerns it, and every module that is expected.
     pub fn context_came(&self, context: u32) {
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
@@ -250,14 +237,12 @@ impl Loader {
         self.queue().started.insert(device)
     }
 
-    /// A context is gone.
     pub fn context_gone(&self, context: u32, handle: u64) {
         self.questions.forget(handle);
         self.ahead.context_gone(context);
         self.change(|queue| queue.context_gone(context));
     }
 
-    /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
         self.libraries.gone(owner);
         lock(&self.printing).remove(&owner);
@@ -275,7 +260,6 @@ impl Loader {
         self.pending.load(Ordering::Acquire) > 0
     }
 
-    /// Whether something is being preloaded.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
@@ -576,7 +560,6 @@ impl Loader {
         self.change(|queue| queue.done(context, item));
     }
 
-    /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
         // The watchdog asks too: it must not wait for a thread that was stopped while it held the queue's lock.
         let summary = match self.queue.try_lock() {
@@ -590,12 +573,9 @@ impl Loader {
     }
 }
 
-/// What an item stands for.
 struct Content {
     kind: FunctionKind,
-    /// The library or module.
     owner: u64,
-    /// The functions or kernels.
     handles: Vec<u64>,
     /// It is not to come into the context yet: the item stays pending.
     is_held: bool,
@@ -713,14 +693,12 @@ fn memory() -> Option<Memory> {
     asked.then_some(Memory { free: free as u64, total: total as u64 })
 }
 
-/// Brings a library's module into the current context.
 fn bring(process: &Process, context: u32, library: u64) {
     if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
         process.tracker.set_present_preloaded(library, context);
     }
 }
 
-/// Loads one kernel or function into the current context.
 fn load_one(process: &Process, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
     let loaded = match kind {
         FunctionKind::Kernel => {

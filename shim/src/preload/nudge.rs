@@ -39,7 +39,6 @@ const WRAPPER: u64 = 24;
 /// No file is opened by a longer one.
 const LONGEST_PATH: usize = 4096;
 
-/// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
 pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
     if proc_address::looked_up() < LEAST_LOOKED_UP {
         return;
@@ -68,7 +67,6 @@ fn note_despite_lazy(loader: &Loader, path: &str) {
     }
 }
 
-/// Whether the driver loads eagerly.
 pub fn driver_is_eager() -> bool {
     let mut mode = 0;
     driver::loading_mode(&mut mode) == Some(SUCCESS) && mode == EAGER
@@ -81,8 +79,6 @@ fn path_of(map: &LinkMap) -> String {
     }
 }
 
-/// The fat binaries of the runtime instance in an object: the object's own if the runtime is linked into it; those of all
-/// the objects that need it if it is a shared runtime.
 fn fat_binaries(map: &LinkMap) -> u64 {
     let own = fat_binaries_in(map.path().to_bytes());
     if own > 0 {

@@ -48,16 +48,13 @@ impl Item {
     }
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Queue {
     /// What waits for its context (by number) to be idle.
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
     pub libraries: Vec<Item>,
-    /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
-    /// What was spent in contexts that are gone.
     spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
     /// Items already counted as not loaded yet, for this reason.
@@ -66,13 +63,11 @@ pub struct Queue {
     pub late: Spent,
     /// Releases that were put off and wait for their context, by number, to be idle: the oldest first.
     releases: Vec<(u32, Release)>,
-    /// How many were put off, made and refused.
     put_off: u64,
     made: u64,
     refused: u64,
     /// Devices that have had a context: a further context does not start the device.
     pub started: HashSet<i32>,
-    /// What the CUDA runtime instances were answered.
     pub runtimes: Vec<NudgeAnswer>,
     /// Actions of the guard that follow from, or depart from, a setting.
     pub notes: Vec<String>,
@@ -90,7 +85,6 @@ impl Queue {
         here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
     }
 
-    /// Something is to be loaded into a context.
     pub fn add(&mut self, context: u32, item: Item) {
         if context != 0 && !self.pending.contains(&(context, item)) {
             self.pending.push((context, item));
@@ -128,7 +122,6 @@ impl Queue {
         self.releases.iter().any(|(c, _)| *c == context)
     }
 
-    /// A release was made, or refused.
     pub fn released(&mut self, succeeded: bool) {
         self.made += u64::from(succeeded);
         self.refused += u64::from(!succeeded);
@@ -139,7 +132,6 @@ impl Queue {
         self.pending.retain(|entry| *entry != (context, item));
     }
 
-    /// A context is gone.
     pub fn context_gone(&mut self, context: u32) {
         let spent = self.spent.remove(&context).unwrap_or_default();
         self.spent_before.kernels += spent.kernels;
@@ -151,7 +143,6 @@ impl Queue {
         self.forget(|(c, _)| *c == context);
     }
 
-    /// A module or library is about to be unloaded.
     pub fn owner_goes(&mut self, owner: u64) {
         self.libraries.retain(|library| library.owner() != owner);
         self.put_back.retain(|(.., item)| item.owner() != owner);
@@ -165,30 +156,25 @@ impl Queue {
         self.skip(Skip::Gone, (before - self.pending.len()) as u64);
     }
 
-    /// So many were left out for this reason.
     pub fn skip(&mut self, reason: Skip, count: u64) {
         if count > 0 {
             *self.skipped.entry(reason).or_default() += count;
         }
     }
 
-    /// These cannot be loaded yet, for this reason, and stay pending; each is counted once.
     pub fn puts_back(&mut self, reason: Skip, context: u32, items: &[Item]) {
         let fresh = items.iter().filter(|item| self.put_back.insert((reason, context, **item))).count() as u64;
         self.skip(reason, fresh);
     }
 
-    /// What has been spent in a context.
     pub fn spent(&self, context: u32) -> Spent {
         self.spent.get(&context).copied().unwrap_or_default()
     }
 
-    /// So much has been spent in a context.
     pub fn set_spent(&mut self, context: u32, spent: Spent) {
         self.spent.insert(context, spent);
     }
 
-    /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
         let sum = |field: fn(&Spent) -> u64| self.spent.values().chain([&self.spent_before]).map(field).sum();
         PreloadSummary {

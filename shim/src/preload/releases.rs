@@ -18,19 +18,13 @@ use lazyguard_core::api::EntryPoint;
 /// What is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
-    /// `cuMemFree`.
     Memory,
-    /// `cuMemFreeHost`.
     HostMemory,
-    /// `cuMemHostUnregister`.
     Registration,
-    /// `cuModuleUnload`.
     Module,
-    /// `cuLibraryUnload`.
     Library,
 }
 
-/// A release: an address, or a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     what: What,
@@ -87,7 +81,6 @@ impl Release {
         }
     }
 
-    /// Makes the driver's call in the current context. Returns whether it succeeded.
     pub fn make(self) -> bool {
         let result = match self.what {
             What::Memory => driver::mem_free(self.of),

@@ -69,7 +69,6 @@ const ABORTS: &str =
 /// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
 const FLAGS: u32 = 0x3f;
 
-/// See the module.
 #[derive(Default)]
 pub struct GpuDump {
     decided: AtomicBool,
@@ -93,13 +92,11 @@ pub fn stays_blocked() {
     }
 }
 
-/// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
     ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
 }
 
-/// The guard's own file, in a process made ready; see [`late_error`].
 static OWN_FILE: OnceLock<CString> = OnceLock::new();
 static ERROR_MAY_COME_LATE: AtomicBool = AtomicBool::new(false);
 /// When that file was first seen, on the system's monotonic clock; 0 before.
@@ -145,7 +142,6 @@ fn error_on_its_way() -> i32 {
     SUCCESS
 }
 
-/// What the driver is ready for.
 struct Ready {
     pipe: PathBuf,
     file: PathBuf,
@@ -194,7 +190,6 @@ impl GpuDump {
         self.job_fails.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that has been asked for since the last time.
     pub fn takes_part_in_a_failure(&self, process: &Process) -> bool {
         self.job_fails.swap(false, Ordering::Relaxed)
             && process.settings.on_hang == OnHang::Fail
@@ -225,7 +220,6 @@ impl GpuDump {
         })
     }
 
-    /// Asks the driver, where it can be asked, and waits for the file.
     pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
         let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
@@ -407,7 +401,6 @@ impl Ready {
         Ok(before)
     }
 
-    /// Waits for the file; returns its size.
     fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);

@@ -8,10 +8,8 @@ use super::recording::Backing;
 use crate::runtime::process::Process;
 use std::sync::atomic::AtomicUsize;
 
-/// See the module.
 #[derive(Default)]
 pub struct Heartbeat {
-    /// How far the pages are present, in bytes.
     present: AtomicUsize,
 }
 

@@ -35,7 +35,6 @@ const AT_ONCE: usize = 1024;
 /// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
 const CHUNK: usize = 32 << 10;
 
-/// See the module.
 pub struct Log {
     level: LogLevel,
     lines: Lines,
@@ -89,7 +88,6 @@ pub fn warm_up() {
 }
 
 impl Log {
-    /// A log at this level.
     pub fn new(level: LogLevel) -> Self {
         let lines = Lines::default();
         let dispatch = dispatch_to(lines.clone());
@@ -129,12 +127,10 @@ impl Log {
         }
     }
 
-    /// Records that were overwritten before the log had them.
     pub fn overwritten(&self) -> u64 {
         self.overwritten.load(Ordering::Relaxed)
     }
 
-    /// Lines that could not be written.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -144,7 +140,6 @@ impl Log {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// How long the log's thread pauses before it looks again.
     pub fn pause(&self) -> Duration {
         if self.level == LogLevel::Launch {
             EVERY_WITH_LAUNCHES
@@ -153,7 +148,6 @@ impl Log {
         }
     }
 
-    /// Writes what has been recorded since.
     pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
         if let Ok(mut follower) = self.draining.lock() {
             self.drain(process, folder, &mut follower);
@@ -198,7 +192,6 @@ impl Log {
         }
     }
 
-    /// Writes the formatted lines to the file.
     fn write(&self, folder: Option<&RunFolder>) {
         let lines = std::mem::take(&mut *lock(&self.lines.0));
         if lines.is_empty() {
@@ -222,7 +215,6 @@ impl Log {
     }
 }
 
-/// Appends whole lines to the log file, which is opened for this and closed again.
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
     if !files::is_file_or_missing(&folder.path().join(LOG)) {

@@ -17,9 +17,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-/// See the module.
 pub struct Mappings {
-    /// Files are to be looked at, for the first time or again.
     wanted: AtomicBool,
     /// They have been looked at, and all that was there is noted.
     is_noted: AtomicBool,
@@ -44,14 +42,12 @@ impl Mappings {
         }
     }
 
-    /// Notes files, if that has become due.
     pub fn note_if_due(&self, process: &Process) {
         if process.settings.keeps_files() && self.wanted.swap(false, Ordering::Relaxed) {
             self.note(process);
         }
     }
 
-    /// What is due when a hang is reported.
     pub fn at_a_hang(&self, process: &Process) {
         for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
             // A thread that has just ended keeps its last name.
@@ -82,7 +78,6 @@ impl Mappings {
         }
     }
 
-    /// Notes the files whose code is mapped and that are not noted yet.
     fn note(&self, process: &Process) {
         self.note_those(process, modules(&own_maps()).into_iter());
         self.is_noted.store(true, Ordering::Relaxed);
@@ -101,7 +96,6 @@ impl Mappings {
     }
 }
 
-/// Whether a file is a program with fixed addresses.
 fn is_fixed(path: &str) -> bool {
     let mut head = [0; HEAD_BYTES];
     let read = files::open(path).and_then(|mut file| file.read_exact(&mut head));

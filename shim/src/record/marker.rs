@@ -43,7 +43,6 @@ const FAILS: &[u8] = b" fail\n";
 /// The most that is read of the file.
 const MOST_BYTES: u64 = 1024;
 
-/// See the module.
 pub struct Marker {
     path: PathBuf,
     seen: Mutex<Seen>,

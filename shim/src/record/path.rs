@@ -30,7 +30,6 @@ const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 /// name is one more frame before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
-/// The most bytes of stack that each takes.
 const MOST_BYTES: u64 = 1 << 16;
 /// More than a walk takes of the thread's stack, and what the driver's own call takes after it.
 const STACK_OF_A_WALK: usize = 32 << 10;
@@ -60,7 +59,6 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path that was kept as this number, if there is one.
     #[inline(always)]
     fn kept<'a>(known: usize) -> Option<&'a Self> {
         // SAFETY: 0, or a path of `Known::walk`, which is never freed.
@@ -110,7 +108,6 @@ fn from_another(kept: &AtomicUsize, path: &Path, caller: Caller) -> Option<u64> 
     })
 }
 
-/// The paths of a process.
 #[derive(Default)]
 pub struct Paths(Mutex<Known>);
 
@@ -159,7 +156,6 @@ fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
 }
 
 impl Known {
-    /// Walks the path, if a runtime makes these launches, and the word of the record.
     fn walk(&mut self, process: &Process, caller: Caller) -> Option<(&'static Path, u64)> {
         if !IS_KNOWN || self.direct.contains(&(caller.address as u64)) {
             return None;
@@ -221,7 +217,6 @@ fn walked(caller: Caller) -> (Path, usize, u64) {
     (Path { frames, distances, outside, number: 0, varies, next: AtomicUsize::new(0) }, count, now.address())
 }
 
-/// Where the index of the tables lies that have the function of a return address.
 fn unwind_index(address: u64) -> Option<u64> {
     around(address, |object| object.unwind_index).flatten()
 }

@@ -37,24 +37,18 @@ const MANY_PARTS: usize = 32;
 /// The most bytes of images that are read, to be loaded ahead.
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
 
-/// The most bytes of new images that wait to be written.
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
 
-/// See the module.
 pub struct Notes {
     folder: PathBuf,
-    /// The name of this process's part.
     part: String,
     /// What the folder knew at the start, and in which parts.
     known: Profile,
     parts: Vec<PathBuf>,
-    /// The images that it has.
     kept: HashSet<ImageId>,
-    /// Whether the folder of the images can be used.
     keeps_images: bool,
     day: u32,
     noted: Mutex<Noted>,
-    /// Held while files are written.
     writing: Mutex<()>,
 }
 
@@ -80,9 +74,7 @@ struct Noted {
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
     /// What the program's modules and libraries were made of.
     owners: HashMap<u64, Origin>,
-    /// Where fat binaries were that CUDA runtimes have loaded.
     places: Vec<Place>,
-    /// The libraries that the program has loaded itself, by their samples.
     sampled: HashMap<u64, ImageId>,
     /// The samples of those that were loaded and not used so far.
     unused: HashSet<ImageId>,
@@ -155,7 +147,6 @@ impl Notes {
         lock(&self.noted).damaged.insert(id);
     }
 
-    /// The libraries that are to be loaded ahead, the newest first.
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
         let mut all: Vec<_> = self.known.libraries.iter().collect();
         order::sort_by_key(&mut all, |(_, library)| std::cmp::Reverse(library.day));
@@ -198,12 +189,10 @@ impl Notes {
         id
     }
 
-    /// The program has a module of this image.
     pub fn is_of(&self, module: u64, id: ImageId) {
         lock(&self.noted).owners.insert(module, Origin::Image(id));
     }
 
-    /// The program has a library of this image.
     pub fn is_library_of(&self, library: u64, id: ImageId) {
         lock(&self.noted).owners.insert(library, Origin::LibraryImage(id));
     }
@@ -220,12 +209,10 @@ impl Notes {
         !is_used && self.known.has_seen_unused(&samples)
     }
 
-    /// A context is gone; another one may get its number.
     pub fn context_gone(&self, context: u32) {
         lock(&self.noted).times.retain(|(of, ..), _| *of != context);
     }
 
-    /// The program is about to look a function of a module up, which loads it.
     pub fn looks_up(&self, module: u64, function: &str) {
         let noted = &mut *lock(&self.noted);
         if let Some(Origin::Image(id)) = noted.owners.get(&module) {
@@ -259,14 +246,12 @@ impl Notes {
         }
     }
 
-    /// A library is about to come into a context.
     pub fn brings(&self, library: u64) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);
         noted.is_used(library, None, self.day);
     }
 
-    /// A module or library is about to be unloaded.
     pub fn gone(&self, owner: u64) {
         let mut noted = lock(&self.noted);
         noted.owners.remove(&owner);
@@ -275,7 +260,6 @@ impl Notes {
 
     // --- on the log's thread, and at the exit ---
 
-    /// Writes what is new.
     pub fn write_news(&self) {
         let _writing = lock(&self.writing);
         self.write();
@@ -330,7 +314,6 @@ impl Notes {
         lock(&self.noted).count(written);
     }
 
-    /// Writes a file that no reader sees before it is whole.
     fn keep(&self, folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
         make(folder)?;
         // Its own name: several processes may write one image at a time.
@@ -436,7 +419,6 @@ fn images_are_usable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder for this user, unless there is something.
 fn make(path: &Path) -> io::Result<()> {
     match path.exists() {
         true => Ok(()),
@@ -444,7 +426,6 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How much the files of a folder have.
 fn bytes_in(folder: &Path) -> u64 {
     entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }

@@ -19,13 +19,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The words of a recording that is about to be made, and where they are.
 pub struct Backing {
     /// All zero.
     pub words: &'static [AtomicU64],
-    /// The shape they have room for.
     pub shape: Shape,
-    /// Whether they are a file's.
     in_file: bool,
     /// Whether only [`Backing::FIRST`] segments of each lane have their room.
     grows: bool,
@@ -42,7 +39,6 @@ const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 /// thousand records.
 const UNWANTED: usize = 4 << 20;
 
-/// The most that is kept in memory.
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {
@@ -91,7 +87,6 @@ impl Backing {
         self.why.as_deref()
     }
 
-    /// Writes the recording to the folder, where it is not a file's already.
     pub fn save(&self, folder: &RunFolder) -> io::Result<()> {
         if self.in_file || !self.wanted {
             return Ok(());
@@ -109,7 +104,6 @@ impl Backing {
         })
     }
 
-    /// Whether all pages are present.
     pub fn is_present(&self, done: &AtomicUsize) -> bool {
         done.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }

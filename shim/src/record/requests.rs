@@ -22,11 +22,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// See the module.
 pub struct Requests {
     /// The file that is looked at, where the recording is in memory.
     file: Option<RequestFile>,
-    /// The newest answered request, or the initial number.
     answered: AtomicU64,
     /// Whether requests come by the recording's header.
     in_recording: bool,

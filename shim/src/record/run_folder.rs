@@ -32,7 +32,6 @@ pub fn rank() -> Option<String> {
     settings::rank(environment::present_text)
 }
 
-/// See the module.
 pub struct RunFolder {
     path: PathBuf,
     /// Whether the user or `lazyguard run` removes it, and the process does not.
@@ -140,12 +139,10 @@ impl RunFolder {
         })
     }
 
-    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Replaces a file as a whole: a reader finds the former content or the new.
     pub fn replace(&self, name: &str, content: &str) -> io::Result<()> {
         self.replace_by(name, &mut |file| file.write_all(content.as_bytes()))
     }
@@ -206,7 +203,6 @@ fn shared_folder(template: &str) -> Option<PathBuf> {
 
 const OUT: &str = "LAZYGUARD_OUT";
 
-/// The machine's name.
 pub fn host_name() -> String {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for writing; its last byte stays zero.

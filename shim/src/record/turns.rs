@@ -25,7 +25,6 @@ use std::sync::Mutex;
 /// The most causes that are reported of a job's hangs, and of its slow waits.
 const MOST_CAUSES: usize = 2;
 
-/// See the module.
 pub struct Turns {
     place: PathBuf,
     own: Mutex<Own>,

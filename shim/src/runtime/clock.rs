@@ -33,7 +33,6 @@ pub fn start() {
     HOT.clock_scale.store(scale, Ordering::Relaxed);
 }
 
-/// Nanoseconds since [`start`].
 #[inline(always)]
 pub fn now() -> Nanos {
     now_by(u64::saturating_sub)
@@ -68,7 +67,6 @@ fn system_since(base: u64) -> Nanos {
     system_nanos().saturating_sub(base)
 }
 
-/// The system's monotonic clock at the moment that [`now`] calls 0.
 pub fn monotonic_nanos() -> u64 {
     system_nanos().saturating_sub(now())
 }

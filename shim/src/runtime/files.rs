@@ -12,7 +12,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The kernel's link to the program's file.
 pub const PROGRAM: &str = "/proc/self/exe";
 
 /// The program's file; where there is no `/proc`, by the name that it was started with.

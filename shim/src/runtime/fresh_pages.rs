@@ -23,10 +23,8 @@ const LEAST_IN_LARGE: usize = LARGE / 4;
 /// A large page that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// Whether one was.
 static ARE_SLOW: AtomicBool = AtomicBool::new(false);
 
-/// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const POPULATE_WRITE: libc::c_int = 23;
 
 /// Pages of this process alone, zero at first, which begin at a large page if they hold one.
@@ -80,13 +78,11 @@ impl FreshPages {
         unsafe { self.mapped.as_ptr().add(self.skipped) }
     }
 
-    /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: so many bytes are mapped from there on, and zero until they are written to.
         unsafe { std::slice::from_raw_parts(self.begin(), self.bytes) }
     }
 
-    /// The bytes, to be written to.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the pages are borrowed for as long as the slice.
         unsafe { std::slice::from_raw_parts_mut(self.begin(), self.bytes) }

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 /// In the gate's word: a submission has to make its own fence. Until it is known whether it has to, it has to.
 pub const FENCE: u64 = 1 << 32;
 
-/// See the module.
 #[repr(C, align(64))]
 pub struct Hot {
     /// The armed process, or null.
@@ -35,7 +34,6 @@ pub struct Hot {
 
 const _: () = assert!(size_of::<Hot>() == 64);
 
-/// See the module.
 pub static HOT: Hot = Hot {
     armed: AtomicPtr::new(null_mut()),
     clock_base: AtomicU64::new(0),

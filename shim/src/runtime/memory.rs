@@ -44,7 +44,6 @@ unsafe impl Sync for Reserve {}
 static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The free blocks of one size.
 struct List(AtomicU64);
 
 /// In a list's word: where the first block is, in units of [`LEAST`]. Programs have 48 bits of addresses. The counter is above it.
@@ -99,7 +98,6 @@ fn class(size: usize) -> (usize, usize) {
     (8 + (power - 7) * 4 + quarter - 4, (quarter + 1) << (power - 2))
 }
 
-/// Where a layout's memory comes from.
 enum Source {
     /// A list, whose blocks have so many bytes and this alignment.
     List(&'static List, usize, usize),
@@ -123,7 +121,6 @@ fn source(layout: Layout) -> Source {
     found.unwrap_or(Source::Mapping)
 }
 
-/// New pages, zero; null where there are none.
 fn map(bytes: usize) -> *mut u8 {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new pages, at an address of the kernel's choice.
@@ -134,7 +131,6 @@ fn map(bytes: usize) -> *mut u8 {
     mapped.cast()
 }
 
-/// At the beginning of each chunk: how much of it is given out.
 struct Chunk(AtomicUsize);
 
 /// The chunk that blocks are cut from; null before the first.
@@ -165,7 +161,6 @@ fn cut(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Memory of this layout; null where there is none.
 fn allocate(layout: Layout) -> *mut u8 {
     match source(layout) {
         Source::List(list, bytes, align) => list.pop().unwrap_or_else(|| cut(bytes, align)),
@@ -180,7 +175,6 @@ struct Own;
 #[global_allocator]
 static ALLOCATOR: Own = Own;
 
-/// Whether the reserve had to be touched.
 pub fn exhausted() -> bool {
     USED.load(Ordering::Relaxed) > 0
 }

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 /// The smallest page there is: where pages are larger, what is not there is looked for in smaller steps.
 const PAGE: u64 = 4096;
 
-/// This process's memory, read by the kernel.
 pub struct OwnMemory {
     process: libc::pid_t,
     /// Whether the system call is missing, or must not be tried.
@@ -97,7 +96,6 @@ pub fn have_a_filter_looked_for(limit: Duration) {
     }
 }
 
-/// Why memory was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It is not known yet whether that is safe; the log's thread looks within a tenth of a second.
@@ -123,7 +121,6 @@ fn own_process() -> libc::pid_t {
 }
 
 impl OwnMemory {
-    /// From here on.
     pub fn new() -> Self {
         // A process that has forbidden system calls to itself may end at the first of them; what a file needs is used everywhere.
         let has_filter = has_filter().unwrap_or(false);

@@ -28,7 +28,6 @@ impl Begun {
     }
 }
 
-/// How many of the guard's threads there are in this process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A forked child has none of them. Only a store: the caller is the handler of a fork.
@@ -77,7 +76,6 @@ fn left(line: &str) -> Option<u32> {
     fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)
 }
 
-/// Starts a thread in which no signal of the program's is handled. `prepare` runs first in it.
 pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     begin(name, prepare, body).map(Begun::wait)
 }

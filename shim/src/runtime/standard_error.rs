@@ -30,13 +30,11 @@ fn remembered() -> (u64, u64) {
     (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed))
 }
 
-/// Remembers what descriptor 2 is when the process begins.
 #[inline(always)]
 pub fn at_start() {
     keep(identity().unwrap_or((0, 0)));
 }
 
-/// Remembers what descriptor 2 is when the guard is armed.
 pub fn when_armed() {
     let now = identity().unwrap_or((0, 0));
     if now != remembered() {

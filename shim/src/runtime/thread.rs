@@ -38,7 +38,6 @@ pub fn prepare() {
     }
 }
 
-/// The calling thread's slot in this process's state, if it has one already.
 #[inline(always)]
 pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     tls::own(process).map(tls::Own::slot)
@@ -101,7 +100,6 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     Some(slot)
 }
 
-/// The calling thread's name, or nothing.
 fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.

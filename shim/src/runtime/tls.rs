@@ -22,9 +22,7 @@ use std::sync::atomic::Ordering;
 pub struct Door {
     /// The address of the frame; 0 while the thread is outside.
     pub frame: usize,
-    /// The state.
     pub state: i32,
-    /// The type.
     pub kind: i32,
 }
 
@@ -42,15 +40,11 @@ struct Variable {
     visits: u32,
 }
 
-/// See the module.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Mine {
-    /// The armed process, or null.
     pub process: *const Process,
-    /// The slot in it.
     pub slot: *const ThreadSlot,
-    /// The slot's number.
     pub number: u32,
     /// How many places the recording has.
     place_count: u32,
@@ -169,7 +163,6 @@ pub fn own(process: *const Process) -> Option<Own> {
 }
 
 impl Own {
-    /// The slot.
     #[inline(always)]
     pub fn slot(self) -> &'static ThreadSlot {
         // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
@@ -228,7 +221,6 @@ impl AtHand for Hand {
     }
 }
 
-/// The calling thread's way through the door.
 #[inline(always)]
 pub fn door() -> Door {
     // SAFETY: the thread's own variable, which lives as long as the thread.
@@ -256,7 +248,6 @@ pub fn attributes() -> usize {
     unsafe { (&raw const (*place()).attributes).read_volatile() }
 }
 
-/// Stores that.
 pub fn set_attributes(at: usize) {
     // SAFETY: as above.
     unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
@@ -269,14 +260,12 @@ pub fn visits() -> u32 {
     unsafe { (&raw const (*place()).visits).read_volatile() }
 }
 
-/// Stores that.
 #[inline(always)]
 pub fn set_visits(depth: u32) {
     // SAFETY: as above.
     unsafe { (&raw mut (*place()).visits).write_volatile(depth) };
 }
 
-/// The calling thread's.
 #[inline(always)]
 pub fn get() -> Mine {
     // SAFETY: the thread's own variable, which lives as long as the thread.

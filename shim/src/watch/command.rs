@@ -31,7 +31,6 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Starts a command because of a hang.
     pub fn start(&mut self, guard: &Guard, command: &str, report: &HangReport) {
         match Running::start(&arguments(command), &variables(guard, report)) {
             Ok(running) => self.running.push(running),
@@ -123,7 +122,6 @@ fn own_file() -> Option<PathBuf> {
     modules(&own_maps()).into_iter().find(|module| module.has_code_at(own)).map(|module| module.path.into())
 }
 
-/// A command that was started.
 struct Running {
     shell: libc::pid_t,
     since: Instant,
@@ -211,7 +209,6 @@ extern "C" fn go_between(given: *mut c_void) -> c_int {
     0
 }
 
-/// Closes every descriptor from this one on.
 fn close_from(first: c_int, descriptors: c_int) {
     // SAFETY: takes integers only; the table is the caller's own copy.
     unsafe {

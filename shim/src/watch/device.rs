@@ -12,7 +12,6 @@ use lazyguard_core::Nanos;
 /// A stream, and when the newest submission to it returned.
 type AtRest = (u32, Nanos);
 
-/// See the module.
 #[derive(Default)]
 pub struct Device {
     /// The streams that were at rest at the last look, and when that was.
@@ -28,7 +27,6 @@ impl Device {
         self.lost = true;
     }
 
-    /// The streams that have been at rest for the threshold with work outstanding, where it is time to look at them.
     pub fn due(&mut self, guard: &Guard, now: Nanos, awake_since: Nanos, rest: Nanos) -> Option<Vec<u32>> {
         let threshold = guard.settings.hang_after_nanos;
         if self.lost || now < self.looked + (threshold / 2).max(rest) {

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 static LAUNCH_BLOCKING: AtomicBool = AtomicBool::new(false);
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
-/// Reads them, on the thread that has initialised the driver.
 pub fn read() {
     door::inside(|| {
         LAUNCH_BLOCKING.store(number("CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);

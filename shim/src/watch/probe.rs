@@ -54,7 +54,6 @@ const MOST_ADDRESSES: usize = 4096;
 const MOST_WITH_EVENTS: usize = 64;
 const MOST_LAUNCHES: usize = 16;
 
-/// One question.
 enum Question {
     Stream { number: u32, handle: u64, context: u64, created: bool },
     Events { stream: u32, events: Vec<(u64, Nanos)> },
@@ -64,7 +63,6 @@ enum Question {
 }
 
 impl Question {
-    /// As a report names it.
     fn name(&self) -> String {
         match self {
             Self::Stream { number, .. } => format!("cuStreamQuery of stream {number}"),
@@ -76,7 +74,6 @@ impl Question {
     }
 }
 
-/// One answer.
 enum Answer {
     Idle { number: u32, asked: Nanos },
     Busy { number: u32 },
@@ -88,7 +85,6 @@ enum Answer {
     Resident { key: LaunchKey, blocks: u64 },
 }
 
-/// What the asking thread and the watchdog share.
 struct Session {
     questions: Vec<Question>,
     /// Which question is being asked.
@@ -195,7 +191,6 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     questions
 }
 
-/// The newest of many, oldest first.
 fn newest<T>(mut all: Vec<T>, count: usize) -> Vec<T> {
     all.drain(..all.len().saturating_sub(count));
     all
@@ -236,7 +231,6 @@ impl Session {
     }
 }
 
-/// Puts one question to the driver.
 fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
     match *question {
         Question::Stream { number, handle, context, created } => {
@@ -322,7 +316,6 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     }
 }
 
-/// Puts an answer where a diagnosis finds it.
 fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen) {
     let now = guard.now();
     let record = |class: Class| {

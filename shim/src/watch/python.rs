@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 const DUMP: &str = "_Py_DumpTracebackThreads";
 const INTERPRETER: &str = "Py_IsInitialized";
 
-/// After this many seconds the child ends by itself, and after this long it is killed.
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
@@ -39,14 +38,12 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// pages, and take half a second where memory is slow.
 const MOST_TABLE_KIB: u64 = 32 << 10;
 
-/// Room for the text.
 const MOST_BYTES: usize = 256 << 10;
 
 /// `const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interp, PyThreadState *current_tstate)`: null if all went
 /// well, else what went wrong. Without an interpreter and a thread it finds them by itself.
 type Dump = unsafe extern "C" fn(c_int, *const c_void, *const c_void) -> *const c_char;
 
-/// What parent and child share.
 #[repr(C)]
 struct Shared {
     length: AtomicU32,
@@ -108,7 +105,6 @@ fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
     is_it.then(|| unexported_function(&file, DUMP))?.map(|address| image.bias.wrapping_add(address))
 }
 
-/// Memory that a child sees as well.
 struct SharedMemory(*mut Shared);
 
 impl SharedMemory {
@@ -135,7 +131,6 @@ impl Drop for SharedMemory {
     }
 }
 
-/// The text, by way of a child.
 fn asked(dump: Dump) -> Result<String, String> {
     if tables_kib().is_some_and(|kib| kib > MOST_TABLE_KIB) {
         return Err("the process is too large for a copy of it to be made".to_owned());

@@ -83,7 +83,6 @@ fn is_of_nccl(call: &PublishedCall) -> bool {
     !call.entry_point.is_of_driver()
 }
 
-/// What is mapped where.
 struct Space<'a> {
     memory: OwnMemory,
     maps: &'a str,
@@ -91,7 +90,6 @@ struct Space<'a> {
     images: Vec<OnceCell<Option<Image>>>,
 }
 
-/// A stack that was read.
 struct Found {
     /// The call that the thread is in; `None` of one that sleeps in a host function.
     call: Option<PublishedCall>,

@@ -24,7 +24,6 @@ pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     all().filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
 }
 
-/// The driver's own threads.
 pub fn drivers() -> impl Iterator<Item = u32> {
     all().filter(|thread| thread::name(*thread).starts_with(THE_DRIVERS))
 }
@@ -42,7 +41,6 @@ fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
     in_call(&system_call::line(thread)?, is_own_thread)
 }
 
-/// Whether the process has a thread with this id.
 fn is_own_thread(id: u64) -> bool {
     std::fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }

@@ -62,13 +62,11 @@ const OVERSLEPT_NANOS: u64 = 400_000_000;
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 
-/// The longest pause between two reports of the same.
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
 
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
-/// The watchdog's thread, and whether it ends the process.
 static OWN: Mutex<Option<Thread>> = Mutex::new(None);
 static ENDS: AtomicBool = AtomicBool::new(false);
 
@@ -128,9 +126,7 @@ struct Incident {
     pause: Nanos,
     /// When it was last reported.
     told: Nanos,
-    /// Whether the user's action has been taken.
     acted: bool,
-    /// Whether the action has been announced.
     announced: bool,
 }
 
@@ -163,9 +159,7 @@ struct Watch {
     reports: u64,
     slow_reports: u64,
     device: Device,
-    /// How long the last look took.
     cost: Cell<Nanos>,
-    /// The commands that were started because of hangs.
     commands: Commands,
 }
 
@@ -256,7 +250,6 @@ impl Watch {
         ((self.is_known(&waiting) || self.is_past(&waiting, now)) && asks()).then_some(waiting)
     }
 
-    /// How long the process has been awake since then.
     fn awake(&self, since: Nanos, now: Nanos) -> Nanos {
         now.saturating_sub(since.max(self.awake_since))
     }
@@ -532,7 +525,6 @@ impl Watch {
     }
 }
 
-/// The streams that a report is about for which no thread waits.
 fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
     let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
     let streams = report.snapshot.streams.iter().filter(is_one);
@@ -599,7 +591,6 @@ fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> Han
     report
 }
 
-/// Keeps a report, and everything else, in the run folder.
 fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
     // The process may be at its exit meanwhile: the exiting thread's report is the last.
