@@ -20,7 +20,7 @@ macro_rules! with_driver_api {
         $callback! {
             // Initialisation and look-up
             Init (flags: u32)
-                => context::init(flags);
+                => context::init();
             {
                 1 cuInit cuInit 2000 legacy;
             }
@@ -30,34 +30,34 @@ macro_rules! with_driver_api {
                 2 cuGetProcAddress cuGetProcAddress 11030 legacy;
             }
             Lookup (symbol: Ptr, pfn: Ptr, cuda_version: i32, flags: u64, symbol_status: Ptr)
-                => proc_address::get_proc_address_v2(symbol, pfn, cuda_version, flags, symbol_status);
+                => proc_address::get_proc_address(symbol, pfn, cuda_version, flags);
             {
                 3 cuGetProcAddress_v2 cuGetProcAddress 12000 legacy;
             }
             Query (mode: Ptr)
-                => loading_mode::for_program(mode);
+                => context::observed();
             {
                 4 cuModuleGetLoadingMode cuModuleGetLoadingMode 11070 legacy;
             }
 
             // Contexts
             ContextCreate (context_out: Ptr, flags: u32, dev: i32)
-                => context::create(context_out, dev);
+                => context::comes(context_out, dev, false);
             {
                 5 cuCtxCreate_v2 cuCtxCreate 3020 legacy;
             }
             ContextCreate (context_out: Ptr, params_array: Ptr, num_params: i32, flags: u32, dev: i32)
-                => context::create(context_out, dev);
+                => context::comes(context_out, dev, false);
             {
                 6 cuCtxCreate_v3 cuCtxCreate 11040 legacy;
             }
             ContextCreate (context_out: Ptr, ctx_create_params: Ptr, flags: u32, dev: i32)
-                => context::create(context_out, dev);
+                => context::comes(context_out, dev, false);
             {
                 7 cuCtxCreate_v4 cuCtxCreate 12050 legacy;
             }
             ContextCreate (context_out: Ptr, dev: i32)
-                => context::retain_primary(context_out, dev);
+                => context::comes(context_out, dev, true);
             {
                 8 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRetain 7000 legacy;
             }
@@ -76,13 +76,13 @@ macro_rules! with_driver_api {
                 14 cuDevicePrimaryCtxReset_v2 cuDevicePrimaryCtxReset 11000 legacy;
             }
             ContextCurrent (context: Handle)
-                => context::current();
+                => context::observed();
             {
                 15 cuCtxSetCurrent cuCtxSetCurrent 4000 legacy;
                 16 cuCtxPushCurrent_v2 cuCtxPushCurrent 4000 legacy;
             }
             ContextCurrent (context_out: Ptr)
-                => context::current();
+                => context::observed();
             {
                 17 cuCtxPopCurrent_v2 cuCtxPopCurrent 4000 legacy;
             }
@@ -122,7 +122,7 @@ macro_rules! with_driver_api {
                 261 cuCtxDisablePeerAccess cuCtxDisablePeerAccess 4000 legacy;
             }
             ContextWait (ph_ctx: Ptr, desc: Handle, dev: i32, flags: u32)
-                => context::waits_until_idle();
+                => context::waits_if(true);
             {
                 262 cuGreenCtxCreate cuGreenCtxCreate 12040 legacy;
             }
@@ -578,13 +578,13 @@ macro_rules! with_driver_api {
                 124 cuStreamDestroy_v2 cuStreamDestroy 4000 legacy;
             }
             StreamSynchronize (stream: Handle)
-                => stream::synchronize(stream);
+                => stream::completes(stream);
             {
                 125 cuStreamSynchronize cuStreamSynchronize 2000 legacy;
                 126 cuStreamSynchronize_ptsz cuStreamSynchronize 7000 per_thread;
             }
             StreamQuery (stream: Handle)
-                => stream::query(stream);
+                => stream::completes(stream);
             {
                 127 cuStreamQuery cuStreamQuery 2000 legacy;
                 128 cuStreamQuery_ptsz cuStreamQuery 7000 per_thread;
@@ -627,12 +627,12 @@ macro_rules! with_driver_api {
                 139 cuEventDestroy_v2 cuEventDestroy 4000 legacy;
             }
             EventSynchronize (event: Handle)
-                => event::synchronize(event);
+                => event::completes(event);
             {
                 140 cuEventSynchronize cuEventSynchronize 2000 legacy;
             }
             EventQuery (event: Handle)
-                => event::query(event);
+                => event::completes(event);
             {
                 141 cuEventQuery cuEventQuery 2000 legacy;
             }

@@ -15,8 +15,8 @@
 use super::caller::Frame;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
+use crate::preload::attempt::Occasion;
 use crate::preload::gate;
-use crate::preload::loader::Occasion;
 use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, path, Guard};
 use crate::runtime::{door, pass_through, process, thread};
@@ -520,15 +520,11 @@ impl Call {
     }
 
     pub fn load_pending(&self, context: u32) {
-        self.load_what_is_pending(context, false);
+        self.load(context, false);
     }
 
-    /// The moment to load what is pending for a context that has come just now, the first on its device.
-    pub fn load_at_start(&self, context: u32) {
-        self.load_what_is_pending(context, true);
-    }
-
-    fn load_what_is_pending(&self, context: u32, at_start: bool) {
+    /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.
+    pub fn load(&self, context: u32, at_start: bool) {
         self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {
             let occasion =
@@ -583,8 +579,29 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
 }
 
 /// A call that is only published, so that it can be seen if it blocks.
-pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
+pub fn published(entry: Entry, real: impl FnOnce() -> i32, before: impl FnOnce(&mut Call)) -> i32 {
     observe(entry, before, real, |_, _| {})
+}
+
+/// A call whose success alone means something.
+#[inline(always)]
+pub fn succeeds(
+    entry: Entry,
+    before: impl FnOnce(&mut Call),
+    real: impl FnOnce() -> i32,
+    then: impl FnOnce(&Call),
+) -> i32 {
+    observe(entry, before, real, |call, result| {
+        if result == SUCCESS {
+            then(call);
+        }
+    })
+}
+
+/// The handle that a call which has succeeded wrote to this place; `None` for null.
+pub fn written(to: Handle) -> Option<Handle> {
+    // SAFETY: the driver has just filled it in.
+    (!to.is_null()).then(|| unsafe { *to.cast::<Handle>() })
 }
 
 /// What was in flight, as a hazard's record holds it.

@@ -57,7 +57,7 @@ impl Call {
         let (context, is_first) = (self.about.context, self.is_first_of_the_context());
         if is_first && self.guard.loader.waits_for_this_launch(self.guard, context) {
             // It was there to be loaded at the start, but for this launch.
-            self.load_at_start(context);
+            self.load(context, true);
         } else if is_first || !self.is_loaded(function) {
             // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
             self.load_pending(context);

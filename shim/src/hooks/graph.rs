@@ -12,7 +12,7 @@
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, Call, Entry};
+use super::call::{observe, published, succeeds, written, Call, Entry};
 use super::cold::number_of;
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -36,109 +36,71 @@ const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::about(graph as u64);
-            call.about.from = call.made_from(call.slot.path_to_graphs());
-            call.guard.tracker.graph_launched(call.entered);
-        },
-        real,
-        |call, _| call.guard.tracker.graph_launched(call.guard.now()),
-    )
+    let before = |call: &mut Call| {
+        call.submits_to(stream);
+        call.about.raw = RawPayload::about(graph as u64);
+        call.about.from = call.made_from(call.slot.path_to_graphs());
+        call.guard.tracker.graph_launched(call.entered);
+    };
+    observe(entry, before, real, |call, _| call.guard.tracker.graph_launched(call.guard.now()))
 }
 
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            // Without a context the driver refuses the call, whatever the graph is.
-            if call.about.context != 0 {
-                learn(call, graph);
-            }
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS && !executable.is_null() {
-                // SAFETY: the driver has succeeded, so that it has written the handle there.
-                let executable = unsafe { executable.cast::<Handle>().read() };
-                call.gave_out(executable as u64);
-                note(call, executable, graph);
-            }
-        },
-    )
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        // Without a context the driver refuses the call, whatever the graph is.
+        if call.about.context != 0 {
+            learn(call, graph);
+        }
+    };
+    succeeds(entry, before, real, |call| {
+        if let Some(executable) = written(executable) {
+            call.gave_out(executable as u64);
+            note(call, executable, graph);
+        }
+    })
 }
 
+/// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    // Without an executable graph the driver refuses the call, whatever the other is.
     let before = |call: &mut Call| {
+        of_executable(call, executable);
+        // Without an executable graph the driver refuses the call, whatever the other is.
         if !executable.is_null() {
             learn(call, graph)
         }
     };
-    changes(entry, executable, before, real, |call| note(call, executable, graph))
+    succeeds(entry, before, real, |call| note(call, executable, graph))
 }
 
 pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, |_| {}, real, |_| {})
+    published(entry, real, |call| of_executable(call, executable))
 }
 
-/// A call about an executable graph; what is done before it, and what its success means.
-fn changes(
-    entry: Entry,
-    executable: Handle,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    means: impl FnOnce(&Call),
-) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::about(executable as u64);
-            before(call);
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                means(call);
-            }
-        },
-    )
+fn of_executable(call: &mut Call, executable: Handle) {
+    call.about.context = call.current_context();
+    call.about.raw = RawPayload::about(executable as u64);
 }
 
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(
-        entry,
-        executable,
-        |_| {},
-        real,
-        |call| {
-            let waits = call.entry_point.symbol().contains("Wait");
-            let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
-            call.changed(executable, GraphPart::about(kind, event as u64));
-        },
-    )
+    let waits = entry.entry_point.symbol().contains("Wait");
+    let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
+    changes_to(entry, executable, GraphPart::about(kind, event as u64), real)
 }
 
 /// A node of an executable graph does something else, which is not followed.
 pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, |_| {}, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
+    changes_to(entry, executable, GraphPart::of(NodeKind::Other), real)
+}
+
+fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl FnOnce() -> i32) -> i32 {
+    succeeds(entry, |call| of_executable(call, executable), real, |call| call.changed(executable, part))
 }
 
 impl Call {
     /// The call has succeeded: a node of an executable graph does this by now.
     pub fn changed(&self, executable: Handle, part: GraphPart) {
         self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
-    }
-
-    fn changed_kernel(&self, executable: Handle, result: i32, needs: Needs) {
-        if result == SUCCESS && self.about.function != 0 {
-            self.has_set_aside(needs);
-            self.changed(executable, GraphPart::about(NodeKind::Kernel, self.about.function.into()));
-        }
     }
 
     fn local_memory_of(&self, kernel: Handle, number: u32) -> Needs {
@@ -309,41 +271,44 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
 pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_kernel_node(params), real)
+    published(entry, real, |call| _ = call.uses_kernel_node(params))
 }
 
 pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let needs = Cell::new(Needs::default());
-    let before = |call: &mut Call| {
-        let kernel = call.uses_kernel_node(params);
-        needs.set(call.is_to_run(kernel));
-    };
-    observe(entry, before, real, |call, result| call.changed_kernel(executable, result, needs.get()))
+    changes(entry, executable, |call| (NodeKind::Kernel, call.uses_kernel_node(params)), real)
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
 pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_node(params), real)
+    published(entry, real, |call| _ = call.uses_node(params))
 }
 
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    changes(entry, executable, |call| call.uses_node(params), real)
+}
+
+/// A node of an executable graph is changed to one of the kind and with the kernel that `uses` tells.
+fn changes(
+    entry: Entry,
+    executable: Handle,
+    uses: impl FnOnce(&mut Call) -> (NodeKind, Handle),
+    real: impl FnOnce() -> i32,
+) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
-    observe(
-        entry,
-        |call| {
-            let (is, kernel) = call.uses_node(params);
-            kind.set(is);
-            needs.set(call.is_to_run(kernel));
-        },
-        real,
-        |call, result| match kind.get() {
-            NodeKind::Kernel => call.changed_kernel(executable, result, needs.get()),
-            // They are the same to the diagnosis, whatever they copy.
-            NodeKind::Copy | NodeKind::Fill => {}
-            kind if result == SUCCESS => call.changed(executable, GraphPart::of(kind)),
-            _ => {}
-        },
-    )
+    let before = |call: &mut Call| {
+        let (is, kernel) = uses(call);
+        kind.set(is);
+        needs.set(call.is_to_run(kernel));
+    };
+    succeeds(entry, before, real, |call| match kind.get() {
+        NodeKind::Kernel if call.about.function != 0 => {
+            call.has_set_aside(needs.get());
+            call.changed(executable, GraphPart::about(NodeKind::Kernel, call.about.function.into()));
+        }
+        // They are the same to the diagnosis, whatever they copy.
+        NodeKind::Kernel | NodeKind::Copy | NodeKind::Fill => {}
+        kind => call.changed(executable, GraphPart::of(kind)),
+    })
 }
 
 impl Call {

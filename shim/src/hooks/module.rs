@@ -4,9 +4,9 @@
 //!
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
-use super::call::{observe, published, Entry};
+use super::call::{published, succeeds, written, Call, Entry};
 use super::image::{self, Options};
-use super::library::{given_ahead, resolved};
+use super::library::{given_ahead, of_owner, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use crate::runtime::readable;
@@ -47,31 +47,28 @@ fn load<'a>(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::image(Image::of(image::kind(image)));
-            // A load that the driver refuses for want of a place for the module, or of a context, is none.
-            let can_be = !module.is_null() && call.about.context != 0;
-            if let Some(profile) = call.guard.profile.as_ref().filter(|_| can_be) {
-                if let Some((content, options)) = given() {
-                    of_image.set(Some(profile.loads(call.about.context, &content, &options)));
-                    if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {
-                        handed_over.set(ahead);
-                        return call.meets_ahead(ahead);
-                    }
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        call.about.raw = RawPayload::image(Image::of(image::kind(image)));
+        // A load that the driver refuses for want of a place for the module, or of a context, is none.
+        let can_be = !module.is_null() && call.about.context != 0;
+        if let Some(profile) = call.guard.profile.as_ref().filter(|_| can_be) {
+            if let Some((content, options)) = given() {
+                of_image.set(Some(profile.loads(call.about.context, &content, &options)));
+                if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {
+                    handed_over.set(ahead);
+                    return call.meets_ahead(ahead);
                 }
             }
-            call.loads(ColdKind::Module);
-        },
+        }
+        call.loads(ColdKind::Module);
+    };
+    succeeds(
+        entry,
+        before,
         || given_ahead(module, handed_over.get(), real),
-        |call, result| {
-            if result != SUCCESS || module.is_null() {
-                return;
-            }
-            // SAFETY: the driver has just filled it in.
-            let module = unsafe { *module.cast::<Handle>() } as u64;
+        |call| {
+            let Some(module) = written(module).map(|module| module as u64) else { return };
             call.gave_out(module);
             if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
                 profile.is_of(module, id);
@@ -93,42 +90,26 @@ pub(super) fn get_function(
     name: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = module as u64;
-            // The driver refuses a module that is none before it looks at the name.
-            let name = || readable::text(name.cast(), MOST_NAME_BYTES);
-            if let Some((profile, name)) = call.guard.profile.as_ref().and_then(|profile| Some((profile, name()?))) {
-                profile.looks_up(module as u64, &name.to_string_lossy());
-            }
-        },
-        real,
-        |call, result| {
-            if result != SUCCESS {
-                return;
-            }
-            let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
-            let mut state = 0;
-            if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
-                call.got_loaded(number);
-                return;
-            }
-            let item = Item::Function(function as u64, module as u64);
-            call.guard.loader.resolved(call.guard, call.about.context, item);
-            call.load_pending(call.about.context);
-        },
-    )
+    let before = |call: &mut Call| {
+        of_owner(call, module as u64);
+        // The driver refuses a module that is none before it looks at the name.
+        let name = || readable::text(name.cast(), MOST_NAME_BYTES);
+        if let Some((profile, name)) = call.guard.profile.as_ref().and_then(|profile| Some((profile, name()?))) {
+            profile.looks_up(module as u64, &name.to_string_lossy());
+        }
+    };
+    succeeds(entry, before, real, |call| {
+        let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
+        let mut state = 0;
+        if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
+            return call.got_loaded(number);
+        }
+        let item = Item::Function(function as u64, module as u64);
+        call.guard.loader.resolved(call.guard, call.about.context, item);
+        call.load_pending(call.about.context);
+    })
 }
 
 pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = module as u64;
-        },
-        real,
-    )
+    published(entry, real, |call| of_owner(call, module as u64))
 }

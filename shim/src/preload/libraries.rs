@@ -15,13 +15,15 @@
 //! waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
 //! constructor that registers a kernel takes that lock.
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use super::handover::{Counted, There};
+use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::{ImageId, Place, Samples, MOST_LIBRARY_BYTES};
+use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ffi::CString;
@@ -57,16 +59,6 @@ struct Ready {
     unloads: u64,
 }
 
-pub struct There {
-    pub library: u64,
-    pub kernels: Vec<u64>,
-    /// Whether only something else of it is wanted, such as a variable.
-    pub is_without_kernels: bool,
-    pub is_new: bool,
-    /// Whether it prints, of one that was loaded just now.
-    pub prints: Prints,
-}
-
 #[derive(Default)]
 pub struct Libraries {
     wanted: Vec<Wanted>,
@@ -76,8 +68,7 @@ pub struct Libraries {
     loads: AtomicU64,
     changed: AtomicU64,
     looked: AtomicU64,
-    loaded: AtomicU64,
-    given: AtomicU64,
+    counted: Counted,
 }
 
 impl Libraries {
@@ -88,7 +79,7 @@ impl Libraries {
 
     /// Libraries that were loaded ahead, and how many of them a runtime has got.
     pub fn counts(&self) -> (u64, u64) {
-        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+        self.counted.both()
     }
 
     /// Looks for those whose objects have come since it last looked. Returns the numbers of those that were found now.
@@ -150,7 +141,7 @@ impl Libraries {
         let at = number as usize;
         let state = lock(&self.states).get(at).copied();
         let (Some(wanted), Some(state)) = (self.wanted.get(at), state) else { return Err(Skip::Gone) };
-        let (library, prints) = match state {
+        let (library, new) = match state {
             State::Absent | State::Gone => return Err(Skip::Gone),
             State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
@@ -166,19 +157,12 @@ impl Libraries {
                     Err(_) => State::Gone,
                 };
                 self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
-                self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
                 let (ready, prints) = loaded?;
+                self.counted.loaded.fetch_add(1, Ordering::Relaxed);
                 (ready.library, Some(prints))
             }
         };
-        let kernels = wanted.kernels.iter().filter_map(|name| {
-            let mut kernel = null_mut();
-            let found = driver::library_kernel(&mut kernel, library as Handle, name.as_ptr()) == Some(SUCCESS);
-            found.then_some(kernel as u64)
-        });
-        let is_without_kernels = wanted.kernels.is_empty();
-        let (is_new, prints) = (prints.is_some(), prints.unwrap_or(Prints::Unknown));
-        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new, prints })
+        Ok(There::of(library, FunctionKind::Kernel, &wanted.kernels, new))
     }
 
     pub fn library(&self, number: u32) -> Option<u64> {
@@ -203,7 +187,7 @@ impl Libraries {
         let mut states = lock(&self.states);
         let state = states.get_mut(number as usize).filter(|state| **state == State::Ready(ready))?;
         *state = State::Given(ready.library);
-        self.given.fetch_add(1, Ordering::Relaxed);
+        self.counted.given.fetch_add(1, Ordering::Relaxed);
         Some(ready.library)
     }
 
@@ -327,18 +311,10 @@ impl Copied {
 fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
     let mut library = null_mut();
-    let (none, nowhere) = (null_mut(), null_mut());
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
-    let loaded = driver::library_load_data(
-        &mut library,
-        copy.as_bytes().as_ptr().cast_mut().cast(),
-        none,
-        nowhere,
-        0,
-        options.as_mut_ptr().cast(),
-        values.as_mut_ptr().cast(),
-        1,
-    );
+    let (code, none, nowhere) = (copy.as_bytes().as_ptr().cast(), null_mut(), null_mut());
+    let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr().cast());
+    let loaded = driver::library_load_data(&mut library, code, none, nowhere, 0, options, values, 1);
     if loaded != Some(SUCCESS) {
         return Err(Skip::DriverRefused);
     }
@@ -540,10 +516,10 @@ mod tests {
         assert!(libraries.is_the_runtimes(0, 0xd) && !libraries.is_the_runtimes(0, 0xe));
         assert_eq!(libraries.take(0, address(1)), None);
         let there = libraries.load(0).unwrap_or_else(|_| panic!("it is there"));
-        assert_eq!((there.library, there.is_new, there.kernels.len(), there.is_without_kernels), (0xd, false, 0, true));
+        assert_eq!((there.owner, there.is_new, there.functions), (0xd, false, None));
         let with_kernels = libraries.load(3).unwrap_or_else(|_| panic!("it is there"));
         // There is no driver here that has one.
-        assert_eq!((with_kernels.library, with_kernels.kernels, with_kernels.is_without_kernels), (0xc, vec![], false));
+        assert_eq!((with_kernels.owner, with_kernels.functions), (0xc, Some(vec![])));
         assert_eq!(libraries.counts(), (0, 0));
     }
 

@@ -10,8 +10,11 @@
 //! Must not: know the recording, the watchdog or the hooks.
 
 pub mod ahead;
+pub mod attempt;
 pub mod gate;
+mod handover;
 pub mod idle;
+mod kernels;
 pub mod libraries;
 pub mod loader;
 pub mod nudge;
