@@ -1,16 +1,14 @@
 //! What every hook shares.
 //!
-//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate,
-//! makes the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its
-//! success means after, in two closures that may fail without harm: a panic in either disarms the guard and does nothing else. Both
-//! run inside the door ([`crate::runtime::door`]).
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes the
+//! real call, and folds what happened into the state. A hook says in two closures what the call is about ([`About`]) and what its success
+//! means. Both run inside the door ([`crate::runtime::door`]); a panic in either disarms the guard and does nothing else.
 //!
-//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation
-//! or a jump leads out of it, so the guard stops none of them. The thread's next call from further out finds that this one was
-//! abandoned. A thread that ends gives its slot back.
+//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation or a
+//! jump leads out of it. The thread's next call from further out finds that this one was abandoned.
 //!
-//! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn in which
-//! these are folded (`lazyguard_core::state`).
+//! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn
+//! in which these are folded (`lazyguard_core::state`).
 
 use super::caller::Frame;
 use crate::lifecycle::arm;
@@ -99,8 +97,7 @@ pub fn observe(
     real: impl FnOnce() -> i32,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
-    // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all
-    // else here.
+    // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all else here.
     let mut call = None;
     let ready = armed().and_then(|guard| {
         door::inside(|| {

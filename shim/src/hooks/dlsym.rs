@@ -1,10 +1,7 @@
-//! The export that precedes the C library's `dlsym`.
-//!
-//! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
-//! the export is a naked function: it jumps to the next `dlsym` (the C library's, or another interposer's), with the stack as the caller
-//! left it, unless the answer is a hook. [`crate::lookup::dlsym`] answers only names that are in a table of functions.
-//!
-//! Each look-up is an occasion to bind the objects that have been loaded since the last one ([`crate::lookup::slots`]).
+//! The export that precedes the C library's `dlsym`. The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller,
+//! which it reads off the return address. So the export is a naked function: it jumps to the next `dlsym` (the C library's, or another
+//! interposer's), with the stack as the caller left it, unless the answer is a hook. Each look-up also binds the objects that have been
+//! loaded since the last one ([`crate::lookup::slots`]).
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 

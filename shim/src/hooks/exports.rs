@@ -1,8 +1,6 @@
-//! The hooks, made from the one table: the functions that take the place of the driver's and of NCCL's.
-//!
-//! Every hook is three lines: find the real function, hand the arguments that matter to its family, return what the real
-//! function returned. A family's hook takes the real call as a closure and calls it exactly once
-//! (a module that was loaded ahead is handed over instead: [`super::module`]).
+//! The hooks, made from the one table: the functions that take the place of the driver's and of NCCL's. A hook finds the real function and
+//! hands it to its family as a closure, with the arguments that matter. The family calls it exactly once (a module that was loaded ahead is
+//! handed over instead: [`super::module`]).
 //!
 //! Must not: hold any logic of a family.
 

@@ -1,14 +1,12 @@
-//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; what that does is listed when the graph
-//! is instantiated.
+//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; instantiation lists what that does.
 //!
-//! The list is made on the program's own thread, right after the program's own call about the graph has returned: the program has to
-//! see to it that no other thread uses the graph then. Only questions about the graph itself are asked. They neither load nor wait, and
-//! the driver does not synchronize them. So many nodes are looked at and the rest is counted, so that a graph of thousands of nodes
+//! The list is made on the program's own thread, right after its own call about the graph has returned: no other thread may use the graph
+//! then. Only questions about the graph are asked, which neither load nor wait. Beyond some nodes the rest is counted: a graph of thousands
 //! costs a fraction of its instantiation.
 //!
-//! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
-//! context is idle for that (measured). Where work is in flight, a list is made before that call as well, which may never return: the call's record says
-//! whether the call waits. That is asked of kernels which are loaded in the context, since the question would load another.
+//! A call that makes a graph executable or changes it sets aside as much local memory as a kernel of it needs, and waits for an idle
+//! context for that (measured). Where work is in flight, the list is also made before the call, which may never return: the record says
+//! whether the call waits. That is asked of loaded kernels alone, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 

@@ -1,9 +1,5 @@
-//! Calls that passed, and would not have with another timing: the questions that a hook asks before or after its call to find that
-//! out.
-//!
-//! What the guard knows without asking comes first, and is nearly always enough. The hook asks the driver only where that knowledge
-//! shows a hazard, and only with questions that the driver answers at any time. `core::hazard::rules` decides what numbers can
-//! decide.
+//! Calls that passed, and would not have with another timing: the questions by which a hook finds that out. The hook asks the driver only
+//! where the guard's own knowledge shows a hazard, and only what the driver answers at any time. `core::hazard::rules` decides by numbers.
 //!
 //! Must not: cost an ordinary launch anything, or report what the driver contradicts.
 

@@ -1,13 +1,10 @@
-//! Host functions: a stream calls the program back, and continues when the function has returned.
+//! Host functions: a stream calls the program back, and continues when the function has returned. A hang may be about one that has not
+//! returned, and only the host knows which. So the hook gives the driver a function of the guard's, which notes the call, makes it, and
+//! notes its return. The call itself shows that everything before it on its stream is complete.
 //!
-//! A hang may be about a host function that was called and has not returned, and only the host knows which. So the hook gives the
-//! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
-//! before it on its stream is complete.
-//!
-//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. What goes into a
-//! graph may be called any number of times, from clones of the graph as well, so its block is never freed: there is one for each
-//! function with its argument, and there are so many. Where the program asks for a node's function it is given its own. The hook
-//! leaves everything unchanged where there is no block.
+//! Protocol: a block of memory holds what the program asked for, and the called function frees it. A graph may call any number of times,
+//! from clones as well, so its blocks are never freed: there is one for each function with its argument, and a limit. A program that asks
+//! for a node's function gets its own. Where there is no block, the hook leaves everything unchanged.
 //!
 //! Must not: call the driver from a host function, which the driver forbids, or let the program see a function of the guard's.
 

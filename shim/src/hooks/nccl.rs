@@ -1,14 +1,9 @@
-//! NCCL: communicators, and the collectives on them.
+//! NCCL: communicators, and the collectives on them. A call is published around the driver calls that NCCL makes in it, so that a thread
+//! which waits for its peers in NCCL's own code is seen. A collective is recorded when it is called: inside a group NCCL submits it at the
+//! group's end.
 //!
-//! A call of NCCL makes driver calls, which are seen as any others. The call itself is published around them, so that a thread that
-//! waits for its peers in NCCL's own code is seen as well. A collective is recorded when it is called: inside a group NCCL submits
-//! it at the group's end.
-//!
-//! | what | from where |
-//! |---|---|
-//! | a communicator's id, equal on all ranks | the unique id that it was made with; of a split, the parent's, which of its splits, and the color |
-//! | its rank and size | the arguments, or NCCL once the program has used it |
-//! | a collective's number | counted here |
+//! A communicator's id is equal on all ranks: a hash of the unique id; of a split, of the parent's id, which of its splits, and the color.
+//! Rank and size come from the arguments, or from NCCL once the program has used the communicator.
 //!
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 

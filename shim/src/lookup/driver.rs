@@ -1,10 +1,8 @@
 //! The real driver: its functions, by entry point, and the few that the guard calls on its own behalf.
 //!
-//! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
-//! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
-//!
-//! A hook calls the function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own.
-//! References to any other function of the name stay as they are. The guard's own calls go to the driver.
+//! The guard adopts one driver, the first that it sees, and leaves a second copy alone ([`PassThrough::SecondDriver`]). A hook calls the
+//! function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own. The guard's own
+//! calls go to the driver.
 //!
 //! Protocol: the first reference that a hook is bound for sets what the hook calls; it never changes.
 //!

@@ -1,8 +1,6 @@
-//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already.
-//!
-//! Two `dlsym` come behind this library's: the C library's ([`REAL`]), which the guard's own look-ups call, and the one that the program
-//! would call without this library ([`NEXT`]). They differ where another interposer exports one, such as HAMi-core's. That one has to see
-//! every look-up of the program: it may start itself at the first, and answer with functions of its own.
+//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already. Two `dlsym` come behind this library's: the C
+//! library's ([`REAL`]), which the guard calls, and the one that the program would call without this library ([`NEXT`]). They differ where
+//! another interposer exports one, such as HAMi-core's, which has to see every look-up of the program.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 

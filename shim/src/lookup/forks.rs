@@ -1,12 +1,9 @@
-//! Keeps forks and visits of the loaded objects apart.
+//! Keeps forks and visits of the loaded objects apart. `dl_iterate_phdr` holds the lock of the dynamic linker's list, which the C library
+//! does not make anew in a forked child. A child that was forked while another thread visited would wait for ever at its first `dlopen`.
 //!
-//! `dl_iterate_phdr` holds the lock of the dynamic linker's list. The C library makes the linker's other locks anew in a forked child, and not this
-//! one. A child that was forked while another thread visited would wait for ever at its first `dlopen`. The program's own `dlsym` never holds that
-//! lock, and each `dlsym` visits ([`super::slots::are_new`]).
-//!
-//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`), so that one of two at least sees the
-//! other. A fork waits until no visit is in progress; a visit that finds a fork stands back until it is over. A thread does not wait for itself: a
-//! visit in a visit, or in the handler of a fork, goes on at once.
+//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`), so that one at least sees
+//! the other. A fork waits until no visit is in progress; a visit that finds a fork stands back until it is over. A visit in a visit, or in
+//! the handler of a fork, goes on at once.
 //!
 //! Must not: allocate, lock, or wait for longer than [`MOST_PAUSES`]: a thread may be stopped in a visit, and another one in a fork.
 

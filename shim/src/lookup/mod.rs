@@ -1,13 +1,9 @@
-//! How a program reaches the driver, and how it comes to reach the hooks instead.
+//! How a program reaches the driver, and how it comes to reach the hooks instead: through the slots of its objects, and by the answers to
+//! `dlsym` and `cuGetProcAddress`. The library exports none of the driver's names, and does not override `dlopen`, which would break
+//! RUNPATH.
 //!
-//! Programs linked with `-lcuda` find the exports of this library, because the dynamic linker searches a preloaded library first.
-//! The others look the driver's functions up, and this folder answers them.
-//!
-//! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
-//! * `dlopen` is not overridden: that would break RUNPATH.
-//!
-//! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the
-//! loader's lock held, in a constructor, before this library's own.
+//! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the loader's lock held, in
+//! a constructor, before this library's own.
 
 pub mod adopted;
 pub mod around;

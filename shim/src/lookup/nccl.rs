@@ -1,8 +1,5 @@
-//! The real NCCL: its functions, by entry point.
-//!
-//! The guard follows one NCCL, the first that it sees: an object that has the functions by which each program makes a communicator and uses
-//! it. Hooks take the place of exactly its functions. References to a second copy, or to an object that has some functions of these names, stay as
-//! they are. The guard keeps no handle of it: a program that unloads it unloads it.
+//! The real NCCL: its functions, by entry point. The guard follows one NCCL, the first object that has the functions by which each program
+//! makes a communicator and uses it. References to a second copy stay as they are. The guard keeps no handle of it.
 //!
 //! Protocol: only a pass over the loaded objects sets [`ADOPTED`] ([`super::slots`]).
 //!

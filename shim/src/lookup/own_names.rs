@@ -1,13 +1,9 @@
-//! What the library itself calls: the C library's functions, and nothing else that has their names.
+//! The C library's functions that the library itself calls. A program may define `syscall`, `open` or `environ`, and the dynamic linker
+//! binds the references of every object to the first definition. So the constructor binds those of the library's own slots that lead
+//! elsewhere to the C library. Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound; its
+//! other interposers may fail before it has started.
 //!
-//! A program may define functions and variables of any name that ISO C does not reserve: `syscall`, `open`, `environ`. The dynamic linker binds the
-//! references of every object to the first definition, which is the program's, also where it means something else. So the constructor looks
-//! through the library's own slots, and binds those that lead elsewhere to the C library.
-//!
-//! Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound. Its other interposers are passed by: some
-//! fail before it has started, which is later than this. The library calls no function of an allocator (`runtime/memory.rs`).
-//!
-//! Must not: allocate, or call any function of another object: not before its own slot is bound.
+//! Must not: allocate, or call any function of another object before its own slot is bound.
 
 use super::dynamic::Dynamic;
 use super::link_map::at_start;

@@ -1,23 +1,16 @@
-//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of the
-//! followed NCCL.
+//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of
+//! the followed NCCL. Every reference resolves as it does without the library, and a hook takes the place of exactly the function that it
+//! calls: a plugin's own function of such a name, a stub of the driver, a weak reference in a process without a driver stay as they are.
 //!
-//! The library exports no function of these names. So every reference of every object resolves as it does without the library, and a
-//! hook takes the place of exactly the function that it calls. A plugin's variables and functions of such names, a stub of the driver, a weak
-//! reference in a process without a driver: the guard does not touch them.
+//! The library's constructor, which runs before all others (`-z initfirst`), binds the objects that are there. The first `dlsym` after its
+//! load binds an object that comes later; else a thread of the guard's does, a second later at most. A slot that the dynamic linker fills
+//! in at the first call is bound with its object, where the function that it will find is known. In an object that sees other libraries
+//! first (`RTLD_DEEPBIND`), the guard's `dlsym` takes the C library's place.
 //!
-//! | what | when it is bound |
-//! |---|---|
-//! | the objects that are there when the process starts | by the library's constructor, which runs before all others (`-z initfirst`) |
-//! | an object that is loaded later | at the first `dlsym` after its load, also where the object sees other libraries first (`RTLD_DEEPBIND`); else by a thread of the guard's, a second later at most |
-//! | a slot that the dynamic linker fills in at the first call | with the object, where the function that it will find is known; else it stays |
-//!
-//! An object that sees other libraries first has the C library's `dlsym` in its slot. The guard's takes its place.
-//!
-//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
-//! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
-//! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
-//! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
-//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
+//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have been
+//! loaded, waits until no other thread is in the middle of a load, and visits the objects under the lock of their list. If as many have
+//! been loaded as before the wait, all are relocated, and none can go meanwhile. A thread that loads an object itself does not wait: its
+//! allocator may look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 

@@ -1,17 +1,11 @@
-//! Modules and libraries that are loaded ahead of the program's own load, and handed over to it.
+//! Modules and libraries of images that the program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time. To
+//! load one, the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes, so the
+//! loader loads each image into each context once that is idle, as often as the program did at most. When the program then loads the same
+//! bytes with the same options into the same context, the hook gives it that module, and does not call the driver.
 //!
-//! What a program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time, nobody can find in a library; and to load
-//! it the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes. The loader loads each
-//! image into each context once the context is idle, as often as the program did at most. When the program then loads the same bytes with the
-//! same options into the same context, the hook gives it that module, and does not call the driver.
-//!
-//! A module is given to one load only. It is as a fresh one, since nothing has used it: its variables have their first values. It is the
-//! program's own from then on, which unloads it as any other.
-//!
-//! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
-//! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
-//!
-//! When an image has its turn that prints, or may print, [`lazyguard_core::preload::waits_for_first_launch`] decides.
+//! A module is given to one load only, unused as a fresh one, and is the program's own from then on. A library is in no context: each is
+//! loaded once in the process, and its kernels into each context. [`lazyguard_core::preload::waits_for_first_launch`] decides when an image
+//! has its turn that prints, or may print.
 //!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.

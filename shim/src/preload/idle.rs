@@ -1,9 +1,6 @@
-//! Is anything in flight in a context?
-//!
-//! The loader asks at the rare moments at which it is about to load: by one event on the whole context where the driver has that
-//! (12.5) and no capture is under way, because the event would invalidate the capture; else stream by stream. It never asks about a
-//! capturing stream. It exchanges the thread's capture mode around the questions, so that they cannot spoil a capture. The state
-//! takes the answers.
+//! Is anything in flight in a context? The loader asks when it is about to load: by one event on the whole context where the driver has
+//! that (12.5) and no capture is under way, which the event would invalidate; else stream by stream, and never a capturing one. The
+//! thread's capture mode is exchanged around the questions, so that they cannot spoil a capture. The state takes the answers.
 //!
 //! Must not: be called by the watchdog, because these are driver calls. A thread of its own makes them for it ([`crate::watch`]).
 

@@ -1,18 +1,14 @@
-//! Libraries that are loaded ahead of the CUDA runtime's own load, and handed over to it.
+//! Libraries of fat binaries, which CUDA runtimes load. A runtime gives the fat binary of a translation unit to the driver at the first use
+//! of one of its kernels or variables. The profile of earlier runs knows which fat binaries of which objects that were, and which of their
+//! kernels. The loader loads these once a context is idle. When the runtime then loads the same fat binary, the hook gives it that library,
+//! once, and does not call the driver. Where the runtime comes first, the kernels of the profile are loaded from its library.
 //!
-//! A CUDA runtime gives the fat binary of a translation unit to the driver at the first use of one of its kernels, or of its variables. The
-//! profile of earlier runs knows which fat binaries of which objects that were, and which of their kernels. The loader loads these once a
-//! context is idle. When the runtime then loads the same fat binary, the hook gives it the library that is there, and does not call the
-//! driver. A runtime loads each fat binary once in a process, and a library is given to one load only. Where the runtime comes first, its
-//! library is used: the kernels of the profile are loaded from that.
+//! An object may be unloaded at any time. So its memory is read only while the dynamic loader's list is locked, and the driver is given a
+//! copy, into pages that are there before: nothing is allocated under that lock. A library is given out for the address that it was copied
+//! from: as it is where no object has been unloaded since and the bytes cannot be written to, and else after a comparison of all bytes.
 //!
-//! An object may be unloaded at any time, by any thread. So its memory is read only while the dynamic loader's list is locked, and the driver is
-//! given a copy. The pages for that are there before the list is locked: nothing is allocated under that lock, and it is held while the bytes are
-//! copied and no longer. A library is given out for the address that it was copied from: as it is where no object has been unloaded since and the bytes
-//! cannot be written to, and else after the bytes there have been compared in full.
-//!
-//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`, which
-//! waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
+//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`,
+//! which waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
 //! constructor that registers a kernel takes that lock.
 
 use super::handover::{Counted, There};

@@ -1,11 +1,10 @@
 //! Loading functions ahead of their use.
 //!
-//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. Two kinds of programs
-//! can hang that did not. The first: unloading a library that was never used returns at once while a kernel runs, because the library is in no
-//! context. Preloaded, it is in one, and the unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER`.
-//! `LAZYGUARD_PRELOAD=off` or `resolve` is for such programs. The other kind: where a kernel of a module in the context prints, the first
-//! launch of the context waits for everything in flight, and code that does not show that it prints, because it is compressed or large, may be loaded ahead
-//! of that launch.
+//! A program may notice that `cuFuncIsLoaded` says 1 earlier, and that code takes free device memory. Two kinds of programs can hang that
+//! did not. An unload of a library that was never used returns at once while a kernel runs; preloaded, the library is in a context, and the
+//! unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER` (`LAZYGUARD_PRELOAD=off` or `resolve` is for such programs). And where
+//! a kernel of a module prints, the context's first launch waits for everything in flight, and code that hides that it prints may be loaded
+//! ahead of that launch.
 //!
 //! Must not: know the recording, the watchdog or the hooks.
 

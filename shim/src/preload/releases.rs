@@ -1,14 +1,10 @@
-//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`).
+//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`). The driver releases memory, modules and libraries only
+//! while the context is idle: a thread that releases something beside a kernel that does not end is blocked, and the kernel may wait for
+//! that thread. Such a call returns at once instead. The driver's call follows when the context is idle the next time, or when the driver
+//! has no room: in order, each once. The memory comes back later, and a release does not wait for the work before it.
 //!
-//! The driver releases memory, modules and libraries only while the context is idle: a thread that releases something beside a kernel that
-//! does not end is blocked, and the kernel may wait for that thread. Such a call returns at once instead, and the driver's is made when the
-//! context is idle the next time, or when the driver has no room: in order, each once.
-//!
-//! What a program may notice: the memory comes back later, and a release does not wait for the work before it. What the driver would refuse is
-//! refused at once where it can be told; the guard counts what the driver refuses later.
-//!
-//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or release
-//! something twice.
+//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or
+//! release something twice.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;

@@ -1,12 +1,10 @@
-//! The log: one JSON object a line, in the run folder.
+//! The log: one JSON object a line, in the run folder. Calls leave records in the recording. The log's own thread ([`super::upkeep`])
+//! follows it, says what the level wants through `tracing` to a subscriber of its own, and appends the lines to the file.
 //!
-//! Calls leave records in the recording. The log's own thread ([`super::upkeep`]) follows it, says what the level wants through
-//! `tracing` to a subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
+//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at the very end.
 //!
-//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
-//! the very end.
-//!
-//! Must not: become the process's global subscriber, or hold the file open (see [`super::run_folder`]).
+//! Must not: become the process's global subscriber, hold the file open (see [`super::run_folder`]), or format or write on a thread of the
+//! program's but at its exit.
 
 use super::run_folder::{RunFolder, LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};

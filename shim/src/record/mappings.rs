@@ -1,13 +1,11 @@
-//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads'
-//! names.
+//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads' names.
 //!
 //! Both are read from `/proc/self`: the program's own file when the guard is armed, the others when the log's thread starts, when a
-//! function is used for the first time from code that is in none of them, when a hang is reported, and at an orderly end if that
-//! thread has not come to it; the names at a hang. Otherwise nothing is opened here: a program may have forbidden that to itself
-//! since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
+//! function is first used from code in none of them, at a hang, and at an orderly end. At no other moment is a file opened: a program may
+//! have forbidden that to itself since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
 //!
-//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's
-//! thread waits for.
+//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's thread waits
+//! for.
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};

@@ -1,20 +1,14 @@
-//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do.
+//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do. `lazyguard run` asks
+//! its descendants itself; processes of other launchers or machines share only the folder that `LAZYGUARD_OUT` names, where the marker
+//! lies. A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
 //!
-//! `lazyguard run` asks its descendants itself. Processes that other launchers or other machines have started share only the folder that
-//! `LAZYGUARD_OUT` names; the marker lies there, with the job's name in its own.
+//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang (the
+//! time, the machine, the process and its rank), and once more with the word `fail` when it has its blocked calls return an error; the last
+//! one wins. The log's threads of the others see other content than before, and answer as they answer the last request for a report
+//! ([`super::requests`]). Each look opens the file: at an open, a network file system asks its server.
 //!
-//! A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
-//!
-//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
-//! time, the machine, the process and its rank, and once more with the word `fail` when it has its blocked calls return an error
-//! (`LAZYGUARD_ON_HANG=fail`); the last one wins. The log's threads of the others see other content than before, and
-//! answer as they answer the last request for a report ([`super::requests`]).
-//!
-//! Each look opens the file and closes it: at an open, a network file system asks its server, whereas an open descriptor shows for up
-//! to a minute what the client has kept. Besides, the guard holds no file open.
-//!
-//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot
-//! be written.
+//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot be
+//! written.
 
 use super::run_folder::{self, RunFolder};
 use crate::runtime::{clock, environment, files};

@@ -1,15 +1,14 @@
-//! By which path the program's code came to a launch: the frames between the hook and the program.
+//! By which path the program's code came to a launch: the frames between the hook and the program. A launch by a CUDA runtime returns into
+//! the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's line. The slow path
+//! walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies. The fast path finds
+//! the same addresses there, and reads one more, that of the line. The launch's record has that address and the number of the path.
 //!
-//! A launch by a CUDA runtime returns into the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's
-//! line. The slow path walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies.
-//! The fast path finds the same addresses there, and reads one more, that of the line, which may be another one each time. The launch's record has
-//! that address and the number of the path, whose frames the texts have.
+//! Each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into
+//! a function whose frame is as large as it was. A function with a frame pointer may have a frame of another size; behind the runtime's,
+//! the fast path reads past such a frame only on the page that it is on.
 //!
-//! Why each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into a
-//! function whose frame is as large as it was. A function with a frame pointer may have made room for what is as large as it is called for; behind
-//! the runtime's, the fast path reads past such a frame only on the page that it is on.
-//!
-//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack that has no room for it.
+//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack
+//! that has no room for it.
 
 use crate::lookup::around::around;
 use crate::runtime::process::Process;

@@ -1,11 +1,11 @@
 //! The profile: what this run loads, for the next one, and what earlier runs have loaded ([`lazyguard_core::profile`]).
 //!
-//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads, before the driver is called: the load that
-//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, and only if it
-//! knows something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
+//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads before the driver is called: the load that
+//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, if it knows
+//! something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
 //!
-//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the program
-//! for the folder's sake.
+//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the
+//! program for the folder's sake.
 
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};

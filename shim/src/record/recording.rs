@@ -1,10 +1,8 @@
-//! The file of the recording: made as a whole when the process is armed, mapped, and never held open.
-//!
-//! A store into a mapped page needs a place for it on the disk, or the process is killed for it; so every byte is allocated
-//! before. In memory (`tmpfs`) that takes long, because the kernel clears each page: arming allocates the tables and the first segments there,
-//! the log's thread allocates the rest, and the recorder takes no segment before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
-//! system in user space, one that writes every page to a new place), and where there is no room to spare, the recording is kept
-//! in memory, and written to the folder when a hang is reported and at the end.
+//! The file of the recording: made as a whole when the process is armed, mapped, and never held open. A store into a mapped page needs a
+//! place for it on the disk, or the process is killed; so every byte is allocated before. In memory (`tmpfs`) that takes long: arming
+//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. Where a page may
+//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), and where there is no room
+//! to spare, the recording is kept in memory, and written to the folder at a hang and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 

@@ -1,17 +1,11 @@
-//! The run folder.
+//! The run folder. With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm` or `TMPDIR`,
+//! for its owner only, which a clean exit without a hang removes; that of a killed process stays as evidence, and later processes keep the
+//! newest few ([`lazyguard_core::old_runs`]).
 //!
-//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the folder
-//! for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. The folder of a
-//! process that is killed or leaves by `_exit` stays as evidence. Later processes keep the newest few and remove the others
-//! ([`lazyguard_core::old_runs`]).
+//! Under `lazyguard run` it lies in the folder of the run. The folder of a process that has changed its user lies in a place that
+//! `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or is a private one, which `lazyguard run` does not read.
 //!
-//! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
-//! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
-//! private one of the process, which `lazyguard run` does not read.
-//!
-//! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
-//!
-//! Must not: hold a file open, or use a folder or link of another process.
+//! Must not: hold a file open, since a program may close descriptors that are not its own; or use a folder or link of another process.
 
 use super::cleanup;
 use crate::runtime::{environment, files, standard_error};
@@ -44,8 +38,7 @@ impl RunFolder {
     /// Makes the folder, or says in one line why the one that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read
-        // exists.
+        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read exists.
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {

@@ -1,9 +1,7 @@
-//! The time, in nanoseconds since the guard was armed, at the cost of reading a register.
-//!
-//! Where the processor's time stamp counter runs at one rate whatever the clock and power states, it is read directly and
-//! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
-//! monotonic across cores to well below the time a driver call takes. The factor is measured from the load of the library to the start of
-//! the clock, which costs nothing; a measurement of some microseconds has to agree with it, else one of a millisecond counts.
+//! The time, in nanoseconds since the guard was armed, at the cost of reading a register: the processor's time stamp counter where that
+//! runs at one rate in all states, scaled by a factor measured against the system's monotonic clock; elsewhere the system's clock. The
+//! factor is measured from the load of the library to the start of the clock. A measurement of some microseconds has to agree with it, else
+//! one of a millisecond counts.
 //!
 //! Must not: enter the kernel in [`now`] where the counter is steady.
 

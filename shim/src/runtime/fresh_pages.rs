@@ -1,12 +1,7 @@
-//! Memory for large copies, which is there before it is written to.
-//!
-//! Memory that the allocator takes from the kernel comes page by page, at the first write to each: for a copy of some megabytes that takes several times
-//! as long as the copying itself. Here the kernel is asked for all pages at once, and for large ones. Where it has no large pages, or does not know
-//! the request, the pages come as they do otherwise.
-//!
-//! A large page comes in a tenth of a millisecond, which it takes to clear it. In a virtual machine whose host has not given it that memory yet it takes
-//! some milliseconds (4.5 were measured), and where memory is fragmented it may: small pages that were in use before come sooner there. So after the first
-//! that was slow, a process asks for small ones.
+//! Memory for large copies, which is there before it is written to. Memory from the kernel comes page by page, at the first write to each,
+//! which takes several times as long as the copying. Here the kernel is asked for all pages at once, and for large ones; where it does not
+//! know the request, the pages come as they do otherwise. A large page takes a tenth of a millisecond, and milliseconds in some virtual
+//! machines (4.5 were measured) or where memory is fragmented: after the first slow one a process asks for small ones.
 //!
 //! Must not: end the process where there is no memory, or take much more than is asked for.
 

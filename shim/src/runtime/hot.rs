@@ -1,9 +1,6 @@
-//! What every launch reads, on one line of a processor's cache. Between two launches a program does enough to push it out of the
-//! nearest cache, and the launch would wait for each further line.
-//!
-//! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate is
-//! `preload::gate`'s, the epoch is the armed process's state's, the distance is [`super::tls`]'s, the driver's functions are
-//! `lookup::driver`'s. The pointers have no type here, so that nothing is below this file.
+//! What every launch reads, on one line of a processor's cache: between two launches a program pushes it out of the nearest cache, and the
+//! launch would wait for each further line. Each field is one module's: [`super::process`], [`super::clock`], `preload::gate`, the state,
+//! [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
 //!
 //! Must not: hold anything that is not read at every launch.
 

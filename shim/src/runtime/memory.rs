@@ -1,17 +1,14 @@
-//! The library's allocator: memory of its own, which no thread waits for.
+//! The library's allocator: memory of its own, which no thread waits for. The program's allocator may be gone at the exit, have no lock, or
+//! be locked by this very thread, where a signal handler interrupts it. Small blocks come from chunks. A freed block goes on the list of
+//! its size and is used again; chunks are kept. Large blocks are mappings, which are given back.
 //!
-//! The program's allocator is the program's: it may be gone at the exit, have no lock, or be locked by this very thread, where a signal handler
-//! interrupts it. So the library maps its memory itself. Small blocks come from chunks. A freed block goes on the list of its size and is used again;
-//! chunks are kept, so that they are bounded by the most that was in use at a time. Large blocks are mappings, which are given back.
+//! Protocol: a list is a stack whose head is exchanged as one word, with a counter in it: a thread that was interrupted between its look at
+//! the head and its exchange finds another word. Nothing is locked. So a signal handler may interrupt any step and allocate, or never
+//! return; and a forked child lacks at most the blocks that other threads had in hand.
 //!
-//! Protocol: a list is a stack whose head is exchanged as one word, with a counter in it: a thread that was interrupted between its look at the head and
-//! its exchange finds another word. Nothing is locked. So a signal handler may interrupt any step and allocate, or never return; and a forked child
-//! lacks at most the blocks that other threads had in hand. An allocator with a lock, as those of the crates are, waits for ever in each of these cases.
-//!
-//! Rust ends a process whose allocation fails, but the program may well live on. So when the kernel refuses, the memory comes
-//! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
-//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without. A report
-//! of a hang is begun where there [`is_left`] enough for it.
+//! Rust ends a process whose allocation fails, but the program may well live on. When the kernel refuses, the memory comes from a reserve,
+//! and the guard is disarmed: what is in progress ends, and nothing follows. What may be larger than the reserve is asked for by
+//! [`copy_of`], and done without. A report of a hang is begun where there [`is_left`] enough for it.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 

@@ -1,9 +1,8 @@
 //! This process's memory, read by the kernel, which answers where a page is not there.
 //!
-//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program
-//! must not open a file to find that out, whose descriptor could be the one that another thread has just closed and is about to
-//! have again. So the log's thread, which has descriptors of its own, looks while a thread of the program wants to know
-//! ([`Filter`]); of most processes none does.
+//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program must not
+//! open a file to find that out, whose descriptor could be one that another thread is about to have again. So the log's thread looks while
+//! a thread of the program wants to know ([`Filter`]).
 //!
 //! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
 
@@ -61,8 +60,7 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out
-    /// counts as one.
+    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out counts as one.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)

@@ -1,8 +1,7 @@
 //! The guarded process: what every part of the guard knows of it, and whether it is armed.
 //!
 //! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a
-//! `record::Guard`, which is never freed. A forked child sets it to null and stays unguarded until its own `cuInit` succeeds, which
-//! makes a new guard with a new state and a new folder: what the parent knew means nothing there, and the parent's files stay
+//! `record::Guard`, which is never freed. A forked child sets it to null until its own `cuInit` makes a new guard: the parent's files stay
 //! the parent's. A guard that steps aside sets it to null for good.
 //!
 //! Must not: know any part of the guard above it.

@@ -1,9 +1,7 @@
-//! Lines and reports on standard error.
-//!
-//! A program may have closed descriptor 2 and opened a file of its own there. So the guard remembers the descriptor's identity, and
-//! writes nothing to it once it is another file. What it was when the process began is standard error, whatever it is. If it has
-//! changed when the guard is armed, the guard takes it for the program's new standard error, as a daemon makes one, unless it is an
-//! ordinary file opened for reading as well, as programs open their data.
+//! Lines and reports on standard error. A program may have closed descriptor 2 and opened a file of its own there. So the guard remembers
+//! the descriptor's identity when the process begins, and writes nothing once it is another file. If it has changed when the guard is
+//! armed, it is the program's new standard error, as a daemon makes one, unless it is an ordinary file opened for reading as well, as
+//! programs open their data.
 //!
 //! Must not: write anything but a [`Block`]. A name from the program must not make a line there.
 

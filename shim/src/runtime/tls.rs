@@ -1,9 +1,7 @@
-//! What the calling thread keeps for itself: the process it is known to, and its slot there.
-//!
-//! Reaching a thread's own variable from a shared library takes a call into the dynamic linker, with lines of code and data that
-//! the program has thrown out of the caches between two launches. This library is loaded when the process starts, so its
-//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so
-//! where the compiler cannot be told. On other processors the compiler's own way serves.
+//! What the calling thread keeps for itself: the process it is known to, and its slot there. Reaching a thread's variable from a shared
+//! library takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
+//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so where the
+//! compiler cannot be told. On other processors the compiler's own way serves.
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 

@@ -1,10 +1,8 @@
-//! A command that runs beside the program, unseen by it.
-//!
-//! A child that becomes another program signals its end to its parent, and any wait for children finds it. So the shell is a grandchild whose parent has
-//! ended. That parent, the go-between, shares the process's memory and starts the shell with `posix_spawn`; it raises no signal at its end, and only a wait
-//! with `__WALL` finds it. The thread that makes the go-between stands still until the go-between has ended, so the go-between may use the C library in its place. The
-//! shell has a process group of its own, and none of the program's descriptors, handlers and blocked signals. With which status it ends is not
-//! known. A program that is the first process of its namespace, or reaps orphans, has the shell as a child.
+//! A command that runs beside the program, unseen by it. A child that becomes another program signals its end to its parent, and any wait
+//! for children finds it. So the shell is a grandchild whose parent, the go-between, has ended. The go-between shares the process's memory,
+//! starts the shell with `posix_spawn` and raises no signal at its end; only a wait with `__WALL` finds it. The thread that makes it stands
+//! still until it has ended, so it may use the C library in that thread's place. The shell has a process group of its own, and none of the
+//! program's descriptors, handlers and blocked signals.
 //!
 //! Must not: copy the process (a copy would share pages with transfers under way, and run the handlers of `pthread_atfork`).
 

@@ -1,13 +1,11 @@
-//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`.
+//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`. A thread that enters a
+//! driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that changes. The kernel says where the
+//! stack of a thread lies that sleeps in a host function. The guard asks before and after the reading whether the thread has gone on, and
+//! reports no stack of one that has. The tables that files carry for exceptions give the outer frames. The stacks themselves go into the
+//! run folder, for the command to read further.
 //!
-//! A thread that enters a driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that
-//! changes, so another thread can read it. The kernel says where the stack of a thread lies that sleeps in a host function. The
-//! guard asks before and after the reading whether the thread has gone on, and reports no stack of one that has. The tables that
-//! files carry for exceptions, as they lie in memory, give the outer frames. The stacks themselves go into the run folder, for the
-//! command to read further.
-//!
-//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory;
-//! or open a file other than those of `/proc/self` and its own.
+//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory; or open a
+//! file other than those of `/proc/self` and its own.
 
 use super::system_call;
 use crate::record::Guard;

@@ -1,26 +1,16 @@
-//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and
-//! reports what it waits for.
+//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and reports what
+//! it waits for.
 //!
 //! It reads the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the process's own
-//! recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a moment at
-//! most, and the report with those answers goes to standard error. While nothing changes it reports again, shortly, after pauses
-//! that double. When what was reported is over, it says in a line how: the program went on, a call came back with an error, or its
-//! thread left it.
+//! recording, diagnoses it and reports. While nothing changes it reports again, shortly, after pauses that double. When what was reported
+//! is over, it says in a line how.
 //!
-//! Each step of a report may be the last one that succeeds, so the surest comes first:
-//!
-//! 1. The watchdog writes the report into the run folder. (Where no thread is in a call the knowledge may be old, so it asks the
-//!    driver first.)
-//! 2. The probe asks the driver, and the watchdog takes the snapshot again with its answers: 300 ms at most. If nothing is in
-//!    flight after all, it removes the report.
-//! 3. The kernel reads the stacks of the blocked threads, from where their slots say that they begin, and the guard writes them as
-//!    a minidump. It stops and signals no thread.
-//! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
-//! 5. At a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
-//!    process's memory and makes only system calls and that one call.
-//! 6. The guard asks the driver where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the work of the context.
-//! 7. The guard carries `LAZYGUARD_ON_HANG` out, now or when it is time. That cannot be undone, so it waits until a verdict is
-//!    certain or has lasted for three times the threshold.
+//! Each step of a report may be the last one that succeeds, so the surest comes first. (1) The report goes into the run folder; where no
+//! thread is in a call the knowledge may be old, and the driver is asked first. (2) The probe asks the driver, 300 ms at most, and the
+//! snapshot is taken again with its answers; if nothing is in flight after all, the report is removed. (3) The kernel reads the stacks of
+//! the blocked threads, without a signal or a stop. (4) One block goes to standard error. (5) At a hang in a process with Python, a child
+//! writes the stacks of Python's threads. (6) The driver is asked where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the
+//! work of the context. (7) `LAZYGUARD_ON_HANG`, once a verdict is certain or has lasted for three thresholds: that cannot be undone.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
