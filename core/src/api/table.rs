@@ -290,7 +290,7 @@ macro_rules! with_driver_api {
 
             // Launches
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr, extra: Ptr)
-                => launch::kernel(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes);
+                => launch::kernel(function, stream, Extent { grid: [grid_dim_x, grid_dim_y, grid_dim_z], block: [block_dim_x, block_dim_y, block_dim_z], shared_bytes: shared_mem_bytes });
             {
                 54 cuLaunchKernel cuLaunchKernel 4000 legacy;
                 55 cuLaunchKernel_ptsz cuLaunchKernel 7000 per_thread;
@@ -302,7 +302,7 @@ macro_rules! with_driver_api {
                 57 cuLaunchKernelEx_ptsz cuLaunchKernelEx 11060 per_thread;
             }
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr)
-                => launch::cooperative(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes);
+                => launch::cooperative(function, stream, Extent { grid: [grid_dim_x, grid_dim_y, grid_dim_z], block: [block_dim_x, block_dim_y, block_dim_z], shared_bytes: shared_mem_bytes });
             {
                 58 cuLaunchCooperativeKernel cuLaunchCooperativeKernel 9000 legacy;
                 59 cuLaunchCooperativeKernel_ptsz cuLaunchCooperativeKernel 9000 per_thread;
@@ -313,17 +313,17 @@ macro_rules! with_driver_api {
                 60 cuLaunchCooperativeKernelMultiDevice cuLaunchCooperativeKernelMultiDevice 9000 legacy;
             }
             Launch (function: Handle)
-                => launch::shaped(function, null(), 1, 1);
+                => launch::kernel(function, null(), Extent::of_grid(1, 1));
             {
                 61 cuLaunch cuLaunch 2000 legacy;
             }
             Launch (function: Handle, grid_width: i32, grid_height: i32)
-                => launch::shaped(function, null(), grid_width, grid_height);
+                => launch::kernel(function, null(), Extent::of_grid(grid_width, grid_height));
             {
                 62 cuLaunchGrid cuLaunchGrid 2000 legacy;
             }
             Launch (function: Handle, grid_width: i32, grid_height: i32, stream: Handle)
-                => launch::shaped(function, stream, grid_width, grid_height);
+                => launch::kernel(function, stream, Extent::of_grid(grid_width, grid_height));
             {
                 63 cuLaunchGridAsync cuLaunchGridAsync 2000 legacy;
             }

@@ -18,7 +18,7 @@ use crate::preload::gate;
 use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, path, Guard};
 use crate::runtime::{door, pass_through, process, thread};
-use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
 use lazyguard_core::model::proves;
@@ -195,17 +195,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
         return None;
     }
     CallStep::Enter.taken();
-    Some(call.insert(Call {
-        guard,
-        slot,
-        entry_point: entry.entry_point,
-        caller: entry.caller(),
-        entered: guard.now(),
-        returned: 0,
-        epoch: guard.tracker.epoch(),
-        about: About::default(),
-        open: None,
-    }))
+    Some(call.insert(Call::new(guard, slot, entry, guard.now())))
 }
 
 /// Whether the thread left its last call without returning (exception, jump, cancellation), and so is not inside a call.
@@ -221,12 +211,18 @@ fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
 }
 
 impl Call {
+    #[inline(always)]
+    fn new(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, entered: Nanos) -> Self {
+        let (entry_point, caller, epoch) = (entry.entry_point, entry.caller(), guard.tracker.epoch());
+        Self { guard, slot, entry_point, caller, entered, returned: 0, epoch, about: About::default(), open: None }
+    }
+
     /// The real call has returned: completes its record, and folds what its success means.
     #[inline(always)]
     fn returned(&mut self, entry: Entry, result: i32, after: impl FnOnce(&Call, i32)) {
         let returned = self.guard.now();
         self.returned = returned;
-        self.close(entry.entry_point.class(), returned, result);
+        self.open = self.open.filter(|open| self.slot.close(*open, entry.entry_point.class(), returned, result));
         CallStep::Complete.taken();
         self.fold(returned, result);
         CallStep::Settle.taken();
@@ -288,34 +284,19 @@ impl Call {
         }
     }
 
-    #[inline(always)]
-    fn close(&mut self, class: Class, returned: Nanos, result: i32) {
-        if let Some(open) = self.open {
-            if !self.slot.close(open, class, returned, result) {
-                self.open = None;
-            }
-        }
-    }
-
     /// A call that has succeeded made this stream: its record says so.
     pub fn made_stream(&self, stream: u32) {
-        if let Some(open) = &self.open {
-            self.slot.amend_stream(open, stream);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_stream(open, stream));
     }
 
     /// A call that has succeeded made this context, or got it: its record says so.
     pub fn got_context(&self, context: u32) {
-        if let Some(open) = &self.open {
-            self.slot.amend_context(open, context);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_context(open, context));
     }
 
     /// A call that has succeeded gave out this handle or address: its record says so.
     pub fn gave_out(&self, what: u64) {
-        if let Some(open) = &self.open {
-            self.slot.amend_detail(open, what);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_detail(open, what));
     }
 
     #[inline]
@@ -389,19 +370,19 @@ impl Call {
 
     /// Leaves a record of one of several memory operations that the call submits.
     pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        let about = About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about };
-        let one = Call { about, ..*self };
-        self.push(one.facts(self.entry_point));
+        self.push_about(About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about });
+    }
+
+    fn push_about(&self, about: About) {
+        self.push(Self { about, ..*self }.facts(self.entry_point));
     }
 
     /// The call has turned out to load this function: its record says so. A call that took too little time to leave a record leaves one.
     pub fn has_loaded(&self, function: u32) {
-        if let Some(open) = &self.open {
-            return self.slot.amend_load(open, function);
+        match &self.open {
+            Some(open) => self.slot.amend_load(open, function),
+            None => self.push_about(About { function, cold: Some(ColdKind::Function), ..self.about }),
         }
-        let about = About { function, cold: Some(ColdKind::Function), ..self.about };
-        let one = Call { about, ..*self };
-        self.push(one.facts(self.entry_point));
     }
 
     /// The number of the context that is current to the calling thread, or 0.
@@ -427,10 +408,6 @@ impl Call {
         });
         self.slot.cache_stream(handle | 1, self.epoch, number);
         number
-    }
-
-    pub fn is_default(&self, stream: Handle) -> bool {
-        stream as u64 <= PER_THREAD
     }
 
     /// The number of a stream. A context identifies a default stream, and the thread as well where it is the thread's own.
@@ -562,17 +539,7 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
         stream_entry: guard.tracker.stream_entry(record.stream),
         ..About::default()
     };
-    Call {
-        guard,
-        slot,
-        entry_point: entry.entry_point,
-        caller: entry.caller(),
-        entered: record.entered,
-        returned: record.returned,
-        epoch: guard.tracker.epoch(),
-        about,
-        open: None,
-    }
+    Call { returned: record.returned, about, ..Call::new(guard, slot, entry, record.entered) }
 }
 
 /// A call that is only published, so that it can be seen if it blocks.

@@ -6,6 +6,7 @@
 
 use super::call::Entry;
 use super::caller::Frame;
+use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,

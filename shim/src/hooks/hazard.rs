@@ -9,8 +9,7 @@ use crate::lookup::driver_queries::{self, Held};
 use crate::preload::idle;
 use crate::record::hazards::Filler;
 use crate::runtime::own_memory;
-use lazyguard_core::api::Class;
-use lazyguard_core::api::{Code, ValueWait, ValueWrite};
+use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
@@ -56,6 +55,8 @@ impl Call {
         if !self.about.submits {
             return;
         }
+        let (stream, entry_point, at) = (self.about.stream, self.entry_point.id(), self.entered);
+        let other = ConflictingOperation { stream, function: 0, entry_point, at };
         for wait in met {
             let noted = HazardEvent {
                 code: Code::LG103,
@@ -68,12 +69,7 @@ impl Call {
                 stream: wait.stream,
                 class: Some(wait.class),
                 function: 0,
-                other: ConflictingOperation {
-                    stream: self.about.stream,
-                    function: 0,
-                    entry_point: self.entry_point.id(),
-                    at: self.entered,
-                },
+                other,
                 caller: wait.caller,
                 count: 0,
             };
@@ -146,13 +142,8 @@ impl Call {
             self.asked(wait.stream) == Some(true) && self.stands(wait) && self.nobody_else_may_satisfy(wait)
         };
         let wait = waits.iter().take(MOST_WAITS).find(stands)?;
-        let other = ConflictingOperation {
-            stream: wait.stream,
-            function: 0,
-            entry_point: wait.entry_point.id(),
-            at: wait.wait.at,
-        };
-        Some((Flags::UNSATISFIED, other))
+        let (stream, entry_point, at) = (wait.stream, wait.entry_point.id(), wait.wait.at);
+        Some((Flags::UNSATISFIED, ConflictingOperation { stream, function: 0, entry_point, at }))
     }
 
     /// Whether no other stream has an operation that could write what a wait waits for: kernels, copies, fills and graphs do not
@@ -345,9 +336,8 @@ impl Call {
             resident_blocks(driver_queries::limits(device), needs)
         });
         if resident.is_some_and(|resident| model::fills_device(blocks, resident)) {
-            self.guard
-                .hazards
-                .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
+            let filler = Filler { stream, context, launch: self.operation(), behind: Default::default() };
+            self.guard.hazards.fills(self.guard, filler);
         }
     }
 
@@ -368,8 +358,7 @@ impl Call {
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // The grid cannot wait for work that follows it in stream order.
         let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
-        let others =
-            |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
+        let others = |filler: &Filler| filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
             // On its own stream the grid delays no other work: the hook queries only now and then.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
@@ -377,7 +366,7 @@ impl Call {
             }
             // The query also finds the end of the grid, after which launches take the fast path again.
             let busy = self.asked(filler.stream);
-            if others(&filler) && busy == Some(true) {
+            if submits && others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;
                 self.hazard(Code::LG109, Flags::default(), &InFlight { stream, oldest: launch });
                 return;

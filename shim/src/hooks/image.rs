@@ -104,10 +104,7 @@ pub(super) fn given<'a>(
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let content = Given::of(code).filter(|given| given.is_complete)?.content()?;
-    if is_cut_off(content) {
-        return None;
-    }
-    Some((content.into(), options))
+    (!is_cut_off(content)).then_some((content.into(), options))
 }
 
 /// The same of what a program gives to `cuModuleLoadFatBinary`. Of a reference to a fat binary, which the driver has refused there on a card, and of
@@ -145,10 +142,7 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
         return None;
     }
     content.truncate(length);
-    if is_cut_off(&content) {
-        return None;
-    }
-    Some((content.into(), LoadOptions::default()))
+    (!is_cut_off(&content)).then(|| (content.into(), LoadOptions::default()))
 }
 
 /// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.

@@ -7,6 +7,7 @@ use super::image::{self, Options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
+use crate::record::profile::Origin;
 use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Known;
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -74,13 +75,13 @@ pub(super) fn load(
             let mut known = Known::Nothing;
             if let Some(profile) = &call.guard.profile {
                 if let Some((place, expected)) = of_place.get() {
-                    profile.is_at(library, place);
+                    profile.is_of(library, Origin::Place(place));
                     known = if expected.is_some() { Known::ItsKernels } else { known };
                     if let Some(number) = expected.filter(|_| is_own) {
                         loader.is_the_runtimes(call.guard, number, library);
                     }
                 }
-                of_image.get().into_iter().for_each(|id| profile.is_library_of(library, id));
+                of_image.get().into_iter().for_each(|id| profile.is_of(library, Origin::LibraryImage(id)));
                 if of_samples.get().is_some_and(|id| profile.sees(library, id)) {
                     known = Known::Unused;
                 }

@@ -9,6 +9,7 @@ use super::image::{self, Options};
 use super::library::{given_ahead, of_owner, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
+use crate::record::profile::Origin;
 use crate::runtime::readable;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -71,7 +72,7 @@ fn load<'a>(
             let Some(module) = written(module).map(|module| module as u64) else { return };
             call.gave_out(module);
             if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
-                profile.is_of(module, id);
+                profile.is_of(module, Origin::Image(id));
             }
             call.guard.tracker.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);

@@ -14,7 +14,6 @@ use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Communication, Kind, Lane, RawPayload, Record};
-use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void, CStr};
 
@@ -228,10 +227,6 @@ pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() 
     around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
 }
 
-pub(super) fn group_end(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, std::ptr::null_mut(), real)
-}
-
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     around(
@@ -251,35 +246,17 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32
     )
 }
 
-pub(super) fn collective(
-    entry: Entry,
-    communicator: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    operation(entry, communicator, stream, about, Communicator::count_collective, real)
-}
-
-pub(super) fn point_to_point(
-    entry: Entry,
-    communicator: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    operation(entry, communicator, stream, about, |one, _| one.count_send(), real)
-}
-
+/// A collective, a send or a receive is called.
 #[inline(always)]
-fn operation(
+pub(super) fn operation(
     entry: Entry,
     handle: Handle,
     stream: Handle,
     about: Arguments,
-    count: impl FnOnce(&Communicator, Nanos) -> u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
+    let is_collective = entry.entry_point.class() == Class::Collective;
+    let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);
     around(
         entry,
@@ -295,7 +272,7 @@ fn operation(
             let counted = communicator.filter(|_| !is_captured);
             let short = |number: i32| u16::try_from(number).ok();
             let about = Communication {
-                number: counted.map_or(0, |one| count(&one, call.entered)),
+                number: counted.map_or(0, |one| count(one, call.entered)),
                 count: about.count as u64,
                 data_type: short(about.data_type).unwrap_or(u16::MAX),
                 operator: short(about.operator),
@@ -323,7 +300,7 @@ fn operation(
                 return;
             }
             let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
-            if let (Some(one), Class::Collective) = (counted, call.entry_point.class()) {
+            if let (Some(one), true) = (counted, is_collective) {
                 one.refused_collective();
             }
             call.push_communication(of.get(), Communication::default(), result);

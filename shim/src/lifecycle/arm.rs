@@ -9,7 +9,6 @@ use crate::lookup::{driver, dynamic_linker, forks};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
-use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
@@ -137,7 +136,6 @@ fn build(initialised: Initialised) {
         loader: Loader::new(ahead, libraries),
         folder,
         backing,
-        heartbeat: Heartbeat::default(),
         mappings: Mappings::default(),
         log: Log::new(settings.log),
         gpu_dump: GpuDump::default(),
@@ -240,7 +238,7 @@ const LOG: &str = "lazyguard-log";
 
 /// What the log's thread does where there is one.
 fn make_all_present(guard: &Guard) {
-    if let Some(line) = guard.heartbeat.make_all_present(guard, &guard.backing) {
+    if let Some(line) = guard.backing.make_all_present(guard.tracker.recorder()) {
         guard.loader.note(line);
     }
 }

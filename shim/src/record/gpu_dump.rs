@@ -33,8 +33,8 @@ use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
 use lazyguard_core::settings::{OnHang, RUN_KILLS};
 use std::ffi::{c_int, CStr, CString, OsStr};
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
@@ -208,16 +208,8 @@ impl GpuDump {
             Some(Ok(ready)) if fails && ready.aborts => Some(ABORTS),
             Some(Ok(_)) => None,
         };
-        let missing = why.map(str::to_owned);
-        Some(GpuDumpSeen {
-            at: process.now(),
-            taken: missing.is_none(),
-            fails,
-            bytes: None,
-            missing,
-            unanswered: false,
-            ignored: false,
-        })
+        let (at, taken, missing) = (process.now(), why.is_none(), why.map(str::to_owned));
+        Some(GpuDumpSeen { at, taken, fails, bytes: None, missing, unanswered: false, ignored: false })
     }
 
     pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
@@ -366,26 +358,17 @@ struct Missing {
     unanswered: bool,
 }
 
-impl Missing {
-    fn of_what_was_begun(why: String) -> Self {
-        Self { why, taken: true, unanswered: false }
-    }
-}
-
 impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
     fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
-        let missing = |why: &dyn Display| Missing {
-            why: format!("{}: {why}", self.pipe.display()),
-            taken: false,
-            unanswered: false,
+        let missing = |why: &dyn Display| {
+            let why = format!("{}: {why}", self.pipe.display());
+            Missing { why, taken: false, unanswered: false }
         };
         if self.own_file && self.file.exists() {
             return Err(missing(&"the driver has used it already, at an exception of the device"));
         }
-        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // Without a reader this fails.
-        let pipe = OpenOptions::new().write(true).custom_flags(flags).open(&self.pipe).map_err(|e| missing(&e))?;
+        let pipe = open_pipe(&self.pipe).map_err(|e| missing(&e))?;
         if !pipe.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
             return Err(missing(&"no pipe of the driver's"));
         }
@@ -430,7 +413,7 @@ impl Ready {
                 return Err(Missing { why, taken: true, unanswered });
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(Missing::of_what_was_begun)
+        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true, unanswered: false })
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -465,11 +448,16 @@ impl Ready {
 
 /// Whether a byte is in the pipe that its reader has not read.
 fn is_unread(pipe: &Path) -> bool {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let Ok(pipe) = OpenOptions::new().write(true).custom_flags(flags).open(pipe) else { return false };
+    let Ok(pipe) = open_pipe(pipe) else { return false };
     let mut bytes: c_int = 0;
     // SAFETY: the request writes one integer.
     unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) == 0 && bytes > 0 }
+}
+
+/// Opens a pipe to write to it; without a reader this fails.
+fn open_pipe(pipe: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    OpenOptions::new().write(true).custom_flags(flags).open(pipe)
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {

@@ -7,7 +7,6 @@
 
 use super::gpu_dump::GpuDump;
 use super::hazards::Hazards;
-use super::heartbeat::Heartbeat;
 use super::log::Log;
 use super::mappings::Mappings;
 use super::marker::Marker;
@@ -29,7 +28,6 @@ pub struct Guard {
     pub loader: Loader,
     pub folder: Option<RunFolder>,
     pub backing: Backing,
-    pub heartbeat: Heartbeat,
     pub mappings: Mappings,
     pub log: Log,
     pub gpu_dump: GpuDump,

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
-use tracing_subscriber::fmt::MakeWriter;
 
 /// How often the log's thread reads the recording; with every launch in the log, more often, before the records are overwritten.
 const EVERY: Duration = Duration::from_millis(100);
@@ -58,14 +57,6 @@ impl Write for Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 fn dispatch_to(lines: Lines) -> Dispatch {
     let subscriber = tracing_subscriber::fmt()
         .json()
@@ -75,7 +66,7 @@ fn dispatch_to(lines: Lines) -> Dispatch {
         .with_span_list(false)
         .without_time()
         .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines)
+        .with_writer(move || lines.clone())
         .finish();
     Dispatch::new(subscriber)
 }
@@ -88,26 +79,20 @@ pub fn warm_up() {
 impl Log {
     pub fn new(level: LogLevel) -> Self {
         let lines = Lines::default();
-        let dispatch = dispatch_to(lines.clone());
-        Self {
-            level,
-            lines,
-            dispatch,
-            draining: Mutex::default(),
-            overwritten: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
-        }
+        let (dispatch, [overwritten, lost]) = (dispatch_to(lines.clone()), Default::default());
+        Self { level, lines, dispatch, draining: Mutex::default(), overwritten, lost, stopped: AtomicBool::new(false) }
     }
 
     fn wants(&self, record: &Record) -> bool {
-        match record.kind {
-            Kind::Hazard => self.level >= LogLevel::Hazard,
-            Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
-            Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
-            Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => false,
-            Kind::Call => match record.entry_point.class() {
-                Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
+        let least = match (record.kind, record.entry_point.class()) {
+            (Kind::Hazard, _) => LogLevel::Hazard,
+            (Kind::ColdFunction | Kind::ColdModule | Kind::Preload | Kind::HostBegins | Kind::HostEnds, _) => {
+                LogLevel::Load
+            }
+            (Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication, _) => return false,
+            (Kind::Call, Class::Launch | Class::GraphLaunch) => LogLevel::Launch,
+            (
+                Kind::Call,
                 Class::ContextSynchronize
                 | Class::StreamSynchronize
                 | Class::EventSynchronize
@@ -119,10 +104,11 @@ impl Log {
                 | Class::ContextDestroy
                 | Class::WaitValue
                 | Class::WriteValue
-                | Class::BatchMemOp => self.level >= LogLevel::Load,
-                _ => false,
-            },
-        }
+                | Class::BatchMemOp,
+            ) => LogLevel::Load,
+            (Kind::Call, _) => return false,
+        };
+        self.level >= least
     }
 
     pub fn overwritten(&self) -> u64 {
@@ -243,17 +229,8 @@ fn say(process: &Process, followed: &Followed) {
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            tracing::info!(
-                event = event_name(record.entry_point.class()),
-                at_ns,
-                took_ns,
-                thread,
-                call,
-                result,
-                function,
-                stream,
-                handle
-            );
+            let event = event_name(record.entry_point.class());
+            tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::ColdFunction | Kind::ColdModule => {
             let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
@@ -262,10 +239,11 @@ fn say(process: &Process, followed: &Followed) {
         Kind::Hazard => {
             let Some(noted) = HazardEvent::of(record, thread) else { return };
             let (code, title) = (noted.code.name(), noted.code.title());
-            let behind = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let in_flight = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
             let prevented = noted.flags.says(Flags::PREVENTED);
+            let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
             tracing::warn!(
-                event = "hazard",
+                event,
                 code,
                 title,
                 at_ns,
@@ -273,9 +251,9 @@ fn say(process: &Process, followed: &Followed) {
                 call,
                 function,
                 stream,
-                in_flight_on = noted.other.stream,
-                in_flight = behind,
-                count = noted.count,
+                in_flight_on,
+                in_flight,
+                count,
                 prevented
             );
         }

@@ -135,11 +135,8 @@ impl Marker {
     /// Opens the file if no other user but the superuser can write it.
     fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let file = files::open_with(&self.path, options, libc::O_NOFOLLOW)?;
-        let about = file.metadata()?;
-        match files::is_trusted(&about) {
-            true => Ok(file),
-            false => Err(io::Error::other("another user can write it")),
-        }
+        files::trusted(&file.metadata()?, "another user can write it")?;
+        Ok(file)
     }
 }
 

@@ -10,7 +10,6 @@ mod cleanup;
 pub mod gpu_dump;
 pub mod guard;
 pub mod hazards;
-pub mod heartbeat;
 pub mod log;
 pub mod mappings;
 pub mod marker;

@@ -15,8 +15,8 @@ use lazyguard_core::image::is_cut_off;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
-    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
+    is_part, Image, ImageId, Library, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES,
+    MOST_BYTES_OF_LIBRARIES, MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::sync::lock;
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ pub struct Notes {
 type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
-enum Origin {
+pub enum Origin {
     /// Of a module.
     Image(ImageId),
     /// Of a library.
@@ -156,10 +156,11 @@ impl Notes {
             bytes += if fits { place.image.bytes } else { 0 };
             fits
         };
-        let wanted = all.into_iter().filter(has_room).take(MOST_LIBRARIES);
-        let wanted =
-            wanted.map(|(place, library)| libraries::Wanted { place: place.clone(), kernels: names(&library.kernels) });
-        wanted.collect()
+        let wanted = |(place, library): (&Place, &Library)| libraries::Wanted {
+            place: place.clone(),
+            kernels: names(&library.kernels),
+        };
+        all.into_iter().filter(has_room).take(MOST_LIBRARIES).map(wanted).collect()
     }
 
     fn image(&self, id: ImageId) -> PathBuf {
@@ -189,12 +190,9 @@ impl Notes {
         id
     }
 
-    pub fn is_of(&self, module: u64, id: ImageId) {
-        lock(&self.noted).owners.insert(module, Origin::Image(id));
-    }
-
-    pub fn is_library_of(&self, library: u64, id: ImageId) {
-        lock(&self.noted).owners.insert(library, Origin::LibraryImage(id));
+    /// The program has a module or library that was made of this.
+    pub fn is_of(&self, owner: u64, origin: Origin) {
+        lock(&self.noted).owners.insert(owner, origin);
     }
 
     /// The program has a library that it has loaded itself, with these samples. Whether earlier runs have loaded it, and none has used it, nor this
@@ -223,17 +221,11 @@ impl Notes {
     /// A CUDA runtime loads a fat binary. Returns the number by which its place is known from now on.
     pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
-        let known = noted.places.iter().position(|known| *known == place);
-        let number = known.unwrap_or(noted.places.len());
-        if known.is_none() {
+        let number = noted.places.iter().position(|known| *known == place).unwrap_or_else(|| {
             noted.places.push(place);
-        }
+            noted.places.len() - 1
+        });
         u32::try_from(number).unwrap_or(u32::MAX)
-    }
-
-    /// A CUDA runtime has a library of the fat binary at this place.
-    pub fn is_at(&self, library: u64, place: u32) {
-        lock(&self.noted).owners.insert(library, Origin::Place(place));
     }
 
     /// The program is about to use a kernel of a library, for the first time; its name, if it is known. What a runtime looks up is not used by that: it
@@ -363,10 +355,8 @@ impl Noted {
 
     fn count(&mut self, written: io::Result<()>) {
         // A folder that is shipped with the program is only read.
-        let only_read = |error: &io::Error| {
-            matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
-        };
-        if let Some(error) = written.err().filter(|error| !only_read(error)) {
+        const ONLY_READ: [io::ErrorKind; 2] = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+        if let Some(error) = written.err().filter(|error| !ONLY_READ.contains(&error.kind())) {
             self.failed += 1;
             self.why = Some(error.to_string());
         }
@@ -399,11 +389,13 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
 /// Whether a folder can be used; makes it, if it is not there.
 fn usable(path: &Path) -> io::Result<()> {
     make(path)?;
-    let about = fs::metadata(path)?;
-    match about.is_dir() && files::is_trusted(&about) {
-        true => Ok(()),
-        false if about.is_dir() => Err(io::Error::other("another user can write to it")),
-        false => Err(io::Error::other("it is no folder")),
+    is_own_folder(&fs::metadata(path)?, "it is no folder")
+}
+
+fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {
+    match about.is_dir() {
+        true => files::trusted(about, "another user can write to it"),
+        false => Err(io::Error::other(else_)),
     }
 }
 
@@ -411,11 +403,8 @@ fn usable(path: &Path) -> io::Result<()> {
 /// be another's, and a command that removes images would remove files there. The profile's own folder may be one.
 fn images_are_usable(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() && files::is_trusted(&about) => Ok(()),
-        Ok(about) if about.is_dir() => Err(io::Error::other("another user can write to it")),
-        Ok(_) => Err(io::Error::other("it is a link, or no folder")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        about => is_own_folder(&about?, "it is a link, or no folder"),
     }
 }
 
@@ -432,18 +421,14 @@ fn bytes_in(folder: &Path) -> u64 {
 
 /// Whether the images may take so many bytes, all together.
 fn has_room(bytes: u64) -> io::Result<()> {
-    match bytes <= MOST_BYTES {
-        true => Ok(()),
-        false => Err(io::Error::other("the images of the profile have no room (lazyguard profile prune)")),
-    }
+    let full = || io::Error::other("the images of the profile have no room (lazyguard profile prune)");
+    (bytes <= MOST_BYTES).then_some(()).ok_or_else(full)
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = files::open_unlinked(path)?;
     let about = file.metadata()?;
-    if !files::is_trusted(&about) {
-        return Err(io::Error::other("another user can write it"));
-    }
+    files::trusted(&about, "another user can write it")?;
     if about.len() > most {
         return Err(io::Error::other("it is too large"));
     }
@@ -488,7 +473,7 @@ mod tests {
 
     fn run(notes: &Notes, content: &[u8], kernel: &str) {
         let id = notes.loads(1, content, &LoadOptions::default());
-        notes.is_of(0xa, id);
+        notes.is_of(0xa, Origin::Image(id));
         notes.looks_up(0xa, kernel);
         notes.gone(0xa);
         notes.looks_up(0xa, "of another module");
@@ -525,8 +510,8 @@ mod tests {
             let number = notes.loads_library(place(offset));
             assert_eq!(notes.loads_library(place(offset)), number, "known by one number");
             notes.uses(library, Some("before there is a library"));
-            notes.is_at(library, number);
-            notes.is_at(0xf, notes.loads_library(place(1000)));
+            notes.is_of(library, Origin::Place(number));
+            notes.is_of(0xf, Origin::Place(notes.loads_library(place(1000))));
             notes.looks_up(library, "what is looked up alone");
             notes.uses(library, Some("k"));
             notes.gone(library);
@@ -551,7 +536,7 @@ mod tests {
             let id = notes.loads(1, b"code", &options);
             notes.context_gone(1);
             notes.loads(0, b"code", &options);
-            notes.is_library_of(0xa, id);
+            notes.is_of(0xa, Origin::LibraryImage(id));
             notes.looks_up(0xa, "what is looked up alone");
             notes.brings(0xa);
             kernel.iter().for_each(|kernel| notes.uses(0xa, Some(kernel)));

@@ -13,8 +13,10 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::report::{fails, is_last, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -35,13 +37,8 @@ impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        Self {
-            file,
-            answered,
-            in_recording: backing.in_file(),
-            announced: AtomicBool::new(false),
-            ended: Mutex::new(false),
-        }
+        let (in_recording, announced, ended) = (backing.in_file(), AtomicBool::new(false), Mutex::new(false));
+        Self { file, answered, in_recording, announced, ended }
     }
 
     /// Answers a request, if there is a new one, by what `report` says of this moment; and without a request, as the last one, where another
@@ -74,12 +71,8 @@ impl Requests {
             return false;
         }
         let Some(report) = report() else { return false };
-        let mut dump = DumpReport::new(
-            asked.unwrap_or(answered),
-            process.settings.hang_after_nanos,
-            process.tracker.counts(),
-            report,
-        );
+        let (number, threshold) = (asked.unwrap_or(answered), process.settings.hang_after_nanos);
+        let mut dump = DumpReport::new(number, threshold, process.tracker.counts(), report);
         // A failed write is not retried: the command sees the number of the answer, and finds no answer.
         let write = |dump: &DumpReport| {
             let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
@@ -141,12 +134,9 @@ impl RequestFile {
 
     /// The time of modification.
     fn number(&self) -> Option<u64> {
-        // SAFETY: all-zero bytes are a valid `stat`.
-        let mut about: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: a terminated path; the structure is valid for writing.
-        let known = unsafe { libc::stat(self.path.as_ptr(), &mut about) } == 0;
-        let (seconds, nanos) = (u64::try_from(about.st_mtime).ok()?, u64::try_from(about.st_mtime_nsec).ok()?);
-        known.then_some(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?)
+        let about = fs::metadata(OsStr::from_bytes(self.path.as_bytes())).ok()?;
+        let (seconds, nanos) = (u64::try_from(about.mtime()).ok()?, u64::try_from(about.mtime_nsec()).ok()?);
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
     }
 
     fn remove(&self) {

@@ -42,7 +42,7 @@ impl RunFolder {
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
-            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None }),
+            None => Self::private(process),
             Some(template) => match Self::wanted(template, process) {
                 Ok(path) => {
                     let asked_for = !is_for_a_run_alone();
@@ -69,7 +69,7 @@ impl RunFolder {
             return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone(), shared: None });
         }
         complain("`lazyguard run` sees nothing of this process");
-        Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None })
+        Self::private(process)
     }
 
     fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
@@ -106,15 +106,16 @@ impl RunFolder {
             return Ok(false);
         }
         match OpenOptions::new().append(true).create_new(true).open(folder.join(LOG)) {
-            Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error),
+            made => made.map(|_| true),
         }
     }
 
-    fn private(process: u32) -> Option<PathBuf> {
+    fn private(process: u32) -> Option<Self> {
         // Job systems name folders for temporary files that are not there.
-        private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
+        let path =
+            private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))?;
+        Some(Self { path, stays: false, asked_for: false, shared: None })
     }
 
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {

@@ -82,7 +82,15 @@ pub fn is_trusted(about: &fs::Metadata) -> bool {
     [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
 }
 
-fn no_file() -> io::Error {
+/// The same of an open file or of a folder, as a result.
+pub fn trusted(about: &fs::Metadata, why: &'static str) -> io::Result<()> {
+    match is_trusted(about) {
+        true => Ok(()),
+        false => Err(io::Error::other(why)),
+    }
+}
+
+pub fn no_file() -> io::Error {
     io::Error::other("something that is no file is in the way")
 }
 

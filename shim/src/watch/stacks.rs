@@ -27,17 +27,8 @@ use std::os::unix::fs::PermissionsExt as _;
 const MOST_THREADS: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The stacks of these calls' threads and of those that run host functions; they are also kept in the run folder.
-pub fn save(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
-    read(guard, calls, running, true)
-}
-
-/// The same, kept nowhere.
-pub fn look(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
-    read(guard, calls, running, false)
-}
-
-fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
+/// The stacks of these calls' threads and of those that run host functions; `keep` says whether they go into the run folder as well.
+pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
     let has_frame = |call: &&PublishedCall| call.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
@@ -183,12 +174,8 @@ impl<'a> Space<'a> {
             return FrameSeen { address, ..FrameSeen::default() };
         };
         let bias = self.image(number).map_or(module.base, |image| image.bias);
-        FrameSeen {
-            address,
-            module: module.name().to_owned(),
-            offset: address.wrapping_sub(bias),
-            ..FrameSeen::default()
-        }
+        let (module, offset) = (module.name().to_owned(), address.wrapping_sub(bias));
+        FrameSeen { address, module, offset, ..FrameSeen::default() }
     }
 
     fn write(&self, file: &mut File, guard: &Guard, found: &[Found]) -> io::Result<()> {
@@ -209,15 +196,9 @@ impl<'a> Space<'a> {
         let stands =
             |thread: &DumpThread| found.iter().any(|found| found.seen.thread == thread.thread && found.stands(guard));
         threads.retain(stands);
-        let modules: Vec<_> = self
-            .modules
-            .iter()
-            .enumerate()
-            .map(|(number, module)| {
-                let build_id = self.image(number).map_or(&[][..], |image| &image.build_id);
-                DumpModule { module, build_id }
-            })
-            .collect();
+        let build_id = |number| self.image(number).map_or(&[][..], |image| &image.build_id);
+        let modules = self.modules.iter().enumerate();
+        let modules: Vec<_> = modules.map(|(n, module)| DumpModule { module, build_id: build_id(n) }).collect();
         dump.finish(guard.id, clock::unix_nanos() / 1_000_000_000, &threads, &modules, self.maps)
     }
 }

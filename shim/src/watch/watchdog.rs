@@ -443,18 +443,16 @@ impl Watch {
             self.forget();
             return;
         }
-        if report.status == Status::Slow {
-            self.slow_reports += 1;
-        }
-        if report.status == Status::Hang {
-            self.reports += 1;
-            guard.reports.count_hang();
-            if let Some(marker) = &guard.marker {
-                marker.raise(guard.id, &guard.rank, false);
+        match report.status {
+            Status::Hang => {
+                self.reports += 1;
+                guard.reports.count_hang();
+                guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
             }
+            _ => self.slow_reports += 1,
         }
         let (calls, running) = threads_of(guard, &report);
-        report.stacks = stacks::save(guard, &calls, &running);
+        report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
         {
             // From its first line on, an exit says that it is over.
