@@ -31,7 +31,6 @@ use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload,
 use lazyguard_core::Nanos;
 use std::sync::atomic::AtomicUsize;
 
-/// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
     pub entry_point: EntryPoint,
@@ -334,7 +333,6 @@ impl Call {
         }
     }
 
-    /// Notes a hazard: with another timing, the call could have hung behind this work.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
     }
@@ -508,7 +506,6 @@ impl Call {
     }
 }
 
-/// Whether a stream has joined a capture that began on another one.
 #[inline(always)]
 fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
     guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)

@@ -96,7 +96,6 @@ fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl FnOn
 }
 
 impl Call {
-    /// The call has succeeded: a node of an executable graph does this by now.
     pub fn changed(&self, executable: Handle, part: GraphPart) {
         self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
     }
@@ -128,7 +127,6 @@ impl Call {
         }
     }
 
-    /// The call has succeeded, and has set so much aside if there was less.
     fn has_set_aside(&self, needs: Needs) {
         if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
             context.sets_local_memory_aside(needs.bytes);
@@ -176,7 +174,6 @@ fn list(call: &Call, graph: Handle) -> Listed {
     listed
 }
 
-/// Notes what an executable graph does, which was made of this graph or updated by it.
 fn note(call: &Call, executable: Handle, graph: Handle) {
     let listed = list(call, graph);
     call.has_set_aside(listed.needs);
@@ -310,7 +307,6 @@ fn changes(
 }
 
 impl Call {
-    /// The kernel of the node; null where there is no node.
     fn uses_kernel_node(&mut self, params: Handle) -> Handle {
         // The first version of the structure ends before the kernel's handle.
         let with_kernel = self.entry_point.symbol().ends_with("_v2");
@@ -320,7 +316,6 @@ impl Call {
         kernel
     }
 
-    /// The kind of the node, and its kernel; null where it has none.
     fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
         let kind = readable::value(params.cast::<i32>()).map_or(NodeKind::Other, NodeKind::of_type);

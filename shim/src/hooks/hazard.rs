@@ -161,7 +161,6 @@ impl Call {
         })
     }
 
-    /// An operation that has been in flight in the context for long.
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
         // What is not known is not reported.
@@ -247,7 +246,6 @@ impl Call {
         }
     }
 
-    /// A launch of a loaded kernel that took long.
     #[cold]
     pub fn held_by_launch(&self) {
         // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
@@ -341,7 +339,6 @@ impl Call {
         }
     }
 
-    /// A stream begins to wait for an event, while a grid that fills its device may be in flight.
     #[cold]
     pub fn waits_for_event(&self, event: Handle) {
         let About { submits: true, stream, .. } = self.about else { return };
@@ -350,7 +347,6 @@ impl Call {
         }
     }
 
-    /// A launch, while a grid that fills its device may be in flight.
     #[cold]
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;

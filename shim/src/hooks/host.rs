@@ -126,7 +126,6 @@ fn not_kept() -> *mut Wanted {
     null_mut()
 }
 
-/// A block with the program's function and argument, or null.
 fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     let place = memory::place::<Wanted>();
     if place.is_null() {
@@ -253,7 +252,6 @@ fn own(node: Node) -> Node {
     Node { function: wanted.function, user_data: wanted.user_data }
 }
 
-/// The address of the program's function that a host node calls.
 pub(super) fn function_of(node: Handle) -> Option<u64> {
     let mut found = Node { function: null_mut(), user_data: null_mut() };
     let answer = driver::host_node(node, std::ptr::from_mut(&mut found).cast());
@@ -262,7 +260,6 @@ pub(super) fn function_of(node: Handle) -> Option<u64> {
 
 /// The blocks of functions in graphs, each at or behind the place that its function and argument give.
 static OF_GRAPHS: [AtomicPtr<Wanted>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
-/// Places that are looked at for one.
 const MOST_PLACES: usize = 64;
 
 /// A block for a function in a graph, the one that there is for it or a new one; null where there is no room, which is counted.
@@ -301,7 +298,6 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
     not_kept()
 }
 
-/// What the driver calls in the place of a host function of a graph, any number of times.
 unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {
     // SAFETY: a block of `keep_for_graph`, which is never freed.
     call_host(&unsafe { kept.cast::<Wanted>().read() });

@@ -47,7 +47,6 @@ impl Given {
         Some(Self { at, start, is_complete: reference.is_complete })
     }
 
-    /// Where it ends, as its first bytes say.
     fn length(&self) -> Option<Length> {
         length_of(readable::bytes(self.at, self.start.head_bytes())?)
     }
@@ -65,7 +64,6 @@ impl Given {
         Some(readable::text(self.at, most + 1)?.to_bytes())
     }
 
-    /// Its bytes, by its length. They are read during the program's call alone.
     fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
         readable::bytes(self.at, usize::try_from(length).ok()?)
     }
@@ -162,7 +160,6 @@ fn is_a_runtimes(code: Handle, library: Options) -> bool {
     only_preserves(library) && start_at(code.cast_const().cast()) == Some(Start::Reference)
 }
 
-/// Whether the options of a library have no other one than that the image is preserved.
 fn only_preserves(Options { count, options, values }: Options) -> bool {
     match count {
         0 => true,

@@ -193,7 +193,6 @@ pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() 
     })
 }
 
-/// The call brings the library into the current context, unless it is there.
 fn brings(call: &mut Call, library: u64) {
     of_owner(call, library);
     call.guard.profile.iter().for_each(|profile| profile.brings(library));

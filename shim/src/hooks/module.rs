@@ -18,7 +18,6 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
 pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
     load(entry, module, null_mut(), || image::in_file(path), real)
 }

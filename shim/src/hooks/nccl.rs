@@ -25,7 +25,6 @@ pub struct UniqueId([u8; 128]);
 /// In place of an operator or a root: the function has none.
 pub const NONE: i32 = -1;
 
-/// What a collective, a send or a receive is about.
 #[derive(Clone, Copy)]
 pub struct Arguments {
     pub count: usize,
@@ -73,7 +72,6 @@ impl Call {
         self.guard.tracker.communicators().find(handle as u64)
     }
 
-    /// A communicator is about to be made; its rank and size, as far as they are known.
     fn begin(&self, id: u64, rank: Option<(u32, u32)>) -> Option<Communicator> {
         let one = self.guard.tracker.communicators().begin(id, self.entered)?;
         if let Some((rank, ranks)) = rank {
@@ -114,7 +112,6 @@ struct Config {
 
 const MAGIC: u32 = 0xcafe_beef;
 
-/// The name that the program gives to a communicator, where its NCCL has names.
 fn name_of(config: Handle) -> Option<String> {
     let config = config.cast::<Config>().cast_const();
     if config.is_null() {

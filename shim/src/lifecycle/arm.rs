@@ -236,7 +236,6 @@ fn begin_them(guard: &'static Guard) {
 
 const LOG: &str = "lazyguard-log";
 
-/// What the log's thread does where there is one.
 fn make_all_present(guard: &Guard) {
     if let Some(line) = guard.backing.make_all_present(guard.tracker.recorder()) {
         guard.loader.note(line);

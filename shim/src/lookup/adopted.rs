@@ -53,7 +53,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.place(entry_point).map_or(null_mut(), |function| function.load(Ordering::Relaxed))
     }
 
-    /// Whether an object of this kind may be adopted: none is yet. A second one is counted.
     pub(super) fn is_free_for(&self, object: &Loaded<'_>) -> bool {
         if self.is_there() && object.addresses() != self.addresses() {
             pass_through::note(self.second);
@@ -61,7 +60,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         !self.is_there()
     }
 
-    /// An object is adopted. `others` looks up what has no entry point.
     pub(super) fn adopt(&self, object: &Loaded<'_>, others: impl FnOnce()) -> bool {
         let dynamic = object.dynamic();
         for (index, place) in self.functions.iter().enumerate() {

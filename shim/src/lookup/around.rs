@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::ptr::null;
 
 pub struct Around<'a> {
-    /// The name of its file; empty for the program itself.
     pub file_name: &'a [u8],
     pub addresses: Range<u64>,
     /// Where the index of its tables for unwinding lies, where it has one.

@@ -97,7 +97,6 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     stored.is_ok() || stored == Err(function)
 }
 
-/// The entry point among `candidates` whose hook calls this function.
 pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
     candidates.find(|entry_point| calls(*entry_point, function))
 }

@@ -51,14 +51,12 @@ pub struct Dynamic {
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     pub address: usize,
-    /// The number of the symbol in the object.
     symbol: u32,
     /// Whether the dynamic linker may fill it in at the first call only.
     pub may_be_lazy: bool,
 }
 
 impl Dynamic {
-    /// Of an object at this load address, whose section begins there.
     pub(super) fn at(base: usize, first: *const DynamicEntry) -> Self {
         Self { base, first }
     }
@@ -106,7 +104,6 @@ impl Dynamic {
         })
     }
 
-    /// The object's own name (`DT_SONAME`).
     pub fn soname(&self) -> Option<&CStr> {
         self.strings_with_tag(DT_SONAME).next()
     }
@@ -190,7 +187,6 @@ impl Dynamic {
         newest.or(old)
     }
 
-    /// The slots of the object, in the order of its relocations.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let rows = |table: i64, size: i64, skipped: usize| {
             let count = self.value(size).unwrap_or(0) / size_of::<libc::Elf64_Rela>();

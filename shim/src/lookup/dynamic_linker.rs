@@ -21,7 +21,6 @@ static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 #[link_section = ".data.lazyguard_start"]
 pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Finds the C library's `dlsym` in its objects. With glibc before 2.34 it is in one of its own, which the first library that needs it brings.
 #[link_section = ".text.lazyguard_start"]
 fn find_real() -> *mut c_void {
     let found = [c"libc.so.6", c"libdl.so.2"].into_iter().find_map(|name| objects::loaded_as(name)?.function(c"dlsym"));
@@ -52,12 +51,10 @@ pub extern "C-unwind" fn find_next() -> *mut c_void {
     found
 }
 
-/// Whether another interposer's `dlsym` comes between this library and the C library.
 pub fn another_is_next() -> bool {
     next_dlsym() != real_dlsym()
 }
 
-/// The addresses of that other `dlsym`'s object; none where there is no other.
 pub fn addresses_of_another() -> Range<u64> {
     match another_is_next() {
         true => objects::addresses_around(next_dlsym() as u64),
@@ -101,11 +98,9 @@ fn call(function: *mut c_void, handle: *mut c_void, name: &CStr) -> *mut c_void 
 
 const LONGEST: usize = 96;
 
-/// A symbol as the loader wants it, without allocating.
 pub struct Symbol([u8; LONGEST]);
 
 impl Symbol {
-    /// The symbol of an entry point; `None` if it is too long.
     pub fn of(entry_point: EntryPoint) -> Option<Self> {
         let symbol = entry_point.symbol().as_bytes();
         let mut room = [0; LONGEST];
@@ -118,7 +113,6 @@ impl Symbol {
     }
 }
 
-/// Looks both `dlsym` up ahead of the first use, where the process has one.
 #[inline(always)]
 pub fn prepare() {
     find_next();

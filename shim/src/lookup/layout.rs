@@ -25,7 +25,6 @@ fn page_bytes() -> u64 {
     4096
 }
 
-/// The size of a page, which the kernel tells each process.
 #[cfg(target_arch = "aarch64")]
 fn page_bytes() -> u64 {
     // SAFETY: takes an integer only.

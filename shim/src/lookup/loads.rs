@@ -26,7 +26,6 @@ const FREE: [u64; MUTEX] = {
     words
 };
 
-/// Looks for the counter, where so many objects have been loaded. For a process with one thread.
 #[link_section = ".text.lazyguard_start"]
 pub fn find(loads: u64) {
     let Some(variable) = linker().and_then(|map| map.dynamic().variable(c"_rtld_global")) else { return };

@@ -35,7 +35,6 @@ pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// Follows an NCCL, if an object is one and none is followed yet.
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
     let others = || {

@@ -57,7 +57,6 @@ impl Loaded<'_> {
         unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) }
     }
 
-    /// The address of what lies so far from its load address.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.0.dlpi_addr.checked_add(offset)
     }

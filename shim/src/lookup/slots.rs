@@ -183,7 +183,6 @@ fn bind(object: &Loaded<'_>) {
     pages.close();
 }
 
-/// The hook for a slot that holds a function of the driver's, of the followed NCCL's, or of an interposer's that answers look-ups.
 fn of_bound(dynamic: Dynamic, slot: &Slot, function: *mut c_void) -> Option<*mut c_void> {
     let (name, _) = dynamic.symbol_of(slot)?;
     hook_for(name, function)
@@ -204,13 +203,11 @@ fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?)
 }
 
-/// Whether a name is one of the driver or of NCCL that the table has.
 fn concerns(name: &CStr) -> bool {
     let name = name.to_bytes();
     (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }
 
-/// The hook that calls this very function.
 pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
     let is_called = match entry_point.is_of_driver() {
@@ -220,7 +217,6 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     is_called.then(|| hook(entry_point))
 }
 
-/// The first definition of a name in the objects that were there at the start.
 fn at_start(name: &CStr) -> Option<*mut c_void> {
     let (mut left, mut found) = (AT_START.load(Ordering::Relaxed), None);
     objects::each(&mut |object| {

@@ -28,7 +28,6 @@ static REGISTERED: AtomicPtr<HookTable> = AtomicPtr::new(null_mut());
 
 static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Registers the hooks and the library's own `dlsym`; all callers register the same.
 pub fn register(hooks: &'static HookTable, dlsym: *const c_void) {
     // Relaxed: both are constant.
     DLSYM.store(dlsym.cast_mut(), Ordering::Relaxed);

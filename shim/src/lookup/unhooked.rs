@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-/// The most names kept. There are few in practice.
 const MOST: usize = 64;
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -24,7 +23,6 @@ pub fn note(name: &[u8]) {
     }
 }
 
-/// The names so far; none where they cannot be had at once.
 pub fn names() -> Vec<String> {
     NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
 }

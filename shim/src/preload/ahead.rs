@@ -22,7 +22,6 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
-/// An image that is to be loaded ahead.
 pub struct Image {
     /// Its content, and a zero behind it, where text ends for the driver.
     pub terminated: Box<[u8]>,
@@ -86,7 +85,6 @@ impl Ahead {
         (0..).zip(&self.images).flat_map(|(number, image)| (0..image.most).map(move |nth| (number, nth)))
     }
 
-    /// Modules that were loaded ahead, and how many of them the program has got.
     pub fn modules(&self) -> (u64, u64) {
         self.modules.both()
     }
@@ -152,7 +150,6 @@ impl Ahead {
         None
     }
 
-    /// A context is gone, and its modules with it.
     pub fn context_gone(&self, context: u32) {
         lock(&self.ready).retain(|ready| ready.context != context);
     }

@@ -110,7 +110,6 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
     }
 }
 
-/// The gate, closed by this thread.
 pub struct Closed {
     context: u64,
 }

@@ -51,7 +51,6 @@ impl Drop for Uncaptured {
     }
 }
 
-/// Whether something may be captured, in any context.
 fn may_capture(process: &Process) -> bool {
     process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
 }
@@ -104,7 +103,6 @@ impl Questions {
         }
     }
 
-    /// The context is gone, and its event with it.
     pub fn forget(&self, context: u64) {
         lock(&self.0).remove(&context);
     }
@@ -132,7 +130,6 @@ impl Drop for Probing {
     }
 }
 
-/// Whether the watchdog has abandoned the probe's thread.
 pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
@@ -141,7 +138,6 @@ pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
 }
 
-/// A thread is asking, until this is dropped.
 struct Asking;
 
 impl Asking {
@@ -229,7 +225,6 @@ pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u
     ask(process, number, thread, entered)
 }
 
-/// Whether anything of a context is being captured.
 fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }

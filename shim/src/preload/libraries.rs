@@ -45,13 +45,10 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     library: u64,
-    /// The address of the reference to the fat binary.
     reference: u64,
     /// The address of the fat binary; `None` where its segment can be written to.
     constant: Option<u64>,
-    /// The copy of the fat binary.
     content: &'static [u8],
-    /// How many objects had been unloaded when it was copied.
     unloads: u64,
 }
 
@@ -168,7 +165,6 @@ impl Libraries {
         }
     }
 
-    /// The number of the one whose fat binary is there.
     pub fn number_of(&self, place: &Place) -> Option<u32> {
         let at = self.wanted.iter().position(|wanted| wanted.place == *place)?;
         u32::try_from(at).ok()
@@ -187,7 +183,6 @@ impl Libraries {
         Some(ready.library)
     }
 
-    /// Whether what is at the address of the reference is still what was copied.
     fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
         let (_, unloads) = objects::counts();
         // SAFETY: a reference that the program gives to the driver, which reads it too.
@@ -254,7 +249,6 @@ fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
     content.is_some_and(|content| content.len() as u64 == place.image.bytes)
 }
 
-/// The fat binary that the reference at this address is to.
 fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]> {
     let begin = fat_binary_of(object.bytes(reference, REFERENCE_BYTES)?.try_into().ok()?)?;
     let head = object.bytes(begin, Start::FatBinary.head_bytes())?;

@@ -9,18 +9,13 @@ use lazyguard_core::settings::Policy;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
-/// What can be preloaded. Numbers are driver handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
-    /// All kernels of a library.
     Library(u64),
     /// The same, once the start is over: the profile names those that the program uses, or knows that it uses none.
     Rest(u64),
-    /// All functions of a module.
     Module(u64),
-    /// One kernel, of a library.
     Kernel(u64, u64),
-    /// One function, of a module.
     Function(u64, u64),
     /// A module that the program is expected to load itself: the image, and which of the image's it is.
     Ahead(u32, u32),
@@ -29,7 +24,6 @@ pub enum Item {
 }
 
 impl Item {
-    /// Whether the program is expected to load it itself, by a profile.
     pub fn is_ahead(self) -> bool {
         matches!(self, Self::Ahead(..) | Self::AheadLibrary(_))
     }
@@ -68,7 +62,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// How much waits, in all contexts.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }

@@ -141,7 +141,6 @@ impl Release {
         }
     }
 
-    /// Where the memory begins whose registration it ends.
     pub fn registration(self) -> Option<u64> {
         (self.what == What::Registration).then_some(self.of)
     }

@@ -176,7 +176,6 @@ impl GpuDump {
         }
     }
 
-    /// See [`lazyguard_core::report::Summary::gpu_dump`].
     pub fn in_words(&self) -> String {
         match self.ready.get() {
             None => String::new(),
@@ -231,7 +230,6 @@ impl GpuDump {
     }
 }
 
-/// Whether the `lazyguard run` around this process ends it at a hang.
 fn run_kills() -> bool {
     environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
 }
@@ -446,7 +444,6 @@ impl Ready {
     }
 }
 
-/// Whether a byte is in the pipe that its reader has not read.
 fn is_unread(pipe: &Path) -> bool {
     let Ok(pipe) = open_pipe(pipe) else { return false };
     let mut bytes: c_int = 0;

@@ -33,12 +33,9 @@ pub struct Guard {
     pub gpu_dump: GpuDump,
     pub reports: Reports,
     pub requests: Requests,
-    /// The job's marker, where the process is of a job.
     pub marker: Option<Marker>,
     pub hazards: Hazards,
-    /// The paths from the program's code to its launches.
     pub paths: Paths,
-    /// The profile, if one is kept.
     pub profile: Option<profile::Notes>,
 }
 

@@ -119,7 +119,6 @@ impl Log {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether no later line is written.
     pub fn is_finished(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

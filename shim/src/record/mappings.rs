@@ -19,7 +19,6 @@ pub struct Mappings {
     wanted: AtomicBool,
     /// They have been looked at, and all that was there is noted.
     is_noted: AtomicBool,
-    /// What has been noted, in no order.
     noted: Mutex<Vec<(u64, u64)>>,
 }
 

@@ -34,7 +34,6 @@ const MOST_ANSWERS: u32 = 3;
 /// The end of a line whose process fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
 
-/// The most that is read of the file.
 const MOST_BYTES: u64 = 1024;
 
 pub struct Marker {
@@ -42,7 +41,6 @@ pub struct Marker {
     seen: Mutex<Seen>,
 }
 
-/// What another process of the job has reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raised {
     /// A hang, and an answer is due.
@@ -106,7 +104,6 @@ impl Marker {
         Raised { answer, fails }
     }
 
-    /// This process hangs: the others are to leave what they do, and to fail their calls if this one `fails` its own.
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
         if !lock(&self.seen).begun {
             return;

@@ -118,7 +118,6 @@ impl Notes {
         Some(Self { folder: path, part, known, parts, kept, keeps_images, day, noted, writing })
     }
 
-    /// The images that are to be loaded ahead, the newest first. Each that cannot be read costs a line.
     pub fn ahead(&self) -> Vec<ahead::Image> {
         let mut bytes = 0;
         let mut found = Vec::new();
@@ -267,7 +266,6 @@ impl Notes {
         }
     }
 
-    /// What could not be written, in words.
     pub fn complaint(&self) -> Option<String> {
         let noted = self.noted.try_lock().ok()?;
         let why = noted.why.as_ref()?;
@@ -419,7 +417,6 @@ fn bytes_in(folder: &Path) -> u64 {
     entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// Whether the images may take so many bytes, all together.
 fn has_room(bytes: u64) -> io::Result<()> {
     let full = || io::Error::other("the images of the profile have no room (lazyguard profile prune)");
     (bytes <= MOST_BYTES).then_some(()).ok_or_else(full)

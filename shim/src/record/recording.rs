@@ -19,7 +19,6 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub struct Backing {
-    /// All zero.
     pub words: &'static [AtomicU64],
     pub shape: Shape,
     in_file: bool,
@@ -73,7 +72,6 @@ impl Backing {
         })
     }
 
-    /// Whether the records outlive the process by themselves.
     pub fn in_file(&self) -> bool {
         self.in_file
     }
@@ -85,7 +83,6 @@ impl Backing {
         }
     }
 
-    /// In one line, what falls short of the user's setting.
     pub fn complaint(&self) -> Option<&str> {
         self.why.as_deref()
     }
@@ -178,7 +175,6 @@ fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
         }
 }
 
-/// The size that is asked for, and smaller ones.
 fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
     [bytes].into_iter().chain(SMALLER.into_iter().filter(move |&size| size < bytes))
 }

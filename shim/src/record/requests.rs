@@ -33,7 +33,6 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests that come through this folder and this recording.
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
@@ -98,7 +97,6 @@ impl Requests {
     }
 }
 
-/// An empty file in the run folder, and a mapping of it.
 struct RequestFile {
     path: CString,
     place: usize,

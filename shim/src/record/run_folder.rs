@@ -54,7 +54,6 @@ impl RunFolder {
         }
     }
 
-    /// The fallback where the requested folder cannot be made.
     fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
         let complain =
             |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
@@ -141,12 +140,10 @@ impl RunFolder {
         self.replace_by(name, &mut |file| file.write_all(content.as_bytes()))
     }
 
-    /// The same with what `write` writes.
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
-    /// Whether it is where the user wants it.
     pub fn asked_for(&self) -> bool {
         self.asked_for
     }
@@ -156,14 +153,12 @@ impl RunFolder {
         self.shared.as_deref()
     }
 
-    /// Removes the folder, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
             Self::remove(&self.path);
         }
     }
 
-    /// Removes a private folder, as far as it is there.
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
             // What is not there needs no removing.

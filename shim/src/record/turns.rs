@@ -64,7 +64,6 @@ impl Turns {
         own.writes
     }
 
-    /// Whether this process has written its newest report.
     pub fn writes(&self) -> bool {
         lock(&self.own).writes
     }

@@ -138,7 +138,6 @@ fn counter_is_steady() -> bool {
     true
 }
 
-/// The counter, and nanoseconds of the system's clock, at one moment.
 #[link_section = ".text.lazyguard_start"]
 fn pair() -> (u64, u64) {
     least_interrupted([(); 5].map(|()| {

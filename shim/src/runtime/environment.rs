@@ -125,7 +125,6 @@ fn keep(entry: &[u8]) {
     USED.store(used + entry.len(), Ordering::Release);
 }
 
-/// Names and values of what is kept.
 fn kept_bytes() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
     // SAFETY: what lies before `USED` is written and never changes again.
     let bytes = unsafe { std::slice::from_raw_parts(KEPT.0.get().cast::<u8>(), USED.load(Ordering::Acquire)) };
@@ -147,7 +146,6 @@ pub fn all() -> Vec<(String, String)> {
     kept().filter(|(name, _)| is_own(name)).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
-/// A line where there was no room for a variable.
 pub fn complaint() -> Option<&'static str> {
     let line = "the variables LAZYGUARD_... of the environment have more than 32 KB in all: the last ones are ignored";
     TOO_LONG.load(Ordering::Relaxed).then_some(line)
@@ -191,7 +189,6 @@ pub fn switched_on() -> bool {
     SWITCH.load(Ordering::Relaxed) != OFF
 }
 
-/// Whether a value switches something off.
 pub fn is_off(value: &[u8]) -> bool {
     matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
 }

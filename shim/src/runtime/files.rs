@@ -24,7 +24,6 @@ pub fn program() -> Option<PathBuf> {
     })
 }
 
-/// Opens a file to read it; where the path is a link, what it leads to.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }

@@ -66,7 +66,6 @@ impl Floats {
         before
     }
 
-    /// Gives the calling thread back what it had.
     #[inline(always)]
     pub fn give_back(self) {
         if Self::present() != self {

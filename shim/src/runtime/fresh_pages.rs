@@ -83,7 +83,6 @@ impl FreshPages {
         unsafe { std::slice::from_raw_parts_mut(self.begin(), self.bytes) }
     }
 
-    /// The bytes, for as long as the process lives.
     pub fn leak(self) -> &'static [u8] {
         let pages = std::mem::ManuallyDrop::new(self);
         // SAFETY: as above, and the pages are given back no more.
@@ -98,7 +97,6 @@ impl Drop for FreshPages {
     }
 }
 
-/// How much of so many bytes lies in large pages.
 fn large_bytes(bytes: usize) -> usize {
     let rest = bytes % LARGE;
     bytes - rest + if rest >= LEAST_IN_LARGE { LARGE } else { 0 }

@@ -23,7 +23,6 @@ const RESERVE: usize = 2 << 20;
 /// Small blocks are cut from mappings of this size.
 const CHUNK: usize = 256 << 10;
 
-/// The largest block of a list.
 const LARGEST: usize = 16 << 10;
 
 /// Every block begins at a multiple of this.

@@ -80,7 +80,6 @@ pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
     begin(name, prepare, body).map(Begun::wait)
 }
 
-/// The same, without the wait for `prepare`.
 pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
     // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -146,7 +145,6 @@ extern "C" fn begins(body: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// The calling thread, one of the guard's, ends the process: it takes signals as any thread of the program's.
 pub fn unblock_signals() {
     // SAFETY: all-zero bytes are a valid signal set, which is emptied.
     unsafe {

@@ -103,7 +103,6 @@ pub fn retire() -> Option<&'static Process> {
     unsafe { last.as_ref() }
 }
 
-/// Whether the process was forked and has not been armed since.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// This is a forked child. Only stores: the caller is the handler of a fork.

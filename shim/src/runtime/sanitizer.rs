@@ -7,10 +7,8 @@
 
 use std::ffi::{c_char, CStr};
 
-/// As `ASAN_OPTIONS` has them.
 const ADDRESS_OPTIONS: &CStr = c"verify_asan_link_order=0";
 
-/// As a file of suppressions has them.
 const THREAD_SUPPRESSIONS: &CStr = c"called_from_lib:liblazyguard.so$\n";
 
 /// Called by AddressSanitizer's runtime, if the process has one; the environment overrides it.

@@ -14,7 +14,6 @@ use std::ptr::null;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::Ordering;
 
-/// The thread's way through the door (`door`): the frame by which it came in, and its cancellation before.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Door {
@@ -57,7 +56,6 @@ pub struct Mine {
 const _: () = assert!(size_of::<Mine>() <= 64);
 
 impl Mine {
-    /// Of the thread with this slot.
     pub fn of(process: *const Process, slot: &'static ThreadSlot, number: u32) -> Self {
         let places = AtHand::places(slot);
         let (entry, first) = (std::ptr::from_ref(AtHand::entry(slot)).cast(), places.as_ptr().cast());

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 /// A command that does not end in this time is said to run on, and left alone.
 const LOOKED_AT: Duration = Duration::from_secs(10);
 
-/// The commands that were started and have not been seen to end.
 #[derive(Default)]
 pub struct Commands {
     running: Vec<Running>,
@@ -96,7 +95,6 @@ fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     variables
 }
 
-/// What is preloaded, without the guard.
 fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
     const NAME: &str = "liblazyguard.so";
     let is_own = |entry: &[u8]| {
@@ -114,7 +112,6 @@ fn are_one_file(one: &Path, other: &Path) -> bool {
     of(one).is_some_and(|file| Some(file) == of(other))
 }
 
-/// The file that this library was loaded from.
 fn own_file() -> Option<PathBuf> {
     let own = own_file as *const () as u64;
     modules(&own_maps()).into_iter().find(|module| module.has_code_at(own)).map(|module| module.path.into())
@@ -165,7 +162,6 @@ impl Running {
     }
 }
 
-/// The go-between's stack, in words of 16 bytes.
 const STACK: usize = (64 << 10) / size_of::<u128>();
 
 /// What the go-between is given, and where it answers.

@@ -22,7 +22,6 @@ pub struct Device {
 }
 
 impl Device {
-    /// A call has returned an error by which the work in flight is lost.
     pub fn is_lost(&mut self) {
         self.lost = true;
     }
@@ -43,7 +42,6 @@ impl Device {
         Some(streams)
     }
 
-    /// Whether one of the streams that were reported still has outstanding what it had.
     pub fn stands(guard: &Guard, streams: &[AtRest]) -> bool {
         streams.iter().any(|(number, submitted)| {
             let stream = guard.tracker.stream_entry(*number).filter(|stream| stream.alive());

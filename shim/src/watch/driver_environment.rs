@@ -36,7 +36,6 @@ pub fn note(slot: &ThreadSlot, at: Nanos) {
     }
 }
 
-/// The value of a variable; 0 where it is not set or no number.
 fn number(name: &str) -> u32 {
     environment::present_text(name).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }

@@ -88,7 +88,6 @@ enum Answer {
 
 struct Session {
     questions: Vec<Question>,
-    /// Which question is being asked.
     at: AtomicUsize,
     done: AtomicBool,
     answers: Mutex<Vec<Answer>>,
@@ -209,7 +208,6 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
 }
 
 impl Session {
-    /// The body of the asking thread.
     fn run(&self, guard: &'static Guard) {
         let _mode = Uncaptured::new();
         for (at, question) in self.questions.iter().enumerate() {

@@ -23,7 +23,6 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// The most threads whose stacks are read, and the most bytes of each that are kept.
 const MOST_THREADS: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
@@ -55,7 +54,6 @@ pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], kee
     seen
 }
 
-/// The files that hold these addresses: return addresses, and entry addresses of functions.
 pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
@@ -154,7 +152,6 @@ impl<'a> Space<'a> {
         frame_pointer.checked_add(above_frame_pointer(&self.memory, self.image(library)?, Machine::OWN, hook)?)
     }
 
-    /// The stack of a thread that sleeps in the kernel.
     fn sleeping(&self, thread: u32) -> Option<Found> {
         let (begin, address) = asleep(thread)?;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;

@@ -19,7 +19,6 @@ const MOST_THREADS: usize = 256;
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
-/// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     all().filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
 }

@@ -137,7 +137,6 @@ struct Watch {
     awake_since: Nanos,
     incident: Option<Incident>,
     failed: Option<Failed>,
-    /// Whether the incident was over at the last look.
     was_over: bool,
     /// The earliest time of the next look.
     look_at: Nanos,
@@ -145,7 +144,6 @@ struct Watch {
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
-    /// Reports of hangs, and of what was slow.
     reports: u64,
     slow_reports: u64,
     device: Device,
@@ -253,7 +251,6 @@ impl Watch {
         self.incident.as_ref().is_some_and(|incident| incident.waiting.contains(waiting))
     }
 
-    /// Whether what was reported is no longer so.
     fn is_over(&self, incident: &Incident, waiting: &[Waiting]) -> bool {
         match incident.waiting.is_empty() {
             true if !incident.streams.is_empty() => !Device::stands(self.guard, &incident.streams),
@@ -401,7 +398,6 @@ impl Watch {
         }
     }
 
-    /// How long to look away.
     fn pause_of(&self, report: &HangReport) -> Nanos {
         let pause = match report.status {
             // Short, so that a slow operation is called a hang soon after its threshold.
@@ -501,7 +497,6 @@ impl Watch {
         }
     }
 
-    /// There is nothing to report after all.
     fn forget(&mut self) {
         if let Some(folder) = &self.guard.folder {
             // If the file cannot be removed, the report stays as it was: written before the driver was asked.
