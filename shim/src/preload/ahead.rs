@@ -161,7 +161,7 @@ impl Ahead {
 fn identity(options: &LoadOptions) -> u64 {
     let mut identity = 0;
     let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);
-    told.then_some(identity).unwrap_or_default()
+    Some(identity).filter(|_| told).unwrap_or(0)
 }
 
 fn load_image(image: &Image) -> Option<u64> {

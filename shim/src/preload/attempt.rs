@@ -5,11 +5,11 @@
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
 use super::gate::Closed;
-use super::idle::{self, Uncaptured};
+use super::idle::{self, nothing_under_way, Current, Uncaptured};
 use super::kernels;
 use super::loader::Loader;
 use super::queue::Item;
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::Handle;
 use crate::runtime::process::Process;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::image::Prints;
@@ -19,11 +19,8 @@ use lazyguard_core::preload::{
 use lazyguard_core::state::{Context, FunctionKind, ThreadSlot};
 use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
-use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How long a submission that is under way is waited for before the context counts as busy.
-const UNDER_WAY: Duration = Duration::from_millis(2);
 
 /// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
@@ -37,7 +34,57 @@ pub struct Occasion {
     pub submits: bool,
 }
 
-pub struct Attempt<'a> {
+impl Loader {
+    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
+    /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
+    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
+    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
+        if !self.has_pending() || context == 0 {
+            return;
+        }
+        if !at_start && self.is_early(process) && !self.releases_are_due(process, context) {
+            return;
+        }
+        // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
+        for _ in 0..2 {
+            if self.busy.swap(true, Ordering::Acquire) {
+                return;
+            }
+            let turn = Turn(&self.busy);
+            // The gate is opened now and then, also where much is to be loaded at once.
+            while Attempt::new(self, process, context, occasion, at_start).make(slot) && at_start {}
+            drop(turn);
+            if !self.releases_are_due(process, context) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the context was busy a moment ago, or what waits for it is out of pace.
+    fn is_early(&self, process: &Process) -> bool {
+        let now = process.now();
+        now < self.busy_until.load(Ordering::Relaxed)
+            || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
+    }
+
+    /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
+    /// further call.
+    fn releases_are_due(&self, process: &Process, context: u32) -> bool {
+        self.releases.wait_for(context) && process.tracker.in_flight(context).is_empty()
+    }
+}
+
+/// This thread's turn at loading.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct Attempt<'a> {
     loader: &'a Loader,
     process: &'a Process,
     context: u32,
@@ -91,7 +138,7 @@ impl Bill {
 }
 
 impl<'a> Attempt<'a> {
-    pub fn new(loader: &'a Loader, process: &'a Process, context: u32, occasion: Occasion, at_start: bool) -> Self {
+    fn new(loader: &'a Loader, process: &'a Process, context: u32, occasion: Occasion, at_start: bool) -> Self {
         let has_launched = process.tracker.context_entry(context).is_some_and(Context::has_launched);
         let first = match (has_launched, occasion.entry_point.class()) {
             (true, _) => FirstLaunch::Made,
@@ -121,7 +168,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Makes it. Returns whether something was loaded, and more may be.
-    pub fn make(mut self, slot: &ThreadSlot) -> bool {
+    fn make(mut self, slot: &ThreadSlot) -> bool {
         let (loader, process, context) = (self.loader, self.process, self.context);
         let waits = || !self.due().is_empty() || loader.releases.wait_for(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
@@ -324,46 +371,4 @@ impl<'a> Attempt<'a> {
 fn listed(kind: FunctionKind, owner: u64, handles: Option<Vec<u64>>) -> Result<Content, Skip> {
     let content = |handles| Content { kind, owner, handles, is_held: false };
     handles.map(content).ok_or(Skip::CannotEnumerate)
-}
-
-/// A context, current to this thread; the thread's own comes back when this is dropped.
-struct Current {
-    pushed: bool,
-}
-
-impl Current {
-    fn make(context: Handle) -> Option<Self> {
-        let pushed = driver::current_context() != context;
-        (!pushed || driver::ctx_push(context) == Some(SUCCESS)).then_some(Self { pushed })
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        if self.pushed {
-            driver::ctx_pop(&mut null_mut());
-        }
-    }
-}
-
-/// Waits until no other thread is in a call that the gate stops. `false` if a thread stays in one: the context is busy.
-fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
-    let since = Instant::now();
-    let under_way = || {
-        let mut others = process.tracker.threads().filter(|(_, slot)| !std::ptr::eq(*slot, own));
-        others.any(|(_, slot)| {
-            slot.published().is_some_and(|call| {
-                let class = call.entry_point.class();
-                let here = call.context == 0 || call.context == context || class.concerns_every_context();
-                class.waits_at_gate() && here
-            })
-        })
-    };
-    while under_way() {
-        if since.elapsed() > UNDER_WAY {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
 }

@@ -10,7 +10,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::map::HashMap;
-use lazyguard_core::state::{InFlight, StreamKind};
+use lazyguard_core::state::{InFlight, StreamKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
@@ -49,6 +49,51 @@ impl Drop for Uncaptured {
             driver::exchange_capture_mode(mode);
         }
     }
+}
+
+/// How long a submission that is under way is waited for before the context counts as busy.
+const UNDER_WAY: Duration = Duration::from_millis(2);
+
+/// A context, current to this thread; the thread's own comes back when this is dropped.
+pub struct Current {
+    pushed: bool,
+}
+
+impl Current {
+    pub fn make(context: Handle) -> Option<Self> {
+        let pushed = driver::current_context() != context;
+        (!pushed || driver::ctx_push(context) == Some(SUCCESS)).then_some(Self { pushed })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if self.pushed {
+            driver::ctx_pop(&mut null_mut());
+        }
+    }
+}
+
+/// Waits until no other thread is in a call that the gate stops. `false` if a thread stays in one: the context is busy.
+pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
+    let since = Instant::now();
+    let under_way = || {
+        let mut others = process.tracker.threads().filter(|(_, slot)| !std::ptr::eq(*slot, own));
+        others.any(|(_, slot)| {
+            slot.published().is_some_and(|call| {
+                let class = call.entry_point.class();
+                let here = call.context == 0 || call.context == context || class.concerns_every_context();
+                class.waits_at_gate() && here
+            })
+        })
+    };
+    while under_way() {
+        if since.elapsed() > UNDER_WAY {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
 }
 
 fn may_capture(process: &Process) -> bool {

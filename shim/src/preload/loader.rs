@@ -1,13 +1,11 @@
 //! What is to be loaded ahead of its use, and when.
 //!
-//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`] has it loaded in the thread that is at a good
+//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at a good
 //! moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
-//! [`super::attempt`] carries that out.
 //!
 //! Must not: hold a lock across a driver call.
 
 use super::ahead::Ahead;
-use super::attempt::{Attempt, Occasion};
 use super::idle::Questions;
 use super::kernels;
 use super::libraries::Libraries;
@@ -22,7 +20,6 @@ use lazyguard_core::preload::{
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
-use lazyguard_core::state::ThreadSlot;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -48,12 +45,12 @@ pub struct Loader {
     printing: Mutex<HashMap<u64, Prints>>,
     pending: AtomicUsize,
     /// The pace is not met before this moment.
-    not_before: AtomicU64,
+    pub(super) not_before: AtomicU64,
     /// Nothing is tried before this moment: the context was busy a moment ago.
-    busy_until: AtomicU64,
+    pub(super) busy_until: AtomicU64,
     /// Nothing is loaded ahead of the program before this moment, but at the start of a context: a device had too little memory free.
     full_until: AtomicU64,
-    busy: AtomicBool,
+    pub(super) busy: AtomicBool,
     driver_eager: AtomicBool,
     pub(super) questions: Questions,
     /// When something was loaded last; 0 for never.
@@ -207,44 +204,6 @@ impl Loader {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
-    /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
-    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
-    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
-        if !self.has_pending() || context == 0 {
-            return;
-        }
-        if !at_start && self.is_early(process) && !self.releases_are_due(process, context) {
-            return;
-        }
-        // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
-        for _ in 0..2 {
-            if self.busy.swap(true, Ordering::Acquire) {
-                return;
-            }
-            let turn = Turn(&self.busy);
-            // The gate is opened now and then, also where much is to be loaded at once.
-            while Attempt::new(self, process, context, occasion, at_start).make(slot) && at_start {}
-            drop(turn);
-            if !self.releases_are_due(process, context) {
-                return;
-            }
-        }
-    }
-
-    /// Whether the context was busy a moment ago, or what waits for it is out of pace.
-    fn is_early(&self, process: &Process) -> bool {
-        let now = process.now();
-        now < self.busy_until.load(Ordering::Relaxed)
-            || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
-    }
-
-    /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
-    /// further call.
-    fn releases_are_due(&self, process: &Process, context: u32) -> bool {
-        self.releases.wait_for(context) && process.tracker.in_flight(context).is_empty()
-    }
-
     /// What waits for a context, and whose turn has come.
     pub(super) fn due(&self, process: &Process, context: u32, first: FirstLaunch, at_start: bool) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
@@ -315,15 +274,5 @@ impl Loader {
         summary.libraries_ahead = of_runtimes.0 + of_images.0;
         summary.libraries_handed_over = of_runtimes.1 + of_images.1;
         summary
-    }
-}
-
-/// This thread's turn at loading.
-struct Turn<'a>(&'a AtomicBool);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
-        self.0.store(false, Ordering::Release);
     }
 }
