@@ -2,9 +2,8 @@
 //!
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
-use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
-#[cfg(test)]
-use super::caller::Frame;
+use super::call::{observe, seen_again, Call, Entry};
+use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
@@ -325,8 +324,11 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
     })
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
+    #![cfg(debug_assertions)]
+
+    use super::super::caller::Frame;
     use super::*;
     use crate::preload::loader::Loader;
     use crate::record::gpu_dump::GpuDump;

@@ -18,6 +18,7 @@ mod loading_mode;
 mod memop;
 mod module;
 mod nccl;
+mod objects;
 mod proc_address;
 mod release;
 mod stream;

@@ -8,6 +8,7 @@
 
 mod cleanup;
 pub mod gpu_dump;
+mod gpu_dump_ready;
 pub mod guard;
 pub mod hazards;
 pub mod log;

@@ -233,8 +233,8 @@ impl Memory for Readable {
     }
 }
 
-#[cfg(test)]
 #[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

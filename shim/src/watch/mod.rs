@@ -12,5 +12,6 @@ mod processor_time;
 pub mod python;
 mod stacks;
 mod system_call;
+pub mod telling;
 mod thread_activity;
 pub mod watchdog;
