@@ -1,35 +1,24 @@
 //! `liblazyguard.so`: the library that is preloaded into a program's process.
 //!
-//! A call takes this path: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
-//! (`hooks::call`: is this process armed, is this thread already in here?), the real driver function exactly once, and
-//! the fold of what happened into the state.
+//! A call takes this path: an export of [`hooks`], whose address [`lookup`] handed out, then the guard (`hooks::call`), the real driver
+//! function exactly once, and the fold of what happened into the state.
 //!
-//! A folder uses only those below it in this table:
-//!
-//! | folder | |
-//! |---|---|
-//! | [`hooks`] | the exports, and what each family of driver functions does around the real call |
-//! | [`lifecycle`] | arming, fork, and the end of the process |
-//! | [`watch`] | the watchdog, and the actions on a hang |
-//! | [`record`] | what is kept of a run: the recording, the log, the run folder; and the guard, which owns it all |
-//! | [`preload`] | loading functions ahead of their use |
-//! | [`lookup`] | how a program reaches the driver, and how it comes to reach the hooks instead |
-//! | [`runtime`] | what every part stands on: the armed process, the door, the clock, memory, faults |
+//! A folder uses only those below it in this list: [`hooks`], [`lifecycle`], [`watch`], [`record`], [`preload`], [`lookup`], [`runtime`].
 //!
 //! What holds everywhere in this crate:
 //!
-//! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the shim passes
-//!   the call on unchanged, and counts it under its reason ([`runtime::pass_through`]).
-//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. There are three exceptions:
-//!   the loading mode that a small CUDA runtime instance asks for (see [`preload::nudge`]), the load of a module or library that was loaded
-//!   ahead by a profile (see [`preload::ahead`]), and a release that the user has put off (see [`preload::releases`]): an allocation that finds no memory
-//!   is made once more behind those.
+//! * The first law: a program that works without the library works the same with it. In doubt the shim passes the call on unchanged, and
+//!   counts it under its reason ([`runtime::pass_through`]).
+//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. The exceptions: the loading
+//!   mode that a small CUDA runtime instance asks for ([`preload::nudge`]), a module or library that a profile had loaded ahead
+//!   ([`preload::ahead`]), and a release that the user has put off ([`preload::releases`]), behind which an allocation that finds no memory
+//!   is made once more.
 //! * No lock is held across a driver call, and the watchdog makes none.
-//! * A process that does not use CUDA gets no thread, no file, no output and no allocation.
-//! * The guard takes no memory from the program's allocator ([`runtime::memory`]).
+//! * A process that does not use CUDA gets no thread, no file, no output and no allocation. The guard takes no memory from the program's
+//!   allocator ([`runtime::memory`]).
 //!
-//! Unsafe code is at the edge: the exports, the look-up, the few structures that the shim reads through the program's pointers, and
-//! the driver functions that it calls on the guard's own behalf ([`lookup::driver`]).
+//! Unsafe code is at the edge: the exports, the look-up, the few structures that the shim reads through the program's pointers, and the
+//! guard's own driver calls ([`lookup::driver`]).
 
 // The walk through the crate names its parts, which nothing outside can link to.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -32,29 +32,29 @@ macro_rules! with_nccl_api {
 
             // Collectives
             1010 Collective ncclReduce (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, root: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator, root });
+                => operation(communicator, stream, Arguments { count, data_type, operator, root });
             1011 Collective ncclBcast (buffer: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root });
             1012 Collective ncclBroadcast (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root });
             1013 Collective ncclAllReduce (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator, root: NONE });
+                => operation(communicator, stream, Arguments { count, data_type, operator, root: NONE });
             1014 Collective ncclReduceScatter (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator, root: NONE });
+                => operation(communicator, stream, Arguments { count, data_type, operator, root: NONE });
             1015 Collective ncclAllGather (from: Ptr, to: Ptr, count: usize, data_type: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
             1016 Collective ncclAlltoAll (from: Ptr, to: Ptr, count: usize, data_type: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
             1017 Collective ncclGather (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root });
             1018 Collective ncclScatter (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
-                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root });
             1020 PointToPoint ncclSend (from: Ptr, count: usize, data_type: i32, peer: i32, communicator: Handle, stream: Handle)
-                => point_to_point(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
             1021 PointToPoint ncclRecv (to: Ptr, count: usize, data_type: i32, peer: i32, communicator: Handle, stream: Handle)
-                => point_to_point(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
+                => operation(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
             1022 CollectiveGroup ncclGroupEnd ()
-                => group_end();
+                => published(null());
         }
     };
 }

@@ -20,21 +20,21 @@ macro_rules! with_driver_api {
     ($callback:path) => {
         $callback! {
             // Initialisation and look-up
-            Init (flags: u32) => context::init(flags) { 1 cuInit 2000; }
+            Init (flags: u32) => context::init() { 1 cuInit 2000; }
             Lookup (symbol: Ptr, pfn: Ptr, cuda_version: i32, flags: u64)
                 => proc_address::get_proc_address(symbol, pfn, cuda_version, flags) { 2 cuGetProcAddress 11030; }
             Lookup (symbol: Ptr, pfn: Ptr, cuda_version: i32, flags: u64, symbol_status: Ptr)
-                => proc_address::get_proc_address_v2(symbol, pfn, cuda_version, flags, symbol_status) { 3 cuGetProcAddress_v2 12000; }
-            Query (mode: Ptr) => loading_mode::for_program(mode) { 4 cuModuleGetLoadingMode 11070; }
+                => proc_address::get_proc_address(symbol, pfn, cuda_version, flags) { 3 cuGetProcAddress_v2 12000; }
+            Query (mode: Ptr) => context::observed() { 4 cuModuleGetLoadingMode 11070; }
 
             // Contexts
-            ContextCreate (context_out: Ptr, flags: u32, dev: i32) => context::create(context_out, dev) { 5 cuCtxCreate_v2 3020; }
+            ContextCreate (context_out: Ptr, flags: u32, dev: i32) => context::comes(context_out, dev, false) { 5 cuCtxCreate_v2 3020; }
             ContextCreate (context_out: Ptr, params_array: Ptr, num_params: i32, flags: u32, dev: i32)
-                => context::create(context_out, dev) { 6 cuCtxCreate_v3 11040; }
+                => context::comes(context_out, dev, false) { 6 cuCtxCreate_v3 11040; }
             ContextCreate (context_out: Ptr, ctx_create_params: Ptr, flags: u32, dev: i32)
-                => context::create(context_out, dev) { 7 cuCtxCreate_v4 12050; }
+                => context::comes(context_out, dev, false) { 7 cuCtxCreate_v4 12050; }
             ContextCreate (context_out: Ptr, dev: i32)
-                => context::retain_primary(context_out, dev) { 8 cuDevicePrimaryCtxRetain 7000; }
+                => context::comes(context_out, dev, true) { 8 cuDevicePrimaryCtxRetain 7000; }
             ContextDestroy (context: Handle) => context::destroy(context) {
                 9 cuCtxDestroy 2000;
                 10 cuCtxDestroy_v2 4000;
@@ -45,11 +45,11 @@ macro_rules! with_driver_api {
                 13 cuDevicePrimaryCtxReset 7000;
                 14 cuDevicePrimaryCtxReset_v2 11000;
             }
-            ContextCurrent (context: Handle) => context::current() {
+            ContextCurrent (context: Handle) => context::observed() {
                 15 cuCtxSetCurrent 4000;
                 16 cuCtxPushCurrent_v2 4000;
             }
-            ContextCurrent (context_out: Ptr) => context::current() { 17 cuCtxPopCurrent_v2 4000; }
+            ContextCurrent (context_out: Ptr) => context::observed() { 17 cuCtxPopCurrent_v2 4000; }
             ContextSynchronize () => context::synchronize(null()) { 18 cuCtxSynchronize 2000; }
             ContextSynchronize (context: Handle) => context::synchronize(context) { 19 cuCtxSynchronize_v2 13000; }
             ContextWait (limit: i32, value: usize) => context::sets_limit(limit, value) { 20 cuCtxSetLimit 3010; }
@@ -58,7 +58,7 @@ macro_rules! with_driver_api {
             Query (peer_context: Handle, flags: u32) => context::waits_for_context() { 260 cuCtxEnablePeerAccess 4000; }
             Query (peer_context: Handle) => context::waits_for_context() { 261 cuCtxDisablePeerAccess 4000; }
             ContextWait (ph_ctx: Ptr, desc: Handle, dev: i32, flags: u32)
-                => context::waits_until_idle() { 262 cuGreenCtxCreate 12040; }
+                => context::waits_if(true) { 262 cuGreenCtxCreate 12040; }
             EventRecord (context: Handle, event: Handle) => event::record_context(context, event) { 22 cuCtxRecordEvent 12050; }
             StreamWaitEvent (context: Handle, event: Handle) => event::context_waits(context, event) { 23 cuCtxWaitEvent 12050; }
 
@@ -126,22 +126,22 @@ macro_rules! with_driver_api {
 
             // Launches
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr, extra: Ptr)
-                => launch::kernel(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes) {
+                => launch::kernel(function, stream, Extent { grid: [grid_dim_x, grid_dim_y, grid_dim_z], block: [block_dim_x, block_dim_y, block_dim_z], shared_bytes: shared_mem_bytes }) {
                 54 cuLaunchKernel 4000; 55 cuLaunchKernel_ptsz 7000;
             }
             Launch (config: Ptr, function: Handle, kernel_params: Ptr, extra: Ptr)
                 => launch::kernel_ex(config, function) { 56 cuLaunchKernelEx 11060; 57 cuLaunchKernelEx_ptsz 11060; }
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr)
-                => launch::cooperative(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes) {
+                => launch::cooperative(function, stream, Extent { grid: [grid_dim_x, grid_dim_y, grid_dim_z], block: [block_dim_x, block_dim_y, block_dim_z], shared_bytes: shared_mem_bytes }) {
                 58 cuLaunchCooperativeKernel 9000; 59 cuLaunchCooperativeKernel_ptsz 9000;
             }
             Launch (launch_params_list: Ptr, num_devices: u32, flags: u32)
                 => launch::multi_device(launch_params_list, num_devices) { 60 cuLaunchCooperativeKernelMultiDevice 9000; }
-            Launch (function: Handle) => launch::shaped(function, null(), 1, 1) { 61 cuLaunch 2000; }
+            Launch (function: Handle) => launch::kernel(function, null(), Extent::of_grid(1, 1)) { 61 cuLaunch 2000; }
             Launch (function: Handle, grid_width: i32, grid_height: i32)
-                => launch::shaped(function, null(), grid_width, grid_height) { 62 cuLaunchGrid 2000; }
+                => launch::kernel(function, null(), Extent::of_grid(grid_width, grid_height)) { 62 cuLaunchGrid 2000; }
             Launch (function: Handle, grid_width: i32, grid_height: i32, stream: Handle)
-                => launch::shaped(function, stream, grid_width, grid_height) { 63 cuLaunchGridAsync 2000; }
+                => launch::kernel(function, stream, Extent::of_grid(grid_width, grid_height)) { 63 cuLaunchGridAsync 2000; }
             HostFunction (stream: Handle, function: Handle, user_data: Ptr)
                 => host::launch(stream, function, user_data) { 64 cuLaunchHostFunc 10000; 65 cuLaunchHostFunc_ptsz 10000; }
             HostFunction (stream: Handle, callback: Handle, user_data: Ptr, flags: u32)
@@ -251,8 +251,8 @@ macro_rules! with_driver_api {
                 124 cuStreamDestroy_v2 4000;
             }
             StreamSynchronize (stream: Handle)
-                => stream::synchronize(stream) { 125 cuStreamSynchronize 2000; 126 cuStreamSynchronize_ptsz 7000; }
-            StreamQuery (stream: Handle) => stream::query(stream) { 127 cuStreamQuery 2000; 128 cuStreamQuery_ptsz 7000; }
+                => stream::completes(stream) { 125 cuStreamSynchronize 2000; 126 cuStreamSynchronize_ptsz 7000; }
+            StreamQuery (stream: Handle) => stream::completes(stream) { 127 cuStreamQuery 2000; 128 cuStreamQuery_ptsz 7000; }
             StreamWaitEvent (stream: Handle, event: Handle, flags: u32)
                 => event::stream_wait(stream, event) { 129 cuStreamWaitEvent 3020; 130 cuStreamWaitEvent_ptsz 7000; }
             StreamSubmit (stream: Handle, device_pointer: u64, length: usize, flags: u32)
@@ -268,8 +268,8 @@ macro_rules! with_driver_api {
                 138 cuEventDestroy 2000;
                 139 cuEventDestroy_v2 4000;
             }
-            EventSynchronize (event: Handle) => event::synchronize(event) { 140 cuEventSynchronize 2000; }
-            EventQuery (event: Handle) => event::query(event) { 141 cuEventQuery 2000; }
+            EventSynchronize (event: Handle) => event::completes(event) { 140 cuEventSynchronize 2000; }
+            EventQuery (event: Handle) => event::completes(event) { 141 cuEventQuery 2000; }
 
             // Allocation
             Allocate (device_pointer: Ptr, bytesize: usize)

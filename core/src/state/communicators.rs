@@ -117,6 +117,10 @@ impl Communicator {
         self.get(place::ID)
     }
 
+    pub fn handle(&self) -> u64 {
+        self.words[place::HANDLE].load(Ordering::Acquire)
+    }
+
     pub fn has_rank(&self) -> bool {
         self.get(place::RANK) != 0
     }
@@ -156,6 +160,24 @@ impl Communicator {
 mod tests {
     use crate::state::Tracker;
     use crate::trace::layout::header::COMMUNICATOR_COUNT;
+
+    #[test]
+    fn those_with_peers_are_made_and_have_not_ended() {
+        let all = Tracker::default().communicators();
+        let begun = |id: u64, ranks: u32| {
+            let one = all.begin(id, 1).unwrap();
+            one.set_rank(0, ranks);
+            one
+        };
+        let (pair, alone, ended) = (begun(7, 2), begun(8, 1), begun(9, 4));
+        begun(10, 2);
+        for (one, handle) in [(pair, 0x100), (alone, 0x200), (ended, 0x300)] {
+            all.made(one, handle, 2);
+        }
+        ended.end(3);
+        let found: Vec<_> = all.with_peers().map(|one| (one.id(), one.handle())).collect();
+        assert_eq!(found, [(7, 0x100)], "not one that is alone, has ended, or is being made");
+    }
 
     #[test]
     fn a_handle_means_its_newest_communicator_and_entries_of_ended_ones_are_used_again() {

@@ -1,23 +1,21 @@
 //! What every hook shares.
 //!
-//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate,
-//! makes the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its
-//! success means after, in two closures that may fail without harm: a panic in either disarms the guard and does nothing else. Both
-//! run inside the door ([`crate::runtime::door`]).
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes the
+//! real call, and folds what happened into the state. A hook says in two closures what the call is about ([`About`]) and what its success
+//! means. Both run inside the door ([`crate::runtime::door`]); a panic in either disarms the guard and does nothing else.
 //!
-//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation
-//! or a jump leads out of it, so the guard stops none of them. The thread's next call from further out finds that this one was
-//! abandoned. A thread that ends gives its slot back.
+//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation or a
+//! jump leads out of it. The thread's next call from further out finds that this one was abandoned.
 //!
-//! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn in which
-//! these are folded (`lazyguard_core::state`).
+//! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn
+//! in which these are folded (`lazyguard_core::state`).
 
 use super::caller::Frame;
 use crate::lifecycle::arm;
-use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
+use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::lookup::nccl;
+use crate::preload::attempt::Occasion;
 use crate::preload::gate;
-use crate::preload::loader::Occasion;
 use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, path, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
@@ -28,31 +26,24 @@ use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
 use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{
-    CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
-};
+use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::AtomicUsize;
 
-/// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
-    /// Which one.
     pub entry_point: EntryPoint,
-    /// Its frame.
     pub frame: Frame<'f>,
 }
 
 impl Entry<'_> {
-    /// See [`Frame::again`].
     #[inline(always)]
     pub fn again(self) -> Self {
         Self { frame: self.frame.again(), ..self }
     }
 
-    /// From where it was made.
     #[inline(always)]
     pub fn caller(self) -> Caller {
         self.frame.caller()
@@ -66,50 +57,35 @@ impl Entry<'_> {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct About {
-    /// The stream.
     pub stream: u32,
-    /// The context.
     pub context: u32,
     /// The handle of the module or library.
     pub owner: u64,
-    /// The function.
     pub function: u32,
-    /// Whether the call loads on first use.
     pub cold: Option<ColdKind>,
-    /// Whether it submits an operation to the stream.
     pub submits: bool,
     /// The operation's number if the stream was idle before it.
     pub first: Option<u64>,
-    /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
     /// For the record: from where the program came to it, where that is more than the caller; else 0.
     pub from: u64,
-    /// For the record: its flags.
     pub flags: u8,
     /// For the record: what else it says; of what has an owner the owner's handle is put in.
     pub raw: RawPayload,
 }
 
-/// A call in progress.
 #[derive(Clone, Copy)]
 pub struct Call {
-    /// The guard.
     pub guard: &'static Guard,
-    /// The calling thread's slot.
     pub slot: &'static ThreadSlot,
-    /// The call.
     pub entry_point: EntryPoint,
-    /// From where it was made.
     pub caller: Caller,
-    /// When it was entered.
     pub entered: Nanos,
     /// When the real call returned; 0 before.
     pub returned: Nanos,
     /// The epoch of the state, as it was when the call was entered.
     pub epoch: u32,
-    /// What it is about.
     pub about: About,
-    /// Its record; after the call, only if it leaves one.
     open: Option<OpenRecord>,
 }
 
@@ -121,8 +97,7 @@ pub fn observe(
     real: impl FnOnce() -> i32,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
-    // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all
-    // else here.
+    // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all else here.
     let mut call = None;
     let ready = armed().and_then(|guard| {
         door::inside(|| {
@@ -240,17 +215,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
         return None;
     }
     CallStep::Enter.taken();
-    Some(call.insert(Call {
-        guard,
-        slot,
-        entry_point: entry.entry_point,
-        caller: entry.caller(),
-        entered: guard.now(),
-        returned: 0,
-        epoch: guard.tracker.epoch(),
-        about: About::default(),
-        open: None,
-    }))
+    Some(call.insert(Call::new(guard, slot, entry, guard.now())))
 }
 
 /// Whether the thread left its last call without returning (exception, jump, cancellation), and so is not inside a call.
@@ -266,12 +231,18 @@ fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
 }
 
 impl Call {
+    #[inline(always)]
+    fn new(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, entered: Nanos) -> Self {
+        let (entry_point, caller, epoch) = (entry.entry_point, entry.caller(), guard.tracker.epoch());
+        Self { guard, slot, entry_point, caller, entered, returned: 0, epoch, about: About::default(), open: None }
+    }
+
     /// The real call has returned: completes its record, and folds what its success means.
     #[inline(always)]
     fn returned(&mut self, entry: Entry, result: i32, after: impl FnOnce(&Call, i32)) {
         let returned = self.guard.now();
         self.returned = returned;
-        self.close(entry.entry_point.class(), returned, result);
+        self.open = self.open.filter(|open| self.slot.close(*open, entry.entry_point.class(), returned, result));
         CallStep::Complete.taken();
         self.fold(returned, result);
         CallStep::Settle.taken();
@@ -333,37 +304,21 @@ impl Call {
         }
     }
 
-    #[inline(always)]
-    fn close(&mut self, class: Class, returned: Nanos, result: i32) {
-        if let Some(open) = self.open {
-            if !self.slot.close(open, class, returned, result) {
-                self.open = None;
-            }
-        }
-    }
-
     /// A call that has succeeded made this stream: its record says so.
     pub fn made_stream(&self, stream: u32) {
-        if let Some(open) = &self.open {
-            self.slot.amend_stream(open, stream);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_stream(open, stream));
     }
 
     /// A call that has succeeded made this context, or got it: its record says so.
     pub fn got_context(&self, context: u32) {
-        if let Some(open) = &self.open {
-            self.slot.amend_context(open, context);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_context(open, context));
     }
 
     /// A call that has succeeded gave out this handle or address: its record says so.
     pub fn gave_out(&self, what: u64) {
-        if let Some(open) = &self.open {
-            self.slot.amend_detail(open, what);
-        }
+        self.open.iter().for_each(|open| self.slot.amend_detail(open, what));
     }
 
-    /// The operation that the call submits.
     #[inline]
     pub fn operation(&self) -> Operation {
         Operation { at: self.entered, entry_point: self.entry_point.id(), function: self.about.function }
@@ -384,7 +339,6 @@ impl Call {
         }
     }
 
-    /// What the call is about is loaded now.
     pub fn loaded(&self) {
         let About { context, function, owner, .. } = self.about;
         self.guard.tracker.set_present(owner, context);
@@ -393,7 +347,6 @@ impl Call {
         }
     }
 
-    /// The call has succeeded: what that proves to have ended is known from now on.
     pub fn proven(&self) {
         let About { stream, context, .. } = self.about;
         if let Some(scope) = proves(self.entry_point, stream, context) {
@@ -401,12 +354,10 @@ impl Call {
         }
     }
 
-    /// Notes a hazard: with another timing, the call could have hung behind this work.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
     }
 
-    /// The same, noted at this time.
     pub fn note_hazard(&self, code: Code, flags: Flags, other: ConflictingOperation, noted: Nanos) {
         let About { stream, stream_entry, context, function, .. } = self.about;
         let noted = HazardEvent {
@@ -427,7 +378,6 @@ impl Call {
         self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
-    /// Whether the guard itself has loaded something since.
     pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
         self.guard.loader.last_loaded() >= entered
     }
@@ -439,147 +389,27 @@ impl Call {
 
     /// Leaves a record of one of several memory operations that the call submits.
     pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        let about = About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about };
-        let one = Call { about, ..*self };
-        self.push(one.facts(self.entry_point));
+        self.push_about(About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about });
+    }
+
+    fn push_about(&self, about: About) {
+        self.push(Self { about, ..*self }.facts(self.entry_point));
     }
 
     /// The call has turned out to load this function: its record says so. A call that took too little time to leave a record leaves one.
     pub fn has_loaded(&self, function: u32) {
-        if let Some(open) = &self.open {
-            return self.slot.amend_load(open, function);
-        }
-        let about = About { function, cold: Some(ColdKind::Function), ..self.about };
-        let one = Call { about, ..*self };
-        self.push(one.facts(self.entry_point));
-    }
-
-    /// The number of the context that is current to the calling thread, or 0.
-    pub fn current_context(&self) -> u32 {
-        self.context_number(driver::current_context())
-    }
-
-    /// The number of a context. One that is seen for the first time was made by a call that is not hooked, or was there before the
-    /// guard: what is loaded concerns it from now on.
-    pub fn context_number(&self, context: Handle) -> u32 {
-        let handle = context as u64;
-        if handle == 0 {
-            return 0;
-        }
-        // In the cache of streams: no stream's handle is odd, but for those of the default streams.
-        if let Some(number) = self.slot.cached_stream(handle | 1, self.epoch) {
-            return number;
-        }
-        let number = self.guard.tracker.known_context(handle).unwrap_or_else(|| {
-            let number = self.guard.tracker.context(handle, self.entered);
-            self.guard.loader.context_came(number);
-            number
-        });
-        self.slot.cache_stream(handle | 1, self.epoch, number);
-        number
-    }
-
-    /// Whether a stream's handle is one of a default stream.
-    pub fn is_default(&self, stream: Handle) -> bool {
-        stream as u64 <= PER_THREAD
-    }
-
-    /// The number of a stream. A context identifies a default stream, and the thread as well where it is the thread's own.
-    #[inline(always)]
-    pub fn stream_number(&self, stream: Handle) -> u32 {
-        let handle = stream as u64;
-        if handle > PER_THREAD {
-            if let Some(number) = self.slot.cached_stream(handle, self.epoch) {
-                return number;
-            }
-        }
-        // A copy, so that the caller's `Call` stays in registers on the fast path.
-        let call = *self;
-        if handle > PER_THREAD {
-            call.created_stream(handle)
-        } else {
-            call.default_stream(handle)
+        match &self.open {
+            Some(open) => self.slot.amend_load(open, function),
+            None => self.push_about(About { function, cold: Some(ColdKind::Function), ..self.about }),
         }
     }
 
-    #[cold]
-    fn created_stream(&self, handle: u64) -> u32 {
-        let key = StreamKey { handle, context: 0, thread: 0 };
-        let tracker = &self.guard.tracker;
-        let number = tracker.known_stream(key).unwrap_or_else(|| {
-            let mut context = std::ptr::null_mut();
-            let context = match driver::stream_context(handle as Handle, &mut context) {
-                Some(SUCCESS) => self.context_number(context),
-                _ => self.current_context(),
-            };
-            tracker.stream(key, context, StreamKind::Unknown, self.entered)
-        });
-        self.slot.cache_stream(handle, self.epoch, number);
-        number
-    }
-
-    fn default_stream(&self, handle: u64) -> u32 {
-        let own = handle == PER_THREAD || handle == 0 && self.entry_point.info().per_thread;
-        let context = self.current_context();
-        let (epoch, tracker) = (self.epoch, &self.guard.tracker);
-        // No handle of the driver's is this small, so these keys meet no other in the cache.
-        let cache_key = u64::from(context) << 2 | u64::from(own);
-        if let Some(number) = self.slot.cached_stream(cache_key, epoch) {
-            return number;
-        }
-        let (handle, thread, kind) = match own {
-            true => (PER_THREAD, self.slot.thread(), StreamKind::PerThread),
-            false => (LEGACY, 0, StreamKind::Legacy),
-        };
-        let number = tracker.stream(StreamKey { handle, context, thread }, context, kind, self.entered);
-        self.slot.cache_stream(cache_key, epoch, number);
-        number
-    }
-
-    /// The call is about a stream, and its context.
-    #[inline(always)]
-    pub fn on_stream(&mut self, stream: Handle) {
-        self.about_stream(self.stream_number(stream));
-    }
-
-    /// The call is about the stream with this number, and its context.
-    #[inline(always)]
-    pub fn about_stream(&mut self, number: u32) {
-        let entry = self.guard.tracker.stream_entry(number);
-        self.about.stream = number;
-        self.about.stream_entry = entry;
-        self.about.context = entry.map_or(0, Stream::context);
-    }
-
-    /// The call submits an operation to a stream. What is captured is not submitted.
-    #[inline(always)]
-    pub fn submits_to(&mut self, stream: Handle) {
-        self.on_stream(stream);
-        if let Some(stream) = self.about.stream_entry {
-            let captured = stream.capturing() || joined_capture(self.guard, stream);
-            self.about.submits = !captured;
-            self.about.flags |= if captured { flag::CAPTURED } else { 0 };
-        }
-    }
-
-    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. The hook asks even
-    /// where it knows of no capture: one may have begun unseen.
-    pub fn is_carried_out_once(&self) -> bool {
-        let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
-        submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
-    }
-
-    /// A good moment to load what is pending for a context.
     pub fn load_pending(&self, context: u32) {
-        self.load_what_is_pending(context, false);
+        self.load(context, false);
     }
 
-    /// The moment to load what is pending for a context that has come just now, the first on its device.
-    pub fn load_at_start(&self, context: u32) {
-        self.load_what_is_pending(context, true);
-    }
-
-    fn load_what_is_pending(&self, context: u32, at_start: bool) {
+    /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.
+    pub fn load(&self, context: u32, at_start: bool) {
         self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {
             let occasion =
@@ -588,27 +418,6 @@ impl Call {
         }
     }
 }
-
-/// Whether a stream has joined a capture that began on another one.
-#[inline(always)]
-fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
-    guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
-}
-
-#[cold]
-fn is_captured(stream: &Stream) -> bool {
-    let mut status = 0;
-    // Asking the legacy default stream, which is never captured, is an error while anything is. A thread's own default stream
-    // may have joined a capture as any other.
-    stream.handle() >= PER_THREAD
-        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(SUCCESS)
-        && status != 0
-}
-
-/// `CU_STREAM_LEGACY`.
-const LEGACY: u64 = 1;
-/// `CU_STREAM_PER_THREAD`.
-pub const PER_THREAD: u64 = 2;
 
 /// A call about which the hook kept nothing while it was made, for another look after it.
 pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, record: &Record) -> Call {
@@ -620,22 +429,33 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
         stream_entry: guard.tracker.stream_entry(record.stream),
         ..About::default()
     };
-    Call {
-        guard,
-        slot,
-        entry_point: entry.entry_point,
-        caller: entry.caller(),
-        entered: record.entered,
-        returned: record.returned,
-        epoch: guard.tracker.epoch(),
-        about,
-        open: None,
-    }
+    Call { returned: record.returned, about, ..Call::new(guard, slot, entry, record.entered) }
 }
 
 /// A call that is only published, so that it can be seen if it blocks.
-pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
+pub fn published(entry: Entry, real: impl FnOnce() -> i32, before: impl FnOnce(&mut Call)) -> i32 {
     observe(entry, before, real, |_, _| {})
+}
+
+/// A call whose success alone means something.
+#[inline(always)]
+pub fn succeeds(
+    entry: Entry,
+    before: impl FnOnce(&mut Call),
+    real: impl FnOnce() -> i32,
+    then: impl FnOnce(&Call),
+) -> i32 {
+    observe(entry, before, real, |call, result| {
+        if result == SUCCESS {
+            then(call);
+        }
+    })
+}
+
+/// The handle that a call which has succeeded wrote to this place; `None` for null.
+pub fn written(to: Handle) -> Option<Handle> {
+    // SAFETY: the driver has just filled it in.
+    (!to.is_null()).then(|| unsafe { *to.cast::<Handle>() })
 }
 
 /// What was in flight, as a hazard's record holds it.

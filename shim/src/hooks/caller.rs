@@ -1,10 +1,6 @@
-//! From where a driver call was made.
-//!
-//! An export knows its caller by its own frame: the return address lies above the saved frame pointer. That the library's
-//! functions keep one is an option of the build, which `scripts/build` sets together with `--cfg lazyguard_frames`; a build
-//! without it records no caller.
-//!
-//! What lies in the frame is read where it is needed: a launch has no register to spare for it.
+//! From where a driver call was made. An export finds its caller by its own frame: the return address lies above the saved frame pointer.
+//! `scripts/build` has the library's functions keep one, together with `--cfg lazyguard_frames`; a build without it records no caller. The
+//! frame is read where it is needed: a launch has no register to spare for it.
 //!
 //! Must not: be made anywhere but in an export's own body.
 
@@ -41,7 +37,6 @@ impl<'f> Frame<'f> {
         self
     }
 
-    /// The export's caller.
     #[inline(always)]
     pub fn caller(self) -> Caller {
         let frame = self.0;

@@ -1,11 +1,9 @@
-//! First use of a function.
+//! First use of a function. The driver loads a function when it is first used in a context, and its module or library before that. The
+//! guard knows a first use from the loads that it saw, from its own, or from the driver's answer, which functions have and kernels have
+//! not.
 //!
-//! The driver loads a function when it is first used in a context, and its module or library before that if that is not there yet.
-//! The guard knows whether a use is a first one: from the loads that it saw, from its own, or from the driver's answer where it
-//! gives one (it does for functions, not for kernels).
-//!
-//! A first use is the last moment to load what is pending. If it stays a first use, the hook notes it with the work in flight,
-//! because the load will wait for that work.
+//! A first use is the last moment to load what is pending. If it stays a first use, the hook notes it with the work in flight, because the
+//! load will wait for that work.
 //!
 //! Must not: load while anything is in flight.
 
@@ -57,7 +55,7 @@ impl Call {
         let (context, is_first) = (self.about.context, self.is_first_of_the_context());
         if is_first && self.guard.loader.waits_for_this_launch(self.guard, context) {
             // It was there to be loaded at the start, but for this launch.
-            self.load_at_start(context);
+            self.load(context, true);
         } else if is_first || !self.is_loaded(function) {
             // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
             self.load_pending(context);
@@ -116,8 +114,7 @@ impl Call {
         self.loads(kind);
     }
 
-    /// The call loads: a function on its first use, or a module. Notes what is in flight meanwhile, and the hazard if
-    /// anything is.
+    /// The call loads: a function on its first use, or a module. Notes what is in flight meanwhile, and the hazard if anything is.
     pub fn loads(&mut self, kind: ColdKind) {
         self.about.cold = Some(kind);
         self.meets(kind, Flags::default());
@@ -191,9 +188,8 @@ const LOADED: i32 = 1;
 /// `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: i32 = 400;
 
-/// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver
-/// says that a kernel is not a function.
-/// The number of a function or kernel, which is named by then.
+/// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver says that a kernel
+/// is not a function. The number of a function or kernel, which is named by then.
 pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
     let tracker = &call.guard.tracker;
     let known = tracker.known_function(handle as u64);

@@ -2,10 +2,10 @@
 //!
 //! Must not: read the memory that is copied.
 
-use super::call::{observe, Entry};
+use super::call::{observe, published, succeeds, Call, Entry};
 use super::context::gave_out;
 use super::release::before_copy;
-use crate::lookup::driver::{Handle, SUCCESS};
+use crate::lookup::driver::Handle;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
@@ -13,45 +13,35 @@ use std::mem::offset_of;
 /// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
 /// it may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.on_stream(std::ptr::null_mut());
-            call.about.raw = RawPayload::memory(destination, bytes as u64);
-            call.waits_for_others();
-        },
-        || {
-            before_copy(entry, None);
-            real()
-        },
-        |call, result| {
-            if result == SUCCESS {
-                call.proven();
-            }
-        },
-    )
+    let before = |call: &mut Call| {
+        call.on_stream(std::ptr::null_mut());
+        call.about.raw = RawPayload::memory(destination, bytes as u64);
+        call.waits_for_others();
+    };
+    succeeds(entry, before, behind_releases(entry, None, real), Call::proven)
 }
 
-/// An asynchronous one: it only submits an operation.
-pub(super) fn asynchronous(
-    entry: Entry,
-    destination: u64,
-    bytes: usize,
-    stream: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::memory(destination, bytes as u64);
-        },
-        || {
-            before_copy(entry, None);
-            real()
-        },
-        |_, _| {},
-    )
+/// The real call, behind the releases that have to come before a copy from or to these addresses.
+fn behind_releases<'f, R: FnOnce() -> i32>(
+    entry: Entry<'f>,
+    host: Option<[u64; 2]>,
+    real: R,
+) -> impl FnOnce() -> i32 + use<'f, R> {
+    move || {
+        before_copy(entry, host);
+        real()
+    }
+}
+
+pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let before = |call: &mut Call| orders(call, stream, to, bytes);
+    published(entry, behind_releases(entry, None, real), before)
+}
+
+/// Something about memory is submitted to a stream.
+fn orders(call: &mut Call, stream: Handle, address: u64, bytes: usize) {
+    call.submits_to(stream);
+    call.about.raw = RawPayload::memory(address, bytes as u64);
 }
 
 /// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
@@ -75,19 +65,11 @@ fn copies_so_much(
     stream: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::memory(destination, recorded);
-            call.copies(bytes, host);
-        },
-        || {
-            before_copy(entry, Some(host));
-            real()
-        },
-        |call, result| call.copied(result, host),
-    )
+    let before = |call: &mut Call| {
+        orders(call, stream, destination, recorded as usize);
+        call.copies(bytes, host);
+    };
+    observe(entry, before, behind_releases(entry, Some(host), real), |call, result| call.copied(result, host))
 }
 
 /// An address, if it may be one of the host's.
@@ -125,7 +107,6 @@ macro_rules! described {
     }};
 }
 
-/// A copy of rows, described by a structure.
 pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
@@ -143,28 +124,11 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
     copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
-/// An allocation in the order of a stream.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::memory(0, bytes as u64);
-        },
-        real,
-        |call, result| gave_out(call, memory, result),
-    )
+    let before = |call: &mut Call| orders(call, stream, 0, bytes);
+    succeeds(entry, before, real, |call| gave_out(call, memory))
 }
 
-/// A release of memory in the order of a stream.
 pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::memory(address, 0);
-        },
-        real,
-        |_, _| {},
-    )
+    published(entry, real, |call| orders(call, stream, address, 0))
 }

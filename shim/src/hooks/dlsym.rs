@@ -1,10 +1,7 @@
-//! The export that precedes the C library's `dlsym`.
-//!
-//! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
-//! the export is a naked function: it jumps to the next `dlsym` (the C library's, or another interposer's), with the stack as the caller
-//! left it, unless the answer is a hook. [`crate::lookup::dlsym`] answers only names that are in a table of functions.
-//!
-//! Each look-up is an occasion to bind the objects that have been loaded since the last one ([`crate::lookup::slots`]).
+//! The export that precedes the C library's `dlsym`. The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller,
+//! which it reads off the return address. So the export is a naked function: it jumps to the next `dlsym` (the C library's, or another
+//! interposer's), with the stack as the caller left it, unless the answer is a hook. Each look-up also binds the objects that have been
+//! loaded since the last one ([`crate::lookup::slots`]).
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -112,7 +109,6 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// Puts the hooks into the objects that are there when the process starts.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     table::register(&HOOKS, dlsym as *const c_void);
@@ -136,7 +132,6 @@ extern "C-unwind" fn is_of_concern(handle: *mut c_void, name: *const c_char) -> 
     (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }
 
-/// Answers a look-up of such a function; as without the guard, should it fail at that.
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     // SAFETY: as in `is_of_concern`.
     let name = unsafe { CStr::from_ptr(name) };

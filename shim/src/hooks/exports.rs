@@ -1,13 +1,12 @@
-//! The hooks, made from the one table: the functions that take the place of the driver's and of NCCL's.
-//!
-//! Every hook is three lines: find the real function, hand the arguments that matter to its family, return what the real
-//! function returned. A family's hook takes the real call as a closure and calls it exactly once
-//! (a module that was loaded ahead is handed over instead: [`super::module`]).
+//! The hooks, made from the one table: the functions that take the place of the driver's and of NCCL's. A hook finds the real function and
+//! hands it to its family as a closure, with the arguments that matter. The family calls it exactly once (a module that was loaded ahead is
+//! handed over instead: [`super::module`]).
 //!
 //! Must not: hold any logic of a family.
 
 use super::call::Entry;
 use super::caller::Frame;
+use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
@@ -57,7 +56,6 @@ macro_rules! define_hooks {
     )+) => {
         $($( define_hook! { $symbol $args $family $hook $used } )+)+
 
-        /// The hooks.
         pub static HOOKS: HookTable = HookTable {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
             nccl: NCCL_HOOKS,

@@ -1,18 +1,16 @@
-//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; what that does is listed when the graph
-//! is instantiated.
+//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; instantiation lists what that does.
 //!
-//! The list is made on the program's own thread, right after the program's own call about the graph has returned: the program has to
-//! see to it that no other thread uses the graph then. Only questions about the graph itself are asked. They neither load nor wait, and
-//! the driver does not synchronize them. So many nodes are looked at and the rest is counted, so that a graph of thousands of nodes
+//! The list is made on the program's own thread, right after its own call about the graph has returned: no other thread may use the graph
+//! then. Only questions about the graph are asked, which neither load nor wait. Beyond some nodes the rest is counted: a graph of thousands
 //! costs a fraction of its instantiation.
 //!
-//! The call that makes a graph executable, or an executable one do something else, sets as much local memory aside as a kernel of it needs, and waits until the
-//! context is idle for that (measured). Where work is in flight, a list is made before that call as well, which may never return: the call's record says
-//! whether the call waits. That is asked of kernels which are loaded in the context, since the question would load another.
+//! A call that makes a graph executable or changes it sets aside as much local memory as a kernel of it needs, and waits for an idle
+//! context for that (measured). Where work is in flight, the list is also made before the call, which may never return: the record says
+//! whether the call waits. That is asked of loaded kernels alone, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, Call, Entry};
+use super::call::{observe, published, succeeds, written, Call, Entry};
 use super::cold::number_of;
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -32,123 +30,76 @@ use std::cell::Cell;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
 
-/// Nodes of one graph that are looked at, and how deep child graphs may lie in each other.
 const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
-/// A graph is launched.
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            call.about.raw = RawPayload::about(graph as u64);
-            call.about.from = call.made_from(call.slot.path_to_graphs());
-            call.guard.tracker.graph_launched(call.entered);
-        },
-        real,
-        |call, _| call.guard.tracker.graph_launched(call.guard.now()),
-    )
+    let before = |call: &mut Call| {
+        call.submits_to(stream);
+        call.about.raw = RawPayload::about(graph as u64);
+        call.about.from = call.made_from(call.slot.path_to_graphs());
+        call.guard.tracker.graph_launched(call.entered);
+    };
+    observe(entry, before, real, |call, _| call.guard.tracker.graph_launched(call.guard.now()))
 }
 
-/// A graph is made executable.
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            // Without a context the driver refuses the call, whatever the graph is.
-            if call.about.context != 0 {
-                learn(call, graph);
-            }
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS && !executable.is_null() {
-                // SAFETY: the driver has succeeded, so that it has written the handle there.
-                let executable = unsafe { executable.cast::<Handle>().read() };
-                call.gave_out(executable as u64);
-                note(call, executable, graph);
-            }
-        },
-    )
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        // Without a context the driver refuses the call, whatever the graph is.
+        if call.about.context != 0 {
+            learn(call, graph);
+        }
+    };
+    succeeds(entry, before, real, |call| {
+        if let Some(executable) = written(executable) {
+            call.gave_out(executable as u64);
+            note(call, executable, graph);
+        }
+    })
 }
 
 /// An executable graph is made to do what another graph does.
 pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
-    // Without an executable graph the driver refuses the call, whatever the other is.
     let before = |call: &mut Call| {
+        of_executable(call, executable);
+        // Without an executable graph the driver refuses the call, whatever the other is.
         if !executable.is_null() {
             learn(call, graph)
         }
     };
-    changes(entry, executable, before, real, |call| note(call, executable, graph))
+    succeeds(entry, before, real, |call| note(call, executable, graph))
 }
 
-/// An executable graph is destroyed.
 pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, |_| {}, real, |_| {})
+    published(entry, real, |call| of_executable(call, executable))
 }
 
-/// A call about an executable graph; what is done before it, and what its success means.
-fn changes(
-    entry: Entry,
-    executable: Handle,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    means: impl FnOnce(&Call),
-) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::about(executable as u64);
-            before(call);
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                means(call);
-            }
-        },
-    )
+fn of_executable(call: &mut Call, executable: Handle) {
+    call.about.context = call.current_context();
+    call.about.raw = RawPayload::about(executable as u64);
 }
 
-/// Another event for a node of an executable graph.
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(
-        entry,
-        executable,
-        |_| {},
-        real,
-        |call| {
-            let waits = call.entry_point.symbol().contains("Wait");
-            let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
-            call.changed(executable, GraphPart::about(kind, event as u64));
-        },
-    )
+    let waits = entry.entry_point.symbol().contains("Wait");
+    let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
+    changes_to(entry, executable, GraphPart::about(kind, event as u64), real)
 }
 
 /// A node of an executable graph does something else, which is not followed.
 pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
-    changes(entry, executable, |_| {}, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
+    changes_to(entry, executable, GraphPart::of(NodeKind::Other), real)
+}
+
+fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl FnOnce() -> i32) -> i32 {
+    succeeds(entry, |call| of_executable(call, executable), real, |call| call.changed(executable, part))
 }
 
 impl Call {
-    /// The call has succeeded: a node of an executable graph does this by now.
     pub fn changed(&self, executable: Handle, part: GraphPart) {
         self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
     }
 
-    /// The same of the kernel that the call is about.
-    fn changed_kernel(&self, executable: Handle, result: i32, needs: Needs) {
-        if result == SUCCESS && self.about.function != 0 {
-            self.has_set_aside(needs);
-            self.changed(executable, GraphPart::about(NodeKind::Kernel, self.about.function.into()));
-        }
-    }
-
-    /// What a kernel of an executable graph needs.
     fn local_memory_of(&self, kernel: Handle, number: u32) -> Needs {
         let tracker = &self.guard.tracker;
         let ask = || {
@@ -176,7 +127,6 @@ impl Call {
         }
     }
 
-    /// The call has succeeded, and has set so much aside if there was less.
     fn has_set_aside(&self, needs: Needs) {
         if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
             context.sets_local_memory_aside(needs.bytes);
@@ -184,7 +134,6 @@ impl Call {
     }
 }
 
-/// What kernels need of local memory.
 #[derive(Clone, Copy, Default)]
 struct Needs {
     /// The most bytes a thread, of those that could be asked.
@@ -196,7 +145,6 @@ struct Needs {
 impl Needs {
     const UNKNOWN: Self = Self { bytes: 0, has_unknown: true };
 
-    /// Of these kernels and of others.
     fn and(self, others: Self) -> Self {
         Self { bytes: self.bytes.max(others.bytes), has_unknown: self.has_unknown || others.has_unknown }
     }
@@ -208,7 +156,6 @@ impl Needs {
 struct Listed {
     contents: GraphContents,
     needs: Needs,
-    /// The kernels that were asked.
     asked: HashSet<u32>,
 }
 
@@ -227,7 +174,6 @@ fn list(call: &Call, graph: Handle) -> Listed {
     listed
 }
 
-/// Notes what an executable graph does, which was made of this graph or updated by it.
 fn note(call: &Call, executable: Handle, graph: Handle) {
     let listed = list(call, graph);
     call.has_set_aside(listed.needs);
@@ -300,7 +246,6 @@ fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> O
     }
 }
 
-/// Takes in the operations of a node of memory operations.
 fn memory_operations(node: Handle, contents: &mut GraphContents) {
     let mut params = MaybeUninit::<MemoryOperations>::zeroed();
     if driver::memory_operations_node(node, params.as_mut_ptr().cast()) != Some(SUCCESS) {
@@ -321,47 +266,47 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
 pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_kernel_node(params), real)
+    published(entry, real, |call| _ = call.uses_kernel_node(params))
 }
 
-/// The same of an executable graph.
 pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let needs = Cell::new(Needs::default());
-    let before = |call: &mut Call| {
-        let kernel = call.uses_kernel_node(params);
-        needs.set(call.is_to_run(kernel));
-    };
-    observe(entry, before, real, |call, result| call.changed_kernel(executable, result, needs.get()))
+    changes(entry, executable, |call| (NodeKind::Kernel, call.uses_kernel_node(params)), real)
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
 pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| _ = call.uses_node(params), real)
+    published(entry, real, |call| _ = call.uses_node(params))
 }
 
-/// The same of an executable graph.
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    changes(entry, executable, |call| call.uses_node(params), real)
+}
+
+/// A node of an executable graph is changed to one of the kind and with the kernel that `uses` tells.
+fn changes(
+    entry: Entry,
+    executable: Handle,
+    uses: impl FnOnce(&mut Call) -> (NodeKind, Handle),
+    real: impl FnOnce() -> i32,
+) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
-    observe(
-        entry,
-        |call| {
-            let (is, kernel) = call.uses_node(params);
-            kind.set(is);
-            needs.set(call.is_to_run(kernel));
-        },
-        real,
-        |call, result| match kind.get() {
-            NodeKind::Kernel => call.changed_kernel(executable, result, needs.get()),
-            // They are the same to the diagnosis, whatever they copy.
-            NodeKind::Copy | NodeKind::Fill => {}
-            kind if result == SUCCESS => call.changed(executable, GraphPart::of(kind)),
-            _ => {}
-        },
-    )
+    let before = |call: &mut Call| {
+        let (is, kernel) = uses(call);
+        kind.set(is);
+        needs.set(call.is_to_run(kernel));
+    };
+    succeeds(entry, before, real, |call| match kind.get() {
+        NodeKind::Kernel if call.about.function != 0 => {
+            call.has_set_aside(needs.get());
+            call.changed(executable, GraphPart::about(NodeKind::Kernel, call.about.function.into()));
+        }
+        // They are the same to the diagnosis, whatever they copy.
+        NodeKind::Kernel | NodeKind::Copy | NodeKind::Fill => {}
+        kind => call.changed(executable, GraphPart::of(kind)),
+    })
 }
 
 impl Call {
-    /// The kernel of the node; null where there is no node.
     fn uses_kernel_node(&mut self, params: Handle) -> Handle {
         // The first version of the structure ends before the kernel's handle.
         let with_kernel = self.entry_point.symbol().ends_with("_v2");
@@ -371,7 +316,6 @@ impl Call {
         kernel
     }
 
-    /// The kind of the node, and its kernel; null where it has none.
     fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
         let kind = readable::value(params.cast::<i32>()).map_or(NodeKind::Other, NodeKind::of_type);

@@ -1,9 +1,5 @@
-//! Calls that passed, and would not have with another timing: the questions that a hook asks before or after its call to find that
-//! out.
-//!
-//! What the guard knows without asking comes first, and is nearly always enough. The hook asks the driver only where that knowledge
-//! shows a hazard, and only with questions that the driver answers at any time. `core::hazard::rules` decides what numbers can
-//! decide.
+//! Calls that passed, and would not have with another timing: the questions by which a hook finds that out. The hook asks the driver only
+//! where the guard's own knowledge shows a hazard, and only what the driver answers at any time. `core::hazard::rules` decides by numbers.
 //!
 //! Must not: cost an ordinary launch anything, or report what the driver contradicts.
 
@@ -13,15 +9,13 @@ use crate::lookup::driver_queries::{self, Held};
 use crate::preload::idle;
 use crate::record::hazards::Filler;
 use crate::runtime::own_memory;
-use lazyguard_core::api::Class;
-use lazyguard_core::api::{Code, ValueWait, ValueWrite};
+use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
 use lazyguard_core::model;
 use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, StreamKind};
 
-/// The most waits examined at one call.
 const MOST_WAITS: usize = 8;
 
 impl Call {
@@ -57,11 +51,12 @@ impl Call {
         }
     }
 
-    /// A write was submitted after these waits.
     pub fn written(&self, write: &ValueWrite, met: &[Outstanding]) {
         if !self.about.submits {
             return;
         }
+        let (stream, entry_point, at) = (self.about.stream, self.entry_point.id(), self.entered);
+        let other = ConflictingOperation { stream, function: 0, entry_point, at };
         for wait in met {
             let noted = HazardEvent {
                 code: Code::LG103,
@@ -74,12 +69,7 @@ impl Call {
                 stream: wait.stream,
                 class: Some(wait.class),
                 function: 0,
-                other: ConflictingOperation {
-                    stream: self.about.stream,
-                    function: 0,
-                    entry_point: self.entry_point.id(),
-                    at: self.entered,
-                },
+                other,
                 caller: wait.caller,
                 count: 0,
             };
@@ -88,7 +78,6 @@ impl Call {
         self.guard.hazards.with_waits(self.guard, |waits| waits.written(write));
     }
 
-    /// A wait was submitted.
     pub fn waited(&self, wait: ValueWait) {
         let About { submits: true, stream, context, stream_entry, .. } = self.about else { return };
         let wait = Outstanding {
@@ -153,13 +142,8 @@ impl Call {
             self.asked(wait.stream) == Some(true) && self.stands(wait) && self.nobody_else_may_satisfy(wait)
         };
         let wait = waits.iter().take(MOST_WAITS).find(stands)?;
-        let other = ConflictingOperation {
-            stream: wait.stream,
-            function: 0,
-            entry_point: wait.entry_point.id(),
-            at: wait.wait.at,
-        };
-        Some((Flags::UNSATISFIED, other))
+        let (stream, entry_point, at) = (wait.stream, wait.entry_point.id(), wait.wait.at);
+        Some((Flags::UNSATISFIED, ConflictingOperation { stream, function: 0, entry_point, at }))
     }
 
     /// Whether no other stream has an operation that could write what a wait waits for: kernels, copies, fills and graphs do not
@@ -177,7 +161,6 @@ impl Call {
         })
     }
 
-    /// An operation that has been in flight in the context for long.
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
         // What is not known is not reported.
@@ -212,7 +195,6 @@ impl Call {
         }
     }
 
-    /// It was submitted, from or to these addresses.
     #[inline(always)]
     pub fn copied(&self, result: i32, host: [u64; 2]) {
         if rules::held(self.entered, self.returned) && result == SUCCESS {
@@ -240,7 +222,6 @@ impl Call {
             || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
-    /// The call blocked the host behind outstanding operations of its stream.
     fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
@@ -254,7 +235,6 @@ impl Call {
 
     // --- LG106: a launch that blocked the host ---
 
-    /// A launch has returned.
     #[inline(always)]
     pub fn launched(&self, result: i32) {
         if result == SUCCESS && self.about.submits {
@@ -266,7 +246,6 @@ impl Call {
         }
     }
 
-    /// A launch of a loaded kernel that took long.
     #[cold]
     pub fn held_by_launch(&self) {
         // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
@@ -309,7 +288,6 @@ impl Call {
 
     // --- LG108: code that is compiled ---
 
-    /// The driver gets the code of a library or a module. It may compile the code in this call.
     pub fn loads_code(&self) {
         if self.about.raw.loaded_image().needs_compiler() {
             // The queries store their answers in the state.
@@ -317,7 +295,6 @@ impl Call {
         }
     }
 
-    /// A call that loads has returned.
     #[cold]
     pub fn load_returned(&self, result: i32) {
         let hazards = &self.guard.hazards;
@@ -331,7 +308,6 @@ impl Call {
         }
     }
 
-    /// The call has loaded code that has to be compiled.
     pub fn compiled(&self) {
         let tracker = &self.guard.tracker;
         let own = u64::from(self.entry_point.class() == Class::Launch);
@@ -347,7 +323,6 @@ impl Call {
 
     // --- LG109: a grid that fills the device ---
 
-    /// A cooperative launch of so many blocks of so many threads was submitted.
     pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
         let About { submits: true, stream, context, function: number, .. } = self.about else { return };
         let tracker = &self.guard.tracker;
@@ -359,13 +334,11 @@ impl Call {
             resident_blocks(driver_queries::limits(device), needs)
         });
         if resident.is_some_and(|resident| model::fills_device(blocks, resident)) {
-            self.guard
-                .hazards
-                .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
+            let filler = Filler { stream, context, launch: self.operation(), behind: Default::default() };
+            self.guard.hazards.fills(self.guard, filler);
         }
     }
 
-    /// A stream begins to wait for an event, while a grid that fills its device may be in flight.
     #[cold]
     pub fn waits_for_event(&self, event: Handle) {
         let About { submits: true, stream, .. } = self.about else { return };
@@ -374,7 +347,6 @@ impl Call {
         }
     }
 
-    /// A launch, while a grid that fills its device may be in flight.
     #[cold]
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;
@@ -382,8 +354,7 @@ impl Call {
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // The grid cannot wait for work that follows it in stream order.
         let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
-        let others =
-            |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
+        let others = |filler: &Filler| filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
             // On its own stream the grid delays no other work: the hook queries only now and then.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
@@ -391,7 +362,7 @@ impl Call {
             }
             // The query also finds the end of the grid, after which launches take the fast path again.
             let busy = self.asked(filler.stream);
-            if others(&filler) && busy == Some(true) {
+            if submits && others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;
                 self.hazard(Code::LG109, Flags::default(), &InFlight { stream, oldest: launch });
                 return;

@@ -1,17 +1,14 @@
-//! Host functions: a stream calls the program back, and continues when the function has returned.
+//! Host functions: a stream calls the program back, and continues when the function has returned. A hang may be about one that has not
+//! returned, and only the host knows which. So the hook gives the driver a function of the guard's, which notes the call, makes it, and
+//! notes its return. The call itself shows that everything before it on its stream is complete.
 //!
-//! A hang may be about a host function that was called and has not returned, and only the host knows which. So the hook gives the
-//! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
-//! before it on its stream is complete.
-//!
-//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. What goes into a
-//! graph may be called any number of times, from clones of the graph as well, so its block is never freed: there is one for each
-//! function with its argument, and there are so many. Where the program asks for a node's function it is given its own. The hook
-//! leaves everything unchanged where there is no block.
+//! Protocol: a block of memory holds what the program asked for, and the called function frees it. A graph may call any number of times,
+//! from clones as well, so its blocks are never freed: there is one for each function with its argument, and a limit. A program that asks
+//! for a node's function gets its own. Where there is no block, the hook leaves everything unchanged.
 //!
 //! Must not: call the driver from a host function, which the driver forbids, or let the program see a function of the guard's.
 
-use super::call::{observe, Call, Entry};
+use super::call::{published, succeeds, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
 use crate::runtime::{door, memory, pass_through, readable, thread};
@@ -30,7 +27,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type HostFunction = unsafe extern "C-unwind" fn(Handle);
 type Callback = unsafe extern "C-unwind" fn(Handle, i32, Handle);
 
-/// What the program asked for.
+/// The driver's function of an entry point, called with the program's own arguments but for what is the guard's.
+macro_rules! real_with {
+    ($entry:ident, ($($ty:ty),*), ($($arg:expr),*)) => {
+        driver::real($entry.entry_point).map(|real| {
+            // SAFETY: the driver's function of this entry point has this calling sequence.
+            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
+            // SAFETY: the guard's function takes what it is given here; the guard's description lives until the call has returned.
+            unsafe { real($($arg),*) }
+        })
+    };
+}
+
 #[derive(Clone, Copy)]
 struct Wanted {
     entry_point: EntryPoint,
@@ -45,7 +53,6 @@ struct Wanted {
     submitted: Nanos,
 }
 
-/// A host function is submitted to a stream.
 pub(super) fn launch(
     entry: Entry,
     stream: Handle,
@@ -53,13 +60,9 @@ pub(super) fn launch(
     user_data: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    submit(entry, stream, function, user_data, true, real, |wanted, of_graph| {
-        let real = driver::real(entry.entry_point)?;
-        // SAFETY: the driver's function of this entry point has this calling sequence.
-        let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
-            unsafe { std::mem::transmute(real) };
-        // SAFETY: the program's own arguments, but for the function, which takes what it is given here.
-        Some(unsafe { real(stream, if of_graph { called_by_graph } else { called }, wanted) })
+    submit(entry, stream, [function, user_data], true, real, |wanted, of_graph| {
+        let own: HostFunction = if of_graph { called_by_graph } else { called };
+        real_with!(entry, (Handle, HostFunction, Handle), (stream, own, wanted))
     })
 }
 
@@ -72,13 +75,8 @@ pub(super) fn add_callback(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    submit(entry, stream, function, user_data, false, real, |wanted, _| {
-        let real = driver::real(entry.entry_point)?;
-        // SAFETY: as above.
-        let real: unsafe extern "C-unwind" fn(Handle, Callback, Handle, u32) -> i32 =
-            unsafe { std::mem::transmute(real) };
-        // SAFETY: as above.
-        Some(unsafe { real(stream, called_back, wanted, flags) })
+    submit(entry, stream, [function, user_data], false, real, |wanted, _| {
+        real_with!(entry, (Handle, Callback, Handle, u32), (stream, called_back, wanted, flags))
     })
 }
 
@@ -87,55 +85,47 @@ pub(super) fn add_callback(
 fn submit(
     entry: Entry,
     stream: Handle,
-    function: Handle,
-    user_data: Handle,
+    [function, user_data]: [Handle; 2],
     may_be_captured: bool,
     real: impl FnOnce() -> i32,
     wrapped: impl FnOnce(Handle, bool) -> Option<i32>,
 ) -> i32 {
-    let wanted = Cell::new(null_mut());
-    let of_graph = Cell::new(false);
-    observe(
-        entry,
-        |call| {
-            if function.is_null() {
-                // The driver refuses it, whatever the stream is.
-                return;
-            }
-            call.submits_to(stream);
-            call.about.raw = RawPayload::about(function as u64);
-            if call.is_carried_out_once() {
-                wanted.set(keep(call, function, user_data));
-            } else {
-                of_graph.set(true);
-                let kept = if may_be_captured { keep_for_graph(call, function, user_data) } else { null_mut() };
-                if kept.is_null() {
-                    pass_through::note(PassThrough::CapturedHostFunction);
-                }
-                wanted.set(kept);
-            }
-        },
-        || {
-            let kept = wanted.get();
-            if kept.is_null() {
-                return real();
-            }
-            match wrapped(kept.cast(), of_graph.get()) {
-                Some(answer) if of_graph.get() || answer == SUCCESS => answer,
-                answer => {
-                    if !of_graph.get() {
-                        // SAFETY: the driver has refused the call, so this is the only pointer to the block.
-                        unsafe { memory::give_back(kept) };
-                    }
-                    answer.unwrap_or_else(real)
-                }
-            }
-        },
-        |_, _| {},
-    )
+    let (wanted, of_graph) = (Cell::new(null_mut()), Cell::new(false));
+    let before = |call: &mut Call| {
+        if function.is_null() {
+            // The driver refuses it, whatever the stream is.
+            return;
+        }
+        call.submits_to(stream);
+        call.about.raw = RawPayload::about(function as u64);
+        of_graph.set(!call.is_carried_out_once());
+        wanted.set(match of_graph.get() {
+            false => keep(call, function, user_data),
+            true if may_be_captured => keep_for_graph(call, function, user_data),
+            true => not_kept(),
+        });
+    };
+    let made = || {
+        let kept = wanted.get();
+        if kept.is_null() {
+            return real();
+        }
+        let answer = wrapped(kept.cast(), of_graph.get());
+        if !of_graph.get() && answer != Some(SUCCESS) {
+            // SAFETY: the driver has refused the call, so this is the only pointer to the block.
+            unsafe { memory::give_back(kept) };
+        }
+        answer.unwrap_or_else(real)
+    };
+    published(entry, made, before)
 }
 
-/// A block with the program's function and argument, or null.
+/// A function that becomes part of a graph is left as it is.
+fn not_kept() -> *mut Wanted {
+    pass_through::note(PassThrough::CapturedHostFunction);
+    null_mut()
+}
+
 fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     let place = memory::place::<Wanted>();
     if place.is_null() {
@@ -158,7 +148,6 @@ struct Node {
     user_data: Handle,
 }
 
-/// A host node is added to a graph.
 pub(super) fn add_node(
     entry: Entry,
     added: Handle,
@@ -169,24 +158,12 @@ pub(super) fn add_node(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     node(entry, null_mut(), params, real, |params| {
-        let real = driver::real(entry.entry_point)?;
-        // SAFETY: the driver's function of this entry point has this calling sequence.
-        let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle, usize, Handle) -> i32 =
-            unsafe { std::mem::transmute(real) };
-        // SAFETY: the program's own arguments, but for the description, which lives until the call has returned.
-        Some(unsafe { real(added, graph, dependencies, count, params) })
+        real_with!(entry, (Handle, Handle, Handle, usize, Handle), (added, graph, dependencies, count, params))
     })
 }
 
-/// A host node of a graph is changed.
 pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    node(entry, null_mut(), params, real, |params| {
-        let real = driver::real(entry.entry_point)?;
-        // SAFETY: as above.
-        let real: unsafe extern "C-unwind" fn(Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
-        // SAFETY: as above.
-        Some(unsafe { real(changed, params) })
-    })
+    node(entry, null_mut(), params, real, |params| real_with!(entry, (Handle, Handle), (changed, params)))
 }
 
 /// A host node of an executable graph is changed.
@@ -198,11 +175,7 @@ pub(super) fn change_node(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     node(entry, executable, params, real, |params| {
-        let real = driver::real(entry.entry_point)?;
-        // SAFETY: as above.
-        let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
-        // SAFETY: as above.
-        Some(unsafe { real(executable, changed, params) })
+        real_with!(entry, (Handle, Handle, Handle), (executable, changed, params))
     })
 }
 
@@ -214,40 +187,32 @@ fn node(
     real: impl FnOnce() -> i32,
     wrapped: impl FnOnce(Handle) -> Option<i32>,
 ) -> i32 {
-    let wanted = Cell::new(null_mut());
-    let function = Cell::new(null_mut());
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::about(executable as u64);
-            // The driver refuses a node that is none before it looks at the description.
-            let Some(node) = readable::value(params.cast::<Node>()) else { return };
-            function.set(node.function);
-            if !node.function.is_null() {
-                wanted.set(keep_for_graph(call, node.function, node.user_data));
-                if wanted.get().is_null() {
-                    pass_through::note(PassThrough::CapturedHostFunction);
-                }
-            }
-        },
-        || {
-            let kept = wanted.get();
-            if kept.is_null() {
-                return real();
-            }
-            let mut own = Node { function: called_by_graph as *const () as Handle, user_data: kept.cast() };
-            wrapped(std::ptr::from_mut(&mut own).cast()).unwrap_or_else(real)
-        },
-        |call, result| {
-            if result == SUCCESS && !executable.is_null() {
-                call.changed(executable, GraphPart::about(NodeKind::HostFunction, function.get() as u64));
-            }
-        },
-    )
+    let (wanted, function) = (Cell::new(null_mut()), Cell::new(null_mut()));
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        call.about.raw = RawPayload::about(executable as u64);
+        // The driver refuses a node that is none before it looks at the description.
+        let Some(node) = readable::value(params.cast::<Node>()) else { return };
+        function.set(node.function);
+        if !node.function.is_null() {
+            wanted.set(keep_for_graph(call, node.function, node.user_data));
+        }
+    };
+    let made = || {
+        let kept = wanted.get();
+        if kept.is_null() {
+            return real();
+        }
+        let mut own = Node { function: called_by_graph as *const () as Handle, user_data: kept.cast() };
+        wrapped(std::ptr::from_mut(&mut own).cast()).unwrap_or_else(real)
+    };
+    succeeds(entry, before, made, |call| {
+        if !executable.is_null() {
+            call.changed(executable, GraphPart::about(NodeKind::HostFunction, function.get() as u64));
+        }
+    })
 }
 
-/// A program asks for a host node's description.
 pub(super) fn node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     asks_for_node(entry, params.cast(), real)
 }
@@ -259,18 +224,16 @@ pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl FnOnc
 }
 
 fn asks_for_node(entry: Entry, node: *mut Node, real: impl FnOnce() -> i32) -> i32 {
-    observe(
+    succeeds(
         entry,
         |_| {},
         real,
-        |_, result| {
-            if result == SUCCESS {
-                // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
-                let told = unsafe { node.read() };
-                if is_of_guard(told.function) {
-                    // SAFETY: as above.
-                    unsafe { node.write(own(told)) };
-                }
+        |_| {
+            // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
+            let told = unsafe { node.read() };
+            if is_of_guard(told.function) {
+                // SAFETY: as above.
+                unsafe { node.write(own(told)) };
             }
         },
     )
@@ -280,7 +243,6 @@ fn is_of_guard(function: Handle) -> bool {
     function == called_by_graph as *const () as Handle
 }
 
-/// A node's function and argument as the program knows them.
 fn own(node: Node) -> Node {
     if !is_of_guard(node.function) {
         return node;
@@ -290,7 +252,6 @@ fn own(node: Node) -> Node {
     Node { function: wanted.function, user_data: wanted.user_data }
 }
 
-/// The address of the program's function that a host node calls.
 pub(super) fn function_of(node: Handle) -> Option<u64> {
     let mut found = Node { function: null_mut(), user_data: null_mut() };
     let answer = driver::host_node(node, std::ptr::from_mut(&mut found).cast());
@@ -299,14 +260,13 @@ pub(super) fn function_of(node: Handle) -> Option<u64> {
 
 /// The blocks of functions in graphs, each at or behind the place that its function and argument give.
 static OF_GRAPHS: [AtomicPtr<Wanted>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
-/// Places that are looked at for one.
 const MOST_PLACES: usize = 64;
 
-/// A block for a function in a graph, the one that there is for it or a new one; null where there is no room.
+/// A block for a function in a graph, the one that there is for it or a new one; null where there is no room, which is counted.
 fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     if is_of_guard(function) {
         // What the program got by a way around the hooks. The driver is given it as it is.
-        return null_mut();
+        return not_kept();
     }
     let mixed = (function as u64 ^ (user_data as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let first = (mixed >> 52) as usize;
@@ -316,7 +276,7 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
         if found.is_null() {
             let made = keep(call, function, user_data);
             if made.is_null() {
-                return made;
+                return not_kept();
             }
             // SAFETY: the block was just made, and no other thread has it.
             unsafe { ((*made).stream, (*made).submitted) = (0, 0) };
@@ -335,29 +295,26 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
             return found;
         }
     }
-    null_mut()
+    not_kept()
 }
 
-/// What the driver calls in the place of a host function of a graph, any number of times.
 unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {
     // SAFETY: a block of `keep_for_graph`, which is never freed.
-    let wanted = unsafe { kept.cast::<Wanted>().read() };
-    note(&wanted, Kind::HostBegins);
-    // SAFETY: the program's function, as the driver would have called it.
-    unsafe { std::mem::transmute::<Handle, HostFunction>(wanted.function)(wanted.user_data) };
-    note(&wanted, Kind::HostEnds);
+    call_host(&unsafe { kept.cast::<Wanted>().read() });
 }
 
-/// What the driver calls in the place of a host function.
 unsafe extern "C-unwind" fn called(kept: Handle) {
-    let wanted = take(kept);
-    note(&wanted, Kind::HostBegins);
-    // SAFETY: the program's function, as the driver would have called it.
-    unsafe { std::mem::transmute::<Handle, HostFunction>(wanted.function)(wanted.user_data) };
-    note(&wanted, Kind::HostEnds);
+    call_host(&take(kept));
 }
 
-/// What the driver calls in the place of a callback.
+#[inline(always)]
+fn call_host(wanted: &Wanted) {
+    note(wanted, Kind::HostBegins);
+    // SAFETY: the program's function, as the driver would have called it.
+    unsafe { std::mem::transmute::<Handle, HostFunction>(wanted.function)(wanted.user_data) };
+    note(wanted, Kind::HostEnds);
+}
+
 unsafe extern "C-unwind" fn called_back(stream: Handle, status: i32, kept: Handle) {
     let wanted = take(kept);
     note(&wanted, Kind::HostBegins);
@@ -374,7 +331,6 @@ fn take(kept: Handle) -> Wanted {
     wanted
 }
 
-/// Leaves a record, and stores the progress of the stream that the call proves.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {

@@ -17,7 +17,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// Options that a program gives to the driver, with a value for each.
 #[derive(Clone, Copy)]
 pub(super) struct Options {
     pub count: u32,
@@ -48,7 +47,6 @@ impl Given {
         Some(Self { at, start, is_complete: reference.is_complete })
     }
 
-    /// Where it ends, as its first bytes say.
     fn length(&self) -> Option<Length> {
         length_of(readable::bytes(self.at, self.start.head_bytes())?)
     }
@@ -66,7 +64,6 @@ impl Given {
         Some(readable::text(self.at, most + 1)?.to_bytes())
     }
 
-    /// Its bytes, by its length. They are read during the program's call alone.
     fn bytes<'a>(&self, length: u64) -> Option<&'a [u8]> {
         readable::bytes(self.at, usize::try_from(length).ok()?)
     }
@@ -105,10 +102,7 @@ pub(super) fn given<'a>(
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let content = Given::of(code).filter(|given| given.is_complete)?.content()?;
-    if is_cut_off(content) {
-        return None;
-    }
-    Some((content.into(), options))
+    (!is_cut_off(content)).then_some((content.into(), options))
 }
 
 /// The same of what a program gives to `cuModuleLoadFatBinary`. Of a reference to a fat binary, which the driver has refused there on a card, and of
@@ -146,10 +140,7 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
         return None;
     }
     content.truncate(length);
-    if is_cut_off(&content) {
-        return None;
-    }
-    Some((content.into(), LoadOptions::default()))
+    (!is_cut_off(&content)).then(|| (content.into(), LoadOptions::default()))
 }
 
 /// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
@@ -169,7 +160,6 @@ fn is_a_runtimes(code: Handle, library: Options) -> bool {
     only_preserves(library) && start_at(code.cast_const().cast()) == Some(Start::Reference)
 }
 
-/// Whether the options of a library have no other one than that the image is preserved.
 fn only_preserves(Options { count, options, values }: Options) -> bool {
     match count {
         0 => true,

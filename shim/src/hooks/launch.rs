@@ -2,9 +2,8 @@
 //!
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
-use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
-#[cfg(test)]
-use super::caller::Frame;
+use super::call::{observe, seen_again, Call, Entry};
+use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
@@ -22,23 +21,15 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-/// A launch with everything in its arguments.
+/// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
 pub(super) fn kernel(
     entry: Entry,
     function: Handle,
     stream: Handle,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
+    size: Extent,
     real: impl FnOnce() -> i32 + Copy,
 ) -> i32 {
-    launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
-}
-
-/// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
-#[inline(always)]
-fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32 + Copy) -> i32 {
     let Some(Some((guard, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
         // write to memory what it is made of.
@@ -162,26 +153,18 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 #[cold]
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| launches(call, function, stream, size),
-        real,
-        |call, result| {
-            call.launched(result);
-            cold_launched(call, function, result);
-            let default_stream = call.is_default(stream);
-            if result == SUCCESS && call.about.submits && call.guard.tracker.fast_launches(default_stream) {
-                let known = Known {
-                    stream: key(entry, stream),
-                    number: call.about.stream,
-                    context: call.about.context,
-                    default_stream,
-                };
-                call.slot.remember_stream(call.epoch, &known);
-                thread::know_launches();
-            }
-        },
-    )
+    let before = |call: &mut Call| launches(call, function, stream, size);
+    observe(entry, before, real, |call, result| {
+        call.launched(result);
+        cold_launched(call, function, result);
+        let default_stream = stream as u64 <= PER_THREAD;
+        if result == SUCCESS && call.about.submits && call.guard.tracker.fast_launches(default_stream) {
+            let (number, context) = (call.about.stream, call.about.context);
+            let known = Known { stream: key(entry, stream), number, context, default_stream };
+            call.slot.remember_stream(call.epoch, &known);
+            thread::know_launches();
+        }
+    })
 }
 
 /// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
@@ -192,12 +175,18 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
     }
 }
 
-/// How big a launch is.
 #[derive(Clone, Copy, Default)]
-struct Extent {
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
+pub(super) struct Extent {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+}
+
+impl Extent {
+    /// Of a launch whose block shape was set on the function beforehand.
+    pub fn of_grid(width: i32, height: i32) -> Self {
+        Self { grid: [width as u32, height as u32, 1], ..Self::default() }
+    }
 }
 
 #[inline(always)]
@@ -219,35 +208,24 @@ pub(super) fn cooperative(
     entry: Entry,
     function: Handle,
     stream: Handle,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
+    size: Extent,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    together(entry, function, stream, Extent { grid, block, shared_bytes }, real)
+    let before = |call: &mut Call| {
+        launches(call, function, stream, size);
+        call.about.flags |= flag::AT_ONCE;
+    };
+    observe(entry, before, real, |call, result| {
+        call.launched(result);
+        cold_launched(call, function, result);
+        if result == SUCCESS {
+            let blocks = size.grid.iter().map(|&n| u64::from(n)).product();
+            let threads = size.block.iter().fold(1u32, |all, &n| all.saturating_mul(n));
+            call.launched_together(function, blocks, threads, size.shared_bytes);
+        }
+    })
 }
 
-fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            launches(call, function, stream, size);
-            call.about.flags |= flag::AT_ONCE;
-        },
-        real,
-        |call, result| {
-            call.launched(result);
-            cold_launched(call, function, result);
-            if result == SUCCESS {
-                let blocks = size.grid.iter().map(|&n| u64::from(n)).product();
-                let threads = size.block.iter().fold(1u32, |all, &n| all.saturating_mul(n));
-                call.launched_together(function, blocks, threads, size.shared_bytes);
-            }
-        },
-    )
-}
-
-/// A launch described by a structure.
 pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32 + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
@@ -261,9 +239,9 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
         shared_bytes: config.sharedMemBytes,
     };
     if is_cooperative(config, function) {
-        return together(entry, function, config.hStream.cast(), size, real);
+        return cooperative(entry, function, config.hStream.cast(), size, real);
     }
-    launch(entry, function, config.hStream.cast(), size, real)
+    kernel(entry, function, config.hStream.cast(), size, real)
 }
 
 /// Whether a launch configuration asks for all blocks at once. Without a function, a context or a sane number of attributes, the driver refuses the
@@ -308,19 +286,6 @@ fn has_attributes_elsewhere(attributes: *const u8, first: usize, last: usize) ->
     can_be_read
 }
 
-/// A launch whose block shape was set on the function beforehand.
-pub(super) fn shaped(
-    entry: Entry,
-    function: Handle,
-    stream: Handle,
-    width: i32,
-    height: i32,
-    real: impl FnOnce() -> i32 + Copy,
-) -> i32 {
-    let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
-    launch(entry, function, stream, size, real)
-}
-
 /// `CUDA_LAUNCH_PARAMS`, which headers since 13.0 no longer describe.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -346,35 +311,28 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
             what(&one);
         }
     };
-    observe(
-        entry,
-        |call| {
-            each(call, &|one| {
-                if let Some(stream) = one.about.stream_entry {
-                    one.slot.fold_launches();
-                    let op = one.operation();
-                    let _ = stream.submitting(op, one.guard.tracker.stream_idle_until(stream));
-                }
-            });
-        },
-        real,
-        |call, _| {
-            each(call, &|one| {
-                if let Some(stream) = one.about.stream_entry {
-                    stream.submitted(one.guard.now());
-                }
-            });
-        },
-    )
+    let before = |call: &mut Call| {
+        each(call, &|one| {
+            if let Some(stream) = one.about.stream_entry {
+                one.slot.fold_launches();
+                let _ = stream.submitting(one.operation(), one.guard.tracker.stream_idle_until(stream));
+            }
+        });
+    };
+    observe(entry, before, real, |call, _| {
+        each(call, &|one| one.about.stream_entry.iter().for_each(|stream| stream.submitted(one.guard.now())));
+    })
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
+    #![cfg(debug_assertions)]
+
+    use super::super::caller::Frame;
     use super::*;
     use crate::preload::loader::Loader;
     use crate::record::gpu_dump::GpuDump;
     use crate::record::hazards::Hazards;
-    use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
     use crate::record::mappings::Mappings;
     use crate::record::path::Paths;
@@ -403,7 +361,6 @@ mod tests {
             requests: Requests::new(None, &backing),
             marker: None,
             backing,
-            heartbeat: Heartbeat::default(),
             mappings: Mappings::default(),
             log: Log::new(settings.log),
             gpu_dump: GpuDump::default(),
@@ -462,7 +419,8 @@ mod tests {
         let here = 0;
         let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), frame: Frame::of(&here) };
         let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
-        let returned = kernel(entry, function, to, [7, 2, 1], [64, 1, 1], 48, || {
+        let size = Extent { grid: [7, 2, 1], block: [64, 1, 1], shared_bytes: 48 };
+        let returned = kernel(entry, function, to, size, || {
             let call = slot.published().expect("a call is published while it is made");
             inside.set(Some((call.entry_point, call.stream, call.function, call.context, is_busy())));
             result

@@ -2,11 +2,12 @@
 //!
 //! Must not: let the driver unload a library before its kernels are taken out of the state.
 
-use super::call::{observe, published, Call, Entry};
+use super::call::{published, succeeds, written, Call, Entry};
 use super::image::{self, Options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
+use crate::record::profile::Origin;
 use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Known;
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -15,13 +16,11 @@ use std::cell::Cell;
 use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
-/// A library is loaded from a file.
 pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
     let none = null_mut();
     load(entry, library, none, 0, none, none, none, none, 0, real)
 }
 
-/// A library is loaded: it belongs to no context and loads nothing into any, yet.
 #[expect(clippy::too_many_arguments, reason = "the driver's function has as many")]
 pub(super) fn load(
     entry: Entry,
@@ -39,65 +38,59 @@ pub(super) fn load(
     let options = Options { count, options, values };
     let (handed_over, of_place, of_image) = (Cell::new(0), Cell::new(None), Cell::new(None));
     let of_samples = Cell::new(None);
-    observe(
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        call.about.raw = RawPayload::image(Image::of(image::kind(code)));
+        call.loads_code();
+        let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null()) else { return };
+        let loader = &call.guard.loader;
+        let place = (jit_count == 0).then(|| image::place(code, options)).flatten();
+        if place.is_none() {
+            of_samples.set(image::samples(code));
+        }
+        let ahead = if let Some(place) = place {
+            let expected = loader.libraries.number_of(&place);
+            of_place.set(Some((profile.loads_library(place), expected)));
+            expected.and_then(|number| loader.libraries.take(number, code as u64))
+        } else if let Some((content, options)) = image::given_for_library(code, jit, options) {
+            of_image.set(Some(profile.loads(call.about.context, &content, &options)));
+            loader.ahead.take(call.about.context, &content, &options)
+        } else {
+            None
+        };
+        handed_over.set(ahead.unwrap_or(0));
+    };
+    succeeds(
         entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::image(Image::of(image::kind(code)));
-            call.loads_code();
-            let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null()) else { return };
-            let loader = &call.guard.loader;
-            let place = (jit_count == 0).then(|| image::place(code, options)).flatten();
-            if place.is_none() {
-                of_samples.set(image::samples(code));
-            }
-            let ahead = if let Some(place) = place {
-                let expected = loader.libraries.number_of(&place);
-                of_place.set(Some((profile.loads_library(place), expected)));
-                expected.and_then(|number| loader.libraries.take(number, code as u64))
-            } else if let Some((content, options)) = image::given_for_library(code, jit, options) {
-                of_image.set(Some(profile.loads(call.about.context, &content, &options)));
-                loader.ahead.take(call.about.context, &content, &options)
-            } else {
-                None
-            };
-            handed_over.set(ahead.unwrap_or(0));
-        },
+        before,
         || given_ahead(library, handed_over.get(), real),
-        |call, result| {
-            if result != SUCCESS || library.is_null() {
-                return;
-            }
-            // SAFETY: the driver has just filled it in.
-            let library = unsafe { *library.cast::<Handle>() } as u64;
+        |call| {
+            let Some(library) = written(library).map(|library| library as u64) else { return };
             call.gave_out(library);
+            let (loader, is_own) = (&call.guard.loader, handed_over.get() == 0);
             if call.about.raw.loaded_image().needs_compiler() {
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }
             let mut known = Known::Nothing;
-            if let (Some(profile), Some((place, expected))) = (&call.guard.profile, of_place.get()) {
-                profile.is_at(library, place);
-                if expected.is_some() {
-                    known = Known::ItsKernels;
+            if let Some(profile) = &call.guard.profile {
+                if let Some((place, expected)) = of_place.get() {
+                    profile.is_of(library, Origin::Place(place));
+                    known = if expected.is_some() { Known::ItsKernels } else { known };
+                    if let Some(number) = expected.filter(|_| is_own) {
+                        loader.is_the_runtimes(call.guard, number, library);
+                    }
                 }
-                if let Some(number) = expected.filter(|_| handed_over.get() == 0) {
-                    call.guard.loader.is_the_runtimes(call.guard, number, library);
-                }
-            }
-            if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
-                profile.is_library_of(library, id);
-            }
-            if let (Some(profile), Some(id)) = (&call.guard.profile, of_samples.get()) {
-                if profile.sees(library, id) {
+                of_image.get().into_iter().for_each(|id| profile.is_of(library, Origin::LibraryImage(id)));
+                if of_samples.get().is_some_and(|id| profile.sees(library, id)) {
                     known = Known::Unused;
                 }
             }
             // What the guard has loaded itself is known better.
-            if handed_over.get() == 0 && call.about.raw.loaded_image().prints() {
-                call.guard.loader.prints(library, Prints::Yes);
+            if is_own && call.about.raw.loaded_image().prints() {
+                loader.prints(library, Prints::Yes);
             }
-            call.guard.loader.library_loaded(call.guard, library, known);
+            loader.library_loaded(call.guard, library, known);
             call.load_pending(call.about.context);
         },
     )
@@ -116,28 +109,33 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl FnOnce() -> i32) ->
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
 pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
     let put_off = Cell::new(None);
-    observe(
+    published(
         entry,
+        || put_off.get().unwrap_or_else(real),
         |call| {
-            call.about.context = call.current_context();
-            call.about.owner = owner as u64;
-            put_off.set(call.puts_off(owner as u64));
+            let owner = owner as u64;
+            of_owner(call, owner);
+            put_off.set(call.puts_off(owner));
             match put_off.get() {
                 None => call.waits_for_others(),
                 Some(SUCCESS) => {}
                 Some(_) => return,
             }
-            call.guard.hazards.owner_gone(owner as u64);
-            call.guard.loader.owner_goes(owner as u64);
-            call.guard.profile.iter().for_each(|profile| profile.gone(owner as u64));
+            call.guard.hazards.owner_gone(owner);
+            call.guard.loader.owner_goes(owner);
+            call.guard.profile.iter().for_each(|profile| profile.gone(owner));
             // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
-            call.guard.tracker.owner_gone(owner as u64);
+            call.guard.tracker.owner_gone(owner);
             // No thread may query the driver about them while they are destroyed.
             idle::settle();
         },
-        || put_off.get().unwrap_or_else(real),
-        |_, _| {},
     )
+}
+
+/// The call is about a module or library, and the current context.
+pub(super) fn of_owner(call: &mut Call, owner: u64) {
+    call.about.context = call.current_context();
+    call.about.owner = owner;
 }
 
 /// A kernel is resolved by name. That loads nothing.
@@ -148,20 +146,13 @@ pub(super) fn get_kernel(
     name: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(
+    succeeds(
         entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = library as u64;
-        },
+        |call| of_owner(call, library as u64),
         real,
-        |call, result| {
-            if result != SUCCESS {
-                return;
-            }
+        |call| {
             let Some((kernel, number)) = resolved(call, kernel, name, FunctionKind::Kernel) else { return };
-            let loaded = call.guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context));
-            if !loaded {
+            if !call.guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context)) {
                 let item = Item::Kernel(kernel as u64, library as u64);
                 call.guard.loader.resolved(call.guard, call.about.context, item);
                 call.load_pending(call.about.context);
@@ -172,11 +163,9 @@ pub(super) fn get_kernel(
 
 /// What a call that succeeded has resolved by name: the handle, and the number it is known by from now on.
 pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKind) -> Option<(Handle, u32)> {
-    if out.is_null() || name.is_null() {
-        return None;
-    }
-    // SAFETY: the driver has just filled in the one and read the other, a terminated name.
-    let (handle, name) = unsafe { (*out.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
+    let handle = written(out).filter(|_| !name.is_null())?;
+    // SAFETY: the driver has just read it, a terminated name.
+    let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
     let number = call.guard.tracker.function(handle as u64, kind, call.about.owner);
     call.guard.tracker.name_function(number, &name.to_string_lossy());
     Some((handle, number))
@@ -184,34 +173,28 @@ pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKin
 
 /// The kernels of a library are listed. That loads nothing.
 pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| call.about.owner = library as u64, real)
+    published(entry, real, |call| call.about.owner = library as u64)
 }
 
 /// Something of a library is wanted in the current context, which brings the library there.
 pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, |call| brings(call, library as u64), real)
+    published(entry, real, |call| brings(call, library as u64))
 }
 
 /// Something is asked of a kernel for which its library has to be in the current context; the kernel's function is not loaded.
 pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(
-        entry,
-        |call| {
-            let tracker = &call.guard.tracker;
-            let number = tracker.known_function(kernel as u64);
-            let owner = number.and_then(|number| tracker.function_entry(number)).map_or(0, |f| f.owner());
-            if owner != 0 {
-                brings(call, owner);
-            }
-        },
-        real,
-    )
+    published(entry, real, |call| {
+        let tracker = &call.guard.tracker;
+        let number = tracker.known_function(kernel as u64);
+        let owner = number.and_then(|number| tracker.function_entry(number)).map_or(0, |f| f.owner());
+        if owner != 0 {
+            brings(call, owner);
+        }
+    })
 }
 
-/// The call brings the library into the current context, unless it is there.
 fn brings(call: &mut Call, library: u64) {
-    call.about.context = call.current_context();
-    call.about.owner = library;
+    of_owner(call, library);
     call.guard.profile.iter().for_each(|profile| profile.brings(library));
     if !call.guard.tracker.present(library, call.about.context) {
         call.load_pending(call.about.context);
@@ -223,22 +206,15 @@ fn brings(call: &mut Call, library: u64) {
 
 /// A kernel's function in the current context is wanted, which loads it.
 pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
+    succeeds(
         entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.uses(kernel);
-        },
+        |call| uses(call, kernel),
         real,
-        |call, result| {
-            if result != SUCCESS || function.is_null() {
-                return;
-            }
+        |call| {
+            let Some(function) = written(function) else { return };
             call.loaded();
             let tracker = &call.guard.tracker;
             let Some(owner) = tracker.function_entry(call.about.function).map(|f| f.owner()) else { return };
-            // SAFETY: the driver has just filled it in.
-            let function = unsafe { *function.cast::<Handle>() };
             let number = tracker.function(function as u64, FunctionKind::Function, owner);
             if let Some(name) = tracker.function_name(call.about.function) {
                 tracker.name_function(number, name);
@@ -252,12 +228,10 @@ pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real:
 
 /// A call about a function or kernel that loads it in the current context.
 pub(super) fn loads_function(entry: Entry, function: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.uses(function);
-        },
-        real,
-    )
+    published(entry, real, |call| uses(call, function))
+}
+
+fn uses(call: &mut Call, function: Handle) {
+    call.about.context = call.current_context();
+    call.uses(function);
 }

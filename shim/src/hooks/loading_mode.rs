@@ -2,8 +2,6 @@
 //!
 //! Must not: make the real call more than once.
 
-use super::call::Entry;
-use super::context::observed;
 use crate::lookup::driver::{self, Handle, NOT_FOUND, SUCCESS};
 use crate::preload::nudge;
 use crate::record::guard;
@@ -11,11 +9,6 @@ use crate::runtime::door;
 use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
 use std::ffi::c_void;
-
-/// A program asks for the loading mode, and gets the driver's answer.
-pub(super) fn for_program(entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observed(entry, real)
-}
 
 /// A runtime asks for the loading mode, through a pointer it looked up. Naked, because the answer depends on the caller, which only
 /// the return address shows.

@@ -3,7 +3,7 @@
 //! Must not: read more of the program's list than the driver does, or what is not there: it refuses flags that it does not know, too many operations, and
 //! the older form of the call, before it looks at the list.
 
-use super::call::{observe, Call, Entry};
+use super::call::{observe, succeeds, Call, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::readable;
 use cudarc::driver::sys::{
@@ -18,7 +18,10 @@ use lazyguard_core::trace::RawPayload;
 use std::cell::RefCell;
 use std::mem::{offset_of, ManuallyDrop};
 
-/// A stream writes a value.
+fn is_wide(entry: Entry) -> bool {
+    entry.entry_point.info().base().ends_with("64")
+}
+
 pub(super) fn write(
     entry: Entry,
     stream: Handle,
@@ -27,27 +30,21 @@ pub(super) fn write(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let wide = entry.entry_point.info().base().ends_with("64");
-    let met = kept_across_the_call();
+    let (wide, met) = (is_wide(entry), kept_across_the_call());
     let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            describe(call, wide, false, flags, address, value);
-            met.replace(call.waits_met(&write(call)));
-        },
-        real,
-        |call, result| {
-            let met = met.take();
-            if result == SUCCESS {
-                call.written(&write(call), &met);
-            }
-        },
-    )
+    let before = |call: &mut Call| {
+        call.submits_to(stream);
+        describe(call, &MemoryOperation { waits: false, wide, address, value, flags });
+        met.replace(call.waits_met(&write(call)));
+    };
+    observe(entry, before, real, |call, result| {
+        let met = met.take();
+        if result == SUCCESS {
+            call.written(&write(call), &met);
+        }
+    })
 }
 
-/// A stream waits for a value.
 pub(super) fn wait(
     entry: Entry,
     stream: Handle,
@@ -56,45 +53,62 @@ pub(super) fn wait(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let wide = entry.entry_point.info().base().ends_with("64");
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            describe(call, wide, true, flags, address, value);
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                call.waited(ValueWait { at: call.entered, address, value, flags, wide });
+    let wide = is_wide(entry);
+    let before = |call: &mut Call| {
+        call.submits_to(stream);
+        describe(call, &MemoryOperation { waits: true, wide, address, value, flags });
+    };
+    succeeds(entry, before, real, |call| {
+        call.waited(ValueWait { at: call.entered, address, value, flags, wide });
+    })
+}
+
+/// Several operations at once. The call's own record holds the first; each of the others has its own.
+pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let submitted = kept_across_the_call();
+    let before = |call: &mut Call| {
+        call.submits_to(stream);
+        let mut submitted = submitted.borrow_mut();
+        for operation in operations(count, list) {
+            let MemoryOperation { waits, wide, address, value, flags } = operation;
+            match submitted.is_empty() {
+                true => describe(call, &operation),
+                false => call.push_operation(operation.bits(), flags, address, value),
             }
-        },
-    )
+            submitted.push(if waits {
+                Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
+            } else {
+                let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
+                Submitted::Write(write, call.waits_met(&write))
+            });
+        }
+    };
+    observe(entry, before, real, |call, result| {
+        for one in submitted.take().into_iter().filter(|_| result == SUCCESS) {
+            match one {
+                Submitted::Wait(wait) => call.waited(wait),
+                Submitted::Write(write, met) => call.written(&write, &met),
+            }
+        }
+    })
+}
+
+/// One of the operations of a call that submits several; of a write also the waits that stood before it.
+enum Submitted {
+    Wait(ValueWait),
+    Write(ValueWrite, Vec<Outstanding>),
+}
+
+/// What the record of a call with one memory operation says of it.
+fn describe(call: &mut Call, operation: &MemoryOperation) {
+    call.about.flags |= operation.bits();
+    call.about.raw = RawPayload::memory_operation(operation.address, operation.value, operation.flags);
 }
 
 /// A list that is made before the real call and taken after it. It is not dropped where a cancellation or an exception leaves the
 /// call: that would take a landing pad in the frame that calls the driver. It is leaked then.
 fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
     ManuallyDrop::new(RefCell::new(Vec::new()))
-}
-
-fn bits(wide: bool, wait: bool) -> u8 {
-    (if wide { flag::WIDE } else { 0 }) | if wait { flag::WAIT } else { 0 }
-}
-
-/// What the record of a call with one memory operation says of it.
-fn describe(call: &mut Call, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
-    call.about.flags |= bits(wide, wait);
-    call.about.raw = RawPayload::memory_operation(address, value, flags);
-}
-
-/// One of the operations of a call that submits several. The call's own record holds the first; each of the others has its own.
-fn one_of(call: &mut Call, first: &mut bool, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
-    if std::mem::take(first) {
-        describe(call, wide, wait, flags, address, value);
-    } else {
-        call.push_operation(bits(wide, wait), flags, address, value);
-    }
 }
 
 /// The most operations that the driver takes in one call; it does not read more.
@@ -106,9 +120,20 @@ pub(super) struct MemoryOperation {
     pub wide: bool,
     pub address: u64,
     pub value: u64,
-    /// Of a wait the driver's flags.
     pub flags: u32,
 }
+
+impl MemoryOperation {
+    fn bits(&self) -> u8 {
+        (if self.wide { flag::WIDE } else { 0 }) | if self.waits { flag::WAIT } else { 0 }
+    }
+}
+
+/// Both kinds have address and value at the same places.
+const _: () = assert!(
+    offset_of!(WaitParams, address) == offset_of!(WriteParams, address)
+        && offset_of!(WaitParams, __bindgen_anon_1) == offset_of!(WriteParams, __bindgen_anon_1)
+);
 
 /// The waits and writes in a list of so many operations that the driver reads or has written. The kinds are read as integers: a
 /// newer driver has more of them than this build knows.
@@ -129,57 +154,16 @@ pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item =
             WRITE_32 | WRITE_64 => (false, kind == WRITE_64),
             _ => return None,
         };
-        let (address, value) = match waits {
-            true => (offset_of!(WaitParams, address), offset_of!(WaitParams, __bindgen_anon_1)),
-            false => (offset_of!(WriteParams, address), offset_of!(WriteParams, __bindgen_anon_1)),
-        };
         // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at its offset.
         unsafe {
-            let value = if wide {
-                read(value).cast::<u64>().read_unaligned()
-            } else {
-                u64::from(read(value).cast::<u32>().read_unaligned())
+            let address = read(offset_of!(WaitParams, address)).cast::<u64>().read_unaligned();
+            let value = read(offset_of!(WaitParams, __bindgen_anon_1));
+            let value = match wide {
+                true => value.cast::<u64>().read_unaligned(),
+                false => value.cast::<u32>().read_unaligned().into(),
             };
             let flags = if waits { read(offset_of!(WaitParams, flags)).cast::<u32>().read_unaligned() } else { 0 };
-            Some(MemoryOperation { waits, wide, address: read(address).cast::<u64>().read_unaligned(), value, flags })
+            Some(MemoryOperation { waits, wide, address, value, flags })
         }
     })
-}
-
-/// Several operations at once.
-pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let submitted = kept_across_the_call();
-    observe(
-        entry,
-        |call| {
-            call.submits_to(stream);
-            let mut submitted = submitted.borrow_mut();
-            let mut first = true;
-            for MemoryOperation { waits, wide, address, value, flags } in operations(count, list) {
-                one_of(call, &mut first, wide, waits, flags, address, value);
-                submitted.push(if waits {
-                    Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
-                } else {
-                    let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
-                    Submitted::Write(write, call.waits_met(&write))
-                });
-            }
-        },
-        real,
-        |call, result| {
-            let submitted = submitted.take();
-            for one in submitted.into_iter().filter(|_| result == SUCCESS) {
-                match one {
-                    Submitted::Wait(wait) => call.waited(wait),
-                    Submitted::Write(write, met) => call.written(&write, &met),
-                }
-            }
-        },
-    )
-}
-
-/// One of the operations of a call that submits several; of a write also the waits that stood before it.
-enum Submitted {
-    Wait(ValueWait),
-    Write(ValueWrite, Vec<Outstanding>),
 }

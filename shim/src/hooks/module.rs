@@ -4,11 +4,12 @@
 //!
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
-use super::call::{observe, published, Entry};
+use super::call::{published, succeeds, written, Call, Entry};
 use super::image::{self, Options};
-use super::library::{given_ahead, resolved};
+use super::library::{given_ahead, of_owner, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
+use crate::record::profile::Origin;
 use crate::runtime::readable;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -17,12 +18,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
 pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
     load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
-/// A module is loaded into the current context.
 pub(super) fn load_data(
     entry: Entry,
     module: Handle,
@@ -35,7 +34,6 @@ pub(super) fn load_data(
     load(entry, module, image, || image::given(image, Options { count, options, values }), real)
 }
 
-/// A module is loaded by a call that takes a fat binary alone.
 pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
     load(entry, module, image, || image::given_as_fat_binary(image), real)
 }
@@ -49,34 +47,31 @@ fn load<'a>(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::image(Image::of(image::kind(image)));
-            // A load that the driver refuses for want of a place for the module, or of a context, is none.
-            let can_be = !module.is_null() && call.about.context != 0;
-            if let Some(profile) = call.guard.profile.as_ref().filter(|_| can_be) {
-                if let Some((content, options)) = given() {
-                    of_image.set(Some(profile.loads(call.about.context, &content, &options)));
-                    if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {
-                        handed_over.set(ahead);
-                        return call.meets_ahead(ahead);
-                    }
+    let before = |call: &mut Call| {
+        call.about.context = call.current_context();
+        call.about.raw = RawPayload::image(Image::of(image::kind(image)));
+        // A load that the driver refuses for want of a place for the module, or of a context, is none.
+        let can_be = !module.is_null() && call.about.context != 0;
+        if let Some(profile) = call.guard.profile.as_ref().filter(|_| can_be) {
+            if let Some((content, options)) = given() {
+                of_image.set(Some(profile.loads(call.about.context, &content, &options)));
+                if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {
+                    handed_over.set(ahead);
+                    return call.meets_ahead(ahead);
                 }
             }
-            call.loads(ColdKind::Module);
-        },
+        }
+        call.loads(ColdKind::Module);
+    };
+    succeeds(
+        entry,
+        before,
         || given_ahead(module, handed_over.get(), real),
-        |call, result| {
-            if result != SUCCESS || module.is_null() {
-                return;
-            }
-            // SAFETY: the driver has just filled it in.
-            let module = unsafe { *module.cast::<Handle>() } as u64;
+        |call| {
+            let Some(module) = written(module).map(|module| module as u64) else { return };
             call.gave_out(module);
             if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
-                profile.is_of(module, id);
+                profile.is_of(module, Origin::Image(id));
             }
             call.guard.tracker.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);
@@ -88,7 +83,6 @@ fn load<'a>(
 /// Names of C++ are long.
 const MOST_NAME_BYTES: usize = 1 << 20;
 
-/// A function is resolved by name; drivers since 12.x load it with that.
 pub(super) fn get_function(
     entry: Entry,
     function: Handle,
@@ -96,43 +90,26 @@ pub(super) fn get_function(
     name: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = module as u64;
-            // The driver refuses a module that is none before it looks at the name.
-            let name = || readable::text(name.cast(), MOST_NAME_BYTES);
-            if let Some((profile, name)) = call.guard.profile.as_ref().and_then(|profile| Some((profile, name()?))) {
-                profile.looks_up(module as u64, &name.to_string_lossy());
-            }
-        },
-        real,
-        |call, result| {
-            if result != SUCCESS {
-                return;
-            }
-            let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
-            let mut state = 0;
-            if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
-                call.got_loaded(number);
-                return;
-            }
-            let item = Item::Function(function as u64, module as u64);
-            call.guard.loader.resolved(call.guard, call.about.context, item);
-            call.load_pending(call.about.context);
-        },
-    )
+    let before = |call: &mut Call| {
+        of_owner(call, module as u64);
+        // The driver refuses a module that is none before it looks at the name.
+        let name = || readable::text(name.cast(), MOST_NAME_BYTES);
+        if let Some((profile, name)) = call.guard.profile.as_ref().and_then(|profile| Some((profile, name()?))) {
+            profile.looks_up(module as u64, &name.to_string_lossy());
+        }
+    };
+    succeeds(entry, before, real, |call| {
+        let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
+        let mut state = 0;
+        if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
+            return call.got_loaded(number);
+        }
+        let item = Item::Function(function as u64, module as u64);
+        call.guard.loader.resolved(call.guard, call.about.context, item);
+        call.load_pending(call.about.context);
+    })
 }
 
-/// A global of a module.
 pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(
-        entry,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = module as u64;
-        },
-        real,
-    )
+    published(entry, real, |call| of_owner(call, module as u64))
 }

@@ -1,14 +1,9 @@
-//! NCCL: communicators, and the collectives on them.
+//! NCCL: communicators, and the collectives on them. A call is published around the driver calls that NCCL makes in it, so that a thread
+//! which waits for its peers in NCCL's own code is seen. A collective is recorded when it is called: inside a group NCCL submits it at the
+//! group's end.
 //!
-//! A call of NCCL makes driver calls, which are seen as any others. The call itself is published around them, so that a thread that
-//! waits for its peers in NCCL's own code is seen as well. A collective is recorded when it is called: inside a group NCCL submits
-//! it at the group's end.
-//!
-//! | what | from where |
-//! |---|---|
-//! | a communicator's id, equal on all ranks | the unique id that it was made with; of a split, the parent's, which of its splits, and the color |
-//! | its rank and size | the arguments, or NCCL once the program has used it |
-//! | a collective's number | counted here |
+//! A communicator's id is equal on all ranks: a hash of the unique id; of a split, of the parent's id, which of its splits, and the color.
+//! Rank and size come from the arguments, or from NCCL once the program has used the communicator.
 //!
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 
@@ -20,7 +15,6 @@ use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Communication, Kind, Lane, RawPayload, Record};
-use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void, CStr};
 
@@ -32,10 +26,8 @@ pub struct UniqueId([u8; 128]);
 /// In place of an operator or a root: the function has none.
 pub const NONE: i32 = -1;
 
-/// What a collective, a send or a receive is about.
 #[derive(Clone, Copy)]
 pub struct Arguments {
-    /// Elements.
     pub count: usize,
     /// `ncclDataType_t`.
     pub data_type: i32,
@@ -68,7 +60,6 @@ impl Call {
         self.slot.push(&record, Lane::Work);
     }
 
-    /// Whether this is the outermost call of NCCL on the thread; it is published from now on.
     fn enters(&self, communicator: Option<Communicator>) -> bool {
         let number = communicator.map_or(0, |one| one.number);
         self.slot.enter_outer(self.entry_point, number, self.caller, self.entered)
@@ -78,7 +69,6 @@ impl Call {
         self.guard.tracker.communicators().find(handle as u64)
     }
 
-    /// A communicator is about to be made; its rank and size, as far as they are known.
     fn begin(&self, id: u64, rank: Option<(u32, u32)>) -> Option<Communicator> {
         let one = self.guard.tracker.communicators().begin(id, self.entered)?;
         if let Some((rank, ranks)) = rank {
@@ -119,7 +109,6 @@ struct Config {
 
 const MAGIC: u32 = 0xcafe_beef;
 
-/// The name that the program gives to a communicator, where its NCCL has names.
 fn name_of(config: Handle) -> Option<String> {
     let config = config.cast::<Config>().cast_const();
     if config.is_null() {
@@ -175,7 +164,6 @@ fn makes(
     )
 }
 
-/// A communicator is made by one rank.
 pub(super) fn create(
     entry: Entry,
     new: *mut c_void,
@@ -193,7 +181,6 @@ pub(super) fn create(
     makes(entry, new, config, begin, real)
 }
 
-/// The process makes one communicator for each of its devices.
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
     around(
         entry,
@@ -230,17 +217,10 @@ pub(super) fn split(
     makes(entry, new, config, begin, real)
 }
 
-/// A call about a communicator that is published while it lasts, because NCCL may wait in it.
 pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
     around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
 }
 
-/// A group ends: NCCL submits what was called in it.
-pub(super) fn group_end(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
-    published(entry, std::ptr::null_mut(), real)
-}
-
-/// A communicator is destroyed or aborted.
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     around(
@@ -260,37 +240,17 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32
     )
 }
 
-/// A collective is called.
-pub(super) fn collective(
-    entry: Entry,
-    communicator: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    operation(entry, communicator, stream, about, Communicator::count_collective, real)
-}
-
-/// A send or receive is called.
-pub(super) fn point_to_point(
-    entry: Entry,
-    communicator: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    operation(entry, communicator, stream, about, |one, _| one.count_send(), real)
-}
-
+/// A collective, a send or a receive is called.
 #[inline(always)]
-fn operation(
+pub(super) fn operation(
     entry: Entry,
     handle: Handle,
     stream: Handle,
     about: Arguments,
-    count: impl FnOnce(&Communicator, Nanos) -> u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
+    let is_collective = entry.entry_point.class() == Class::Collective;
+    let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);
     around(
         entry,
@@ -307,7 +267,7 @@ fn operation(
             let counted = communicator.filter(|_| !is_captured);
             let short = |number: i32| u16::try_from(number).ok();
             let about = Communication {
-                number: counted.map_or(0, |one| count(&one, call.entered)),
+                number: counted.map_or(0, |one| count(one, call.entered)),
                 count: about.count as u64,
                 data_type: short(about.data_type).unwrap_or(u16::MAX),
                 operator: short(about.operator),
@@ -335,7 +295,7 @@ fn operation(
                 return;
             }
             let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
-            if let (Some(one), Class::Collective) = (counted, call.entry_point.class()) {
+            if let (Some(one), true) = (counted, is_collective) {
                 one.refused_collective();
             }
             call.push_communication(of.get(), Communication::default(), result);

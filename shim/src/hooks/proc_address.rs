@@ -8,7 +8,6 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::proc_address::substitute;
 use crate::runtime::door;
 
-/// `cuGetProcAddress`, as of 11.3.
 pub(super) fn get_proc_address(
     entry: Entry,
     symbol: Handle,
@@ -22,17 +21,4 @@ pub(super) fn get_proc_address(
         door::inside(|| substitute(symbol, pointer, version, flags));
     }
     result
-}
-
-/// `cuGetProcAddress_v2`, as of 12.0. The status, which may be null, is the driver's own.
-pub(super) fn get_proc_address_v2(
-    entry: Entry,
-    symbol: Handle,
-    pointer: Handle,
-    version: i32,
-    flags: u64,
-    _status: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    get_proc_address(entry, symbol, pointer, version, flags, real)
 }

@@ -19,7 +19,7 @@ impl Call {
             return None;
         }
         let release = Release::of_call(self.entry_point, of)?;
-        if guard.loader.waits(release) {
+        if guard.loader.releases.waits(release) {
             return Some(release.repeated());
         }
         let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());
@@ -27,7 +27,7 @@ impl Call {
             return None;
         }
         let busy = idle::in_flight_beside_others(guard, context, self.slot.thread(), 0, self.entered);
-        (!busy.is_empty() && guard.loader.put_off(context, release)).then_some(SUCCESS)
+        (!busy.is_empty() && guard.loader.releases.put_off(context, release)).then_some(SUCCESS)
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn releases_now() -> bool {
     let context = door::inside(|| guard.tracker.known_context(driver::current_context() as u64)).flatten();
     let Some(context) = context else { return false };
     let mut any = false;
-    while door::inside(|| guard.loader.make_next_release(context)) == Some(true) {
+    while door::inside(|| guard.loader.releases.make_next(context)) == Some(true) {
         any = true;
     }
     any
@@ -50,7 +50,7 @@ pub(super) fn releases_now() -> bool {
 /// now. So the releases are made first.
 #[inline]
 pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
-    let guard = guard().filter(|guard| guard.settings.defer != Defer::Off && guard.loader.has_pending());
+    let guard = guard().filter(|guard| guard.settings.defer != Defer::Off && guard.loader.releases.any());
     if guard.is_some() {
         before_copy_beside_what_waits(entry, addresses);
     }
@@ -65,7 +65,7 @@ fn before_copy_beside_what_waits(entry: Entry, addresses: Option<[u64; 2]>) {
             Some(addresses) => addresses.iter().any(|&at| at >= begin && driver_queries::is_page_locked(at)),
             None => true,
         };
-        !captures && guard.loader.registrations_that_wait().into_iter().any(may_be_of_one)
+        !captures && guard.loader.releases.registrations().into_iter().any(may_be_of_one)
     };
     if door::inside(must_end) == Some(true) {
         releases_now();

@@ -2,7 +2,7 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{observe, Entry};
+use super::call::{observe, published, succeeds, written, Call, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::state::{StreamKey, StreamKind};
@@ -11,82 +11,49 @@ use std::cell::Cell;
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
 
-/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture continues.
-const WRONG_THREAD: i32 = 908;
-/// `CUDA_ERROR_INVALID_HANDLE`.
-const INVALID_HANDLE: i32 = 400;
-/// `CUDA_ERROR_INVALID_VALUE`.
-const INVALID_VALUE: i32 = 1;
+/// Errors after which a capture continues: `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`, `CUDA_ERROR_INVALID_HANDLE`, `CUDA_ERROR_INVALID_VALUE`.
+const STILL_CAPTURES: [i32; 3] = [908, 400, 1];
 
 fn key(stream: Handle) -> StreamKey {
     StreamKey { handle: stream as u64, context: 0, thread: 0 }
 }
 
-/// A stream is created.
 pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| call.about.context = call.current_context(),
-        real,
-        |call, result| {
-            if result != SUCCESS || stream.is_null() {
-                return;
-            }
-            // SAFETY: the driver has just filled it in.
-            let stream = unsafe { *stream.cast::<Handle>() };
-            let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
-            // A known handle: the guard did not see the end of an earlier stream.
-            call.guard.tracker.stream_gone(key(stream));
-            let number = call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered);
-            call.made_stream(number);
-        },
-    )
+    let before = |call: &mut Call| call.about.context = call.current_context();
+    succeeds(entry, before, real, |call| {
+        let Some(stream) = written(stream) else { return };
+        let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
+        // A known handle: the guard did not see the end of an earlier stream.
+        call.guard.tracker.stream_gone(key(stream));
+        call.made_stream(call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered));
+    })
 }
 
 /// A stream is destroyed. The driver completes the operations in flight on it.
 pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.on_stream(stream);
-            // Before the call: once it has returned, the driver may reuse the handle for another thread's stream. If the driver
-            // refuses the call, the next use adds the stream again.
-            call.guard.tracker.stream_gone(key(stream));
-            idle::settle();
-        },
-        real,
-        |_, _| {},
-    )
+    published(entry, real, |call| {
+        call.on_stream(stream);
+        // Before the call: once it has returned, the driver may reuse the handle for another thread's stream. If the driver
+        // refuses the call, the next use adds the stream again.
+        call.guard.tracker.stream_gone(key(stream));
+        idle::settle();
+    })
 }
 
-/// A thread waits for a stream; when it returns, the stream is idle up to the moment it was entered.
-pub(super) fn synchronize(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(entry, stream, real)
+/// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
+pub(super) fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let before = |call: &mut Call| {
+        call.on_stream(stream);
+        call.waits_for_others();
+    };
+    succeeds(entry, before, real, |call| {
+        if call.about.stream_entry.is_some() {
+            call.proven();
+            call.load_pending(call.about.context);
+        }
+    })
 }
 
-/// A stream is polled; success proves as much as a synchronize.
-pub(super) fn query(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(entry, stream, real)
-}
-
-fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| {
-            call.on_stream(stream);
-            call.waits_for_others();
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS && call.about.stream_entry.is_some() {
-                call.proven();
-                call.load_pending(call.about.context);
-            }
-        },
-    )
-}
-
-/// Something is submitted to a stream.
 #[inline]
 pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})
@@ -95,32 +62,24 @@ pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
 /// A capture begins. Noted before the call, so that no thread makes a query that would invalidate it.
 pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let began = Cell::new(false);
-    observe(
-        entry,
-        |call| {
-            call.on_stream(stream);
-            began.set(call.guard.tracker.set_capturing(call.about.stream, true));
-        },
-        real,
-        |call, result| {
-            if result != SUCCESS && began.get() {
-                call.guard.tracker.set_capturing(call.about.stream, false);
-            }
-        },
-    )
+    let before = |call: &mut Call| {
+        call.on_stream(stream);
+        began.set(call.guard.tracker.set_capturing(call.about.stream, true));
+    };
+    observe(entry, before, real, |call, result| {
+        if result != SUCCESS && began.get() {
+            call.guard.tracker.set_capturing(call.about.stream, false);
+        }
+    })
 }
 
 /// A capture ends, well or not; unless the call was not about a capture of this thread's.
 pub(super) fn end_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        entry,
-        |call| call.on_stream(stream),
-        real,
-        |call, result| {
-            if !matches!(result, WRONG_THREAD | INVALID_HANDLE | INVALID_VALUE) {
-                call.guard.tracker.set_capturing(call.about.stream, false);
-                call.load_pending(call.about.context);
-            }
-        },
-    )
+    let before = |call: &mut Call| call.on_stream(stream);
+    observe(entry, before, real, |call, result| {
+        if !STILL_CAPTURES.contains(&result) {
+            call.guard.tracker.set_capturing(call.about.stream, false);
+            call.load_pending(call.about.context);
+        }
+    })
 }

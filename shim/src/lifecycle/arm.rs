@@ -9,7 +9,6 @@ use crate::lookup::{driver, dynamic_linker, forks};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
-use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
@@ -40,12 +39,9 @@ static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 #[link_section = ".data.lazyguard_start"]
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
-/// When the driver was initialised, on the system's monotonic clock.
 #[derive(Clone, Copy)]
 pub struct Initialised {
-    /// The call was entered.
     pub entered: u64,
-    /// The driver returned from it.
     pub returned: u64,
 }
 
@@ -66,7 +62,6 @@ pub fn loaded() {
     }
 }
 
-/// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm(initialised: Initialised) {
     let armed = process::process().is_some() || process::retired();
     environment::remember_if_not_yet();
@@ -141,7 +136,6 @@ fn build(initialised: Initialised) {
         loader: Loader::new(ahead, libraries),
         folder,
         backing,
-        heartbeat: Heartbeat::default(),
         mappings: Mappings::default(),
         log: Log::new(settings.log),
         gpu_dump: GpuDump::default(),
@@ -242,9 +236,8 @@ fn begin_them(guard: &'static Guard) {
 
 const LOG: &str = "lazyguard-log";
 
-/// What the log's thread does where there is one.
 fn make_all_present(guard: &Guard) {
-    if let Some(line) = guard.heartbeat.make_all_present(guard, &guard.backing) {
+    if let Some(line) = guard.backing.make_all_present(guard.tracker.recorder()) {
         guard.loader.note(line);
     }
 }

@@ -8,7 +8,7 @@ use crate::record::run_folder::{is_for_a_run_alone, RUN};
 use crate::runtime::environment::{self, is_off};
 use crate::runtime::withheld::Withheld;
 use crate::runtime::{door, memory, process, standard_error};
-use crate::watch::watchdog;
+use crate::watch::telling;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::layout::state;
 
@@ -17,7 +17,6 @@ use lazyguard_core::trace::layout::state;
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;
 
-/// Removes the private folder of a guard that has stepped aside, unless it reported a hang.
 fn clear_up() {
     let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
     last.requests.end();
@@ -81,7 +80,7 @@ fn finish() {
     }
     door::inside(|| {
         let _withheld = Withheld::new();
-        watchdog::at_exit(guard);
+        telling::at_exit(guard);
         guard.profile.iter().for_each(|profile| profile.finish(guard.reports.hangs() > 0));
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());

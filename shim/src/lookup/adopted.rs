@@ -20,7 +20,6 @@ pub struct Adopted<const FUNCTIONS: usize> {
     functions: [AtomicPtr<c_void>; FUNCTIONS],
     /// Where it begins and ends; 0 without one.
     addresses: [AtomicU64; 2],
-    /// What another one is counted as.
     second: PassThrough,
 }
 
@@ -34,7 +33,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         }
     }
 
-    /// Whether there is one.
     pub fn is_there(&self) -> bool {
         self.addresses[1].load(Ordering::Acquire) != 0
     }
@@ -55,7 +53,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.place(entry_point).map_or(null_mut(), |function| function.load(Ordering::Relaxed))
     }
 
-    /// Whether an object of this kind may be adopted: none is yet. A second one is counted.
     pub(super) fn is_free_for(&self, object: &Loaded<'_>) -> bool {
         if self.is_there() && object.addresses() != self.addresses() {
             pass_through::note(self.second);
@@ -63,7 +60,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         !self.is_there()
     }
 
-    /// An object is adopted. `others` looks up what has no entry point.
     pub(super) fn adopt(&self, object: &Loaded<'_>, others: impl FnOnce()) -> bool {
         let dynamic = object.dynamic();
         for (index, place) in self.functions.iter().enumerate() {
@@ -77,7 +73,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         true
     }
 
-    /// It has been unloaded.
     pub(super) fn forget(&self) {
         self.addresses.iter().for_each(|place| place.store(0, Ordering::Relaxed));
         self.functions.iter().for_each(|place| place.store(null_mut(), Ordering::Relaxed));

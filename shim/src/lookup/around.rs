@@ -11,11 +11,8 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null;
 
-/// What is told of an object.
 pub struct Around<'a> {
-    /// The name of its file; empty for the program itself.
     pub file_name: &'a [u8],
-    /// From its first segment's to its last one's end.
     pub addresses: Range<u64>,
     /// Where the index of its tables for unwinding lies, where it has one.
     pub unwind_index: Option<u64>,

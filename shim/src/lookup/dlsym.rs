@@ -1,14 +1,10 @@
 //! The answer to a look-up of a driver function, or of one of NCCL, by `dlsym`.
 //!
-//! | handle | what happens |
-//! |---|---|
-//! | `RTLD_NEXT`, `RTLD_DEFAULT` | the hook, where the caller's search order leads to the function that the hook calls; else the caller asks itself |
-//! | any other | the real answer, replaced by the hook if it is the function that the hook calls |
-//!
-//! The real answer is what the next `dlsym` in the search order gives: the C library's, or that of another interposer. Where it is the
-//! interposer's own function, the hook calls that one, and takes its place as well.
-//!
-//! A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as a successful one leaves it.
+//! For `RTLD_NEXT` and `RTLD_DEFAULT` the answer is the hook where the caller's search order leads to the function that the hook calls;
+//! else the caller asks itself. For any other handle it is the real answer, replaced by the hook if that calls the same function. The real
+//! answer is that of the next `dlsym` in the search order. Where another interposer answers with a function of its own, the hook calls that
+//! one, and takes its place as well. A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as a
+//! successful one leaves it.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -24,7 +20,6 @@ use std::ptr::without_provenance_mut;
 /// In place of an answer: the caller's own look-up is the answer. It depends on the caller, whom only the dynamic linker knows well enough.
 pub const ASK_ITSELF: *mut c_void = without_provenance_mut(usize::MAX);
 
-/// The answer to a look-up that `caller` makes.
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
     if driver::ADOPTED.addresses().contains(&(caller as u64)) {
         pass_through::note(PassThrough::AskedByDriver);

@@ -1,10 +1,8 @@
 //! The real driver: its functions, by entry point, and the few that the guard calls on its own behalf.
 //!
-//! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
-//! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
-//!
-//! A hook calls the function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own.
-//! References to any other function of the name stay as they are. The guard's own calls go to the driver.
+//! The guard adopts one driver, the first that it sees, and leaves a second copy alone ([`PassThrough::SecondDriver`]). A hook calls the
+//! function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own. The guard's own
+//! calls go to the driver.
 //!
 //! Protocol: the first reference that a hook is bound for sets what the hook calls; it never changes.
 //!
@@ -50,7 +48,6 @@ pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// Adopts a driver, if an object is one and none is adopted yet.
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
     // A shell around another library has no function of its own.
@@ -100,7 +97,6 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     stored.is_ok() || stored == Err(function)
 }
 
-/// The entry point among `candidates` whose hook calls this function.
 pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
     candidates.find(|entry_point| calls(*entry_point, function))
 }
@@ -112,10 +108,8 @@ pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
     }
 }
 
-/// A handle or an opaque pointer of the driver's.
 pub type Handle = *mut c_void;
 
-/// The driver answered as asked.
 pub const SUCCESS: i32 = 0;
 /// The answer where no driver is loaded, or it lacks the function.
 pub const NOT_FOUND: i32 = 500;
@@ -129,7 +123,6 @@ pub const NOT_READY: i32 = 600;
 
 macro_rules! own_calls {
     ($( $(#[$doc:meta])* $field:ident = $symbol:literal ($($arg:ident : $ty:ty),*); )+) => {
-        /// Driver functions that the guard calls on its own behalf. Each returns `None` where the driver lacks it.
         struct Own { $($field: AtomicPtr<c_void>,)+ }
 
         static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
@@ -159,115 +152,72 @@ macro_rules! own_calls {
 }
 
 own_calls! {
-    /// The driver's own look-up, as of 12.0.
     proc_address_v2 = c"cuGetProcAddress_v2"
         (symbol: *const c_char, pointer: *mut Handle, version: c_int, flags: u64, status: *mut c_int);
-    /// The driver's own look-up, as of 11.3.
     proc_address = c"cuGetProcAddress" (symbol: *const c_char, pointer: *mut Handle, version: c_int, flags: u64);
-    /// The version of the CUDA interface the driver offers.
     driver_version = c"cuDriverGetVersion" (version: *mut c_int);
-    /// The context that is current to the calling thread.
     ctx_get_current = c"cuCtxGetCurrent" (context: *mut Handle);
-    /// Makes a context current on top of the thread's.
     ctx_push = c"cuCtxPushCurrent_v2" (context: Handle);
-    /// Undoes [`ctx_push`].
     ctx_pop = c"cuCtxPopCurrent_v2" (context: *mut Handle);
-    /// A number that no other context of the process has, also none that comes under the same handle.
     context_id = c"cuCtxGetId" (context: Handle, id: *mut u64);
-    /// Whether a device's primary context is active.
     primary_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut c_uint, active: *mut c_int);
     /// The loading mode: 1 eager, 2 lazy.
     loading_mode = c"cuModuleGetLoadingMode" (mode: *mut c_int);
-    /// Loads a module into the current context.
     module_load_data = c"cuModuleLoadDataEx"
         (module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut Handle);
     /// A function of a module by its name; loads it.
     module_function = c"cuModuleGetFunction" (function: *mut Handle, module: Handle, name: *const c_char);
-    /// How many functions a module has.
     module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
     /// The functions of a module, without loading them.
     module_functions = c"cuModuleEnumerateFunctions" (functions: *mut Handle, count: c_uint, module: Handle);
-    /// Makes a library of an image.
     library_load_data = c"cuLibraryLoadData"
         (library: *mut Handle, code: *const c_void, options: *mut c_int, values: *mut Handle, count: c_uint,
          library_options: *mut c_int, library_values: *mut Handle, library_count: c_uint);
     /// The module of a library in the current context; brings it there.
     library_module = c"cuLibraryGetModule" (module: *mut Handle, library: Handle);
-    /// A kernel of a library by its name.
     library_kernel = c"cuLibraryGetKernel" (kernel: *mut Handle, library: Handle, name: *const c_char);
-    /// How many kernels a library has.
     library_kernel_count = c"cuLibraryGetKernelCount" (count: *mut c_uint, library: Handle);
-    /// The kernels of a library.
     library_kernels = c"cuLibraryEnumerateKernels" (kernels: *mut Handle, count: c_uint, library: Handle);
     /// The function of a kernel in the current context; loads it.
     kernel_function = c"cuKernelGetFunction" (function: *mut Handle, kernel: Handle);
-    /// The library of a kernel.
     kernel_library = c"cuKernelGetLibrary" (library: *mut Handle, kernel: Handle);
-    /// The name of a kernel.
     kernel_name = c"cuKernelGetName" (name: *mut *const c_char, kernel: Handle);
-    /// The name of a function.
     function_name = c"cuFuncGetName" (name: *mut *const c_char, function: Handle);
-    /// Whether a function is loaded.
     function_is_loaded = c"cuFuncIsLoaded" (state: *mut c_int, function: Handle);
-    /// Loads a function.
     function_load = c"cuFuncLoad" (function: Handle);
     /// An attribute of a function; before 12.4 asking for one loads it.
     function_attribute = c"cuFuncGetAttribute" (value: *mut c_int, attribute: c_int, function: Handle);
-    /// An attribute of a kernel on a device.
     kernel_attribute = c"cuKernelGetAttribute" (value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int);
-    /// An attribute of a device.
     device_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
-    /// The name of a device.
     device_name = c"cuDeviceGetName" (name: *mut c_char, bytes: c_int, device: c_int);
     /// An attribute of GPU core dumps. The size has to be that of the attribute.
     core_dump_attribute = c"cuCoredumpGetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
     /// Sets one; without effect once there is a context, and deadly before `cuInit`.
     set_core_dump_attribute = c"cuCoredumpSetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
-    /// An attribute of what lies at an address.
     pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
-    /// Releases device memory.
     mem_free = c"cuMemFree_v2" (address: u64);
-    /// Releases host memory.
     mem_free_host = c"cuMemFreeHost" (address: Handle);
-    /// Ends the registration of host memory.
     mem_host_unregister = c"cuMemHostUnregister" (address: Handle);
-    /// Unloads a module.
     module_unload = c"cuModuleUnload" (module: Handle);
-    /// Unloads a library.
     library_unload = c"cuLibraryUnload" (library: Handle);
-    /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
-    /// Makes an event.
     event_create = c"cuEventCreate" (event: *mut Handle, flags: c_uint);
-    /// Whether an event has completed.
     event_query = c"cuEventQuery" (event: Handle);
-    /// Records an event behind everything in flight in a context.
     ctx_record_event = c"cuCtxRecordEvent" (context: Handle, event: Handle);
-    /// Whether everything submitted to a stream has completed.
     stream_query = c"cuStreamQuery" (stream: Handle);
-    /// The context of a stream.
     stream_context = c"cuStreamGetCtx" (stream: Handle, context: *mut Handle);
-    /// Whether a stream is being captured.
     stream_is_capturing = c"cuStreamIsCapturing" (stream: Handle, status: *mut c_int);
-    /// The nodes of a graph.
     graph_nodes = c"cuGraphGetNodes" (graph: Handle, nodes: *mut Handle, count: *mut usize);
-    /// What kind of node one is.
     graph_node_type = c"cuGraphNodeGetType" (node: Handle, kind: *mut c_int);
-    /// What a kernel node runs, as of 12.0.
     kernel_node_v2 = c"cuGraphKernelNodeGetParams_v2" (node: Handle, params: *mut c_void);
     /// The same before.
     kernel_node = c"cuGraphKernelNodeGetParams" (node: Handle, params: *mut c_void);
-    /// What a host node calls.
     host_node = c"cuGraphHostNodeGetParams" (node: Handle, params: *mut c_void);
-    /// The event that a node waits for.
     event_wait_node = c"cuGraphEventWaitNodeGetEvent" (node: Handle, event: *mut Handle);
-    /// The event that a node records.
     event_record_node = c"cuGraphEventRecordNodeGetEvent" (node: Handle, event: *mut Handle);
-    /// The memory operations of a node.
     memory_operations_node = c"cuGraphBatchMemOpNodeGetParams" (node: Handle, params: *mut c_void);
     /// The graph in a node, without a copy of it.
     child_graph = c"cuGraphChildGraphNodeGetGraph" (node: Handle, graph: *mut Handle);
-    /// Exchanges the thread's capture mode.
     exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode" (mode: *mut c_int);
 }
 
@@ -281,7 +231,6 @@ pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: 
     asked == Some(SUCCESS) && found == expected
 }
 
-/// The context that is current to the calling thread, or null.
 pub fn current_context() -> Handle {
     let mut context = null_mut();
     match ctx_get_current(&mut context) {

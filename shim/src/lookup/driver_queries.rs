@@ -35,7 +35,6 @@ pub enum Held {
 }
 
 impl Held {
-    /// What is in it.
     pub fn value(self) -> Option<u64> {
         match self {
             Self::Value(value) => Some(value),
@@ -44,18 +43,20 @@ impl Held {
     }
 }
 
+/// An attribute of what lies at an address, of an integer's type.
+fn at<T: Default>(address: u64, which: i32) -> Result<T, Option<i32>> {
+    let mut value = T::default();
+    match driver::pointer_attribute((&raw mut value).cast(), which, address) {
+        Some(SUCCESS) => Ok(value),
+        other => Err(other),
+    }
+}
+
 /// What memory of the host holds at a device address. Managed memory is left alone: looking at it moves it.
 pub fn host_memory(address: u64, wide: bool) -> Held {
-    let (mut kind, mut managed, mut pointer) = (0u32, 0u32, 0u64);
-    let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
-    let host = attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
-        && kind == HOST
-        && attribute((&raw mut managed).cast(), IS_MANAGED) == Some(SUCCESS)
-        && managed & 0xff == 0
-        && attribute((&raw mut pointer).cast(), HOST_POINTER) == Some(SUCCESS);
-    if !host {
-        return Held::Unknown;
-    }
+    let of_host = at::<u32>(address, MEMORY_TYPE) == Ok(HOST);
+    let of_host = of_host && at::<u32>(address, IS_MANAGED).is_ok_and(|managed| managed & 0xff == 0);
+    let (true, Ok(pointer)) = (of_host, at::<u64>(address, HOST_POINTER)) else { return Held::Unknown };
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
     // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
@@ -68,32 +69,24 @@ pub fn host_memory(address: u64, wide: bool) -> Held {
 
 /// Whether the driver says that this is no memory of its own, nor registered with it.
 pub fn is_pageable(address: u64) -> bool {
-    let mut kind = 0u32;
-    address != 0 && driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(INVALID_VALUE)
+    address != 0 && at::<u32>(address, MEMORY_TYPE) == Err(Some(INVALID_VALUE))
 }
 
 /// Whether the driver says that this is the host's memory, allocated or registered with it.
 pub fn is_page_locked(address: u64) -> bool {
-    let mut kind = 0u32;
-    driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(SUCCESS) && kind == HOST
+    at::<u32>(address, MEMORY_TYPE) == Ok(HOST)
 }
 
 /// Whether the driver says that this is memory of a pool, as memory is that was allocated in the order of a stream.
 pub fn is_of_a_pool(address: u64) -> bool {
-    let mut pool = 0u64;
-    driver::pointer_attribute((&raw mut pool).cast(), MEMPOOL_HANDLE, address) == Some(SUCCESS) && pool != 0
+    at::<u64>(address, MEMPOOL_HANDLE).is_ok_and(|pool| pool != 0)
 }
 
 /// Whether the driver says that memory which was allocated or registered in this context, of the host or not, begins at this address.
 pub fn is_allocated_in(address: u64, context: Handle, of_host: bool) -> bool {
-    let (mut start, mut whose, mut kind) = (0u64, 0u64, 0u32);
-    let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
-    attribute((&raw mut start).cast(), RANGE_START_ADDR) == Some(SUCCESS)
-        && start == address
-        && attribute((&raw mut whose).cast(), CONTEXT) == Some(SUCCESS)
-        && whose == context as u64
-        && attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
-        && (kind == HOST) == of_host
+    at::<u64>(address, RANGE_START_ADDR) == Ok(address)
+        && at::<u64>(address, CONTEXT) == Ok(context as u64)
+        && at::<u32>(address, MEMORY_TYPE).is_ok_and(|kind| (kind == HOST) == of_host)
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {
@@ -117,12 +110,11 @@ pub fn local_bytes(handle: Handle, kernel: bool, device: i32) -> Option<u64> {
     attribute(handle, kernel, device, LOCAL_SIZE_BYTES).map(u64::from)
 }
 
-/// What limits a device.
 pub fn limits(device: i32) -> Device {
     let attribute = |which: i32| {
         let mut value = 0;
-        let asked = driver::device_attribute(&mut value, which, device);
-        if asked == Some(SUCCESS) {
+        let asked = driver::device_attribute(&mut value, which, device) == Some(SUCCESS);
+        if asked {
             u32::try_from(value).unwrap_or(0)
         } else {
             0

@@ -50,16 +50,13 @@ pub struct Dynamic {
 /// A place in an object that holds the address of what a symbol of the object resolves to.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// Where it is.
     pub address: usize,
-    /// The number of the symbol in the object.
     symbol: u32,
     /// Whether the dynamic linker may fill it in at the first call only.
     pub may_be_lazy: bool,
 }
 
 impl Dynamic {
-    /// Of an object at this load address, whose section begins there.
     pub(super) fn at(base: usize, first: *const DynamicEntry) -> Self {
         Self { base, first }
     }
@@ -107,12 +104,10 @@ impl Dynamic {
         })
     }
 
-    /// The object's own name (`DT_SONAME`).
     pub fn soname(&self) -> Option<&CStr> {
         self.strings_with_tag(DT_SONAME).next()
     }
 
-    /// The names of the objects that it needs, in order.
     pub fn needed(&self) -> impl Iterator<Item = &CStr> {
         self.strings_with_tag(DT_NEEDED)
     }
@@ -133,7 +128,6 @@ impl Dynamic {
         Some((self.name_of(symbol)?, symbol.st_shndx != 0))
     }
 
-    /// The address at which the object itself defines a name; `None` where it does not.
     pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
         let address = |number| Some(self.base.wrapping_add(self.symbol(number)?.st_value as usize) as *mut c_void);
         self.definition(name).and_then(address)
@@ -193,7 +187,6 @@ impl Dynamic {
         newest.or(old)
     }
 
-    /// The slots of the object, in the order of its relocations.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let rows = |table: i64, size: i64, skipped: usize| {
             let count = self.value(size).unwrap_or(0) / size_of::<libc::Elf64_Rela>();

@@ -1,8 +1,6 @@
-//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already.
-//!
-//! Two `dlsym` come behind this library's: the C library's ([`REAL`]), which the guard's own look-ups call, and the one that the program
-//! would call without this library ([`NEXT`]). They differ where another interposer exports one, such as HAMi-core's. That one has to see
-//! every look-up of the program: it may start itself at the first, and answer with functions of its own.
+//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already. Two `dlsym` come behind this library's: the C
+//! library's ([`REAL`]), which the guard calls, and the one that the program would call without this library ([`NEXT`]). They differ where
+//! another interposer exports one, such as HAMi-core's, which has to see every look-up of the program.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -23,7 +21,6 @@ static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 #[link_section = ".data.lazyguard_start"]
 pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Finds the C library's `dlsym` in its objects. With glibc before 2.34 it is in one of its own, which the first library that needs it brings.
 #[link_section = ".text.lazyguard_start"]
 fn find_real() -> *mut c_void {
     let found = [c"libc.so.6", c"libdl.so.2"].into_iter().find_map(|name| objects::loaded_as(name)?.function(c"dlsym"));
@@ -54,12 +51,10 @@ pub extern "C-unwind" fn find_next() -> *mut c_void {
     found
 }
 
-/// Whether another interposer's `dlsym` comes between this library and the C library.
 pub fn another_is_next() -> bool {
     next_dlsym() != real_dlsym()
 }
 
-/// The addresses of that other `dlsym`'s object; none where there is no other.
 pub fn addresses_of_another() -> Range<u64> {
     match another_is_next() {
         true => objects::addresses_around(next_dlsym() as u64),
@@ -67,7 +62,6 @@ pub fn addresses_of_another() -> Range<u64> {
     }
 }
 
-/// The C library's `dlsym`.
 pub fn real_dlsym() -> *mut c_void {
     let function = REAL.load(Ordering::Acquire);
     if function.is_null() {
@@ -102,14 +96,11 @@ fn call(function: *mut c_void, handle: *mut c_void, name: &CStr) -> *mut c_void 
     std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
 }
 
-/// Room for a symbol's name, with a zero at its end.
 const LONGEST: usize = 96;
 
-/// A symbol as the loader wants it, without allocating.
 pub struct Symbol([u8; LONGEST]);
 
 impl Symbol {
-    /// The symbol of an entry point; `None` if it is too long.
     pub fn of(entry_point: EntryPoint) -> Option<Self> {
         let symbol = entry_point.symbol().as_bytes();
         let mut room = [0; LONGEST];
@@ -117,19 +108,16 @@ impl Symbol {
         Some(Self(room))
     }
 
-    /// Its name.
     pub fn name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 }
 
-/// Looks both `dlsym` up ahead of the first use, where the process has one.
 #[inline(always)]
 pub fn prepare() {
     find_next();
 }
 
-/// Opens an object that is loaded already, without loading any; null if it is not.
 pub fn open_loaded(name: &CStr) -> *mut c_void {
     const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
     // SAFETY: a terminated name; with RTLD_NOLOAD no constructor runs.

@@ -1,12 +1,9 @@
-//! Keeps forks and visits of the loaded objects apart.
+//! Keeps forks and visits of the loaded objects apart. `dl_iterate_phdr` holds the lock of the dynamic linker's list, which the C library
+//! does not make anew in a forked child. A child that was forked while another thread visited would wait for ever at its first `dlopen`.
 //!
-//! `dl_iterate_phdr` holds the lock of the dynamic linker's list. The C library makes the linker's other locks anew in a forked child, and not this
-//! one. A child that was forked while another thread visited would wait for ever at its first `dlopen`. The program's own `dlsym` never holds that
-//! lock, and each `dlsym` visits ([`super::slots::are_new`]).
-//!
-//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`), so that one of two at least sees the
-//! other. A fork waits until no visit is in progress; a visit that finds a fork stands back until it is over. A thread does not wait for itself: a
-//! visit in a visit, or in the handler of a fork, goes on at once.
+//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`), so that one at least sees
+//! the other. A fork waits until no visit is in progress; a visit that finds a fork stands back until it is over. A visit in a visit, or in
+//! the handler of a fork, goes on at once.
 //!
 //! Must not: allocate, lock, or wait for longer than [`MOST_PAUSES`]: a thread may be stopped in a visit, and another one in a fork.
 
@@ -14,11 +11,9 @@ use crate::runtime::{door, tls};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How many threads visit.
 #[link_section = ".data.lazyguard_start"]
 static VISITS: AtomicU32 = AtomicU32::new(0);
 
-/// How many threads fork.
 #[link_section = ".data.lazyguard_start"]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -73,7 +68,6 @@ fn stand_back() {
     }
 }
 
-/// The calling thread is about to fork.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn before() {
     let depth = tls::visits();
@@ -107,7 +101,6 @@ extern "C" fn after() {
     tls::set_visits(tls::visits().saturating_sub(1));
 }
 
-/// It is the child, which has no other thread. Only stores.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn in_child() {
     let depth = tls::visits().saturating_sub(1);

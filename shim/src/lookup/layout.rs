@@ -20,20 +20,17 @@ pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Ra
     (begin / page * page) as usize..(end / page * page) as usize
 }
 
-/// The size of a page.
 #[cfg(target_arch = "x86_64")]
 fn page_bytes() -> u64 {
     4096
 }
 
-/// The size of a page, which the kernel tells each process.
 #[cfg(target_arch = "aarch64")]
 fn page_bytes() -> u64 {
     // SAFETY: takes an integer only.
     unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
 }
 
-/// The last part of a path.
 pub(super) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }

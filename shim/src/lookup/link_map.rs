@@ -16,7 +16,6 @@ extern "C" {
 /// The loader's record of a loaded object (`struct link_map`): the public part.
 #[repr(C)]
 pub struct LinkMap {
-    /// The object's load address.
     pub base: usize,
     /// The path it was loaded from; empty for the program itself.
     pub name: *const c_char,
@@ -54,7 +53,6 @@ pub fn linker() -> Option<&'static LinkMap> {
     at_start().find(|map| LINKERS.contains(&map.file_name()))
 }
 
-/// The object that holds an address.
 pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
     let mut info =
         libc::Dl_info { dli_fname: null_mut(), dli_fbase: null_mut(), dli_sname: null_mut(), dli_saddr: null_mut() };
@@ -84,7 +82,6 @@ pub fn are_changing() -> bool {
 }
 
 impl LinkMap {
-    /// The path the object was loaded from.
     pub fn path(&self) -> &CStr {
         if self.name.is_null() {
             return c"";
@@ -93,12 +90,10 @@ impl LinkMap {
         unsafe { CStr::from_ptr(self.name) }
     }
 
-    /// The name of its file; empty for the program itself.
     pub fn file_name(&self) -> &[u8] {
         file_name(self.path().to_bytes())
     }
 
-    /// Its dynamic section.
     pub fn dynamic(&self) -> Dynamic {
         Dynamic::at(self.base, self.first)
     }
@@ -123,12 +118,10 @@ impl LinkMap {
         }
     }
 
-    /// The addresses of a library, from its first segment's to its last one's end.
     pub fn addresses(&self) -> Range<u64> {
         addresses(self.headers(), self.base as u64)
     }
 
-    /// See [`super::objects::Loaded::relocated_read_only`].
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.base as u64)
     }

@@ -1,13 +1,10 @@
-//! How many objects have been loaded so far, without a lock.
+//! How many objects have been loaded so far, without a lock. Each `dlsym` of the program asks. `dl_iterate_phdr` has the answer under a
+//! lock that the program's own `dlsym` never waits for: a program that calls `dlsym` with a lock which another thread's callback of
+//! `dl_iterate_phdr` waits for would hang (ctypes with the interpreter's lock beside `threadpoolctl`). So the guard reads the linker's own
+//! counter, and takes the lock only when the counter has changed.
 //!
-//! Each `dlsym` of the program asks whether there are new objects. `dl_iterate_phdr` has the answer, under the lock of the dynamic linker's list, which
-//! the program's own `dlsym` never waits for. A program may call `dlsym` with a lock of its own that another thread's callback of `dl_iterate_phdr`
-//! waits for: the two would wait for each other for good. Python's ctypes looks names up with the interpreter's lock, and `threadpoolctl` visits the
-//! objects by a callback in Python. So the guard reads the linker's own counter, and takes the lock where that says that there is something to do.
-//!
-//! The counter lies behind the linker's locks in its variable `_rtld_global`, at a place that differs between versions: two locks that wait for
-//! nobody, and then the number that `dl_iterate_phdr` tells. It is looked for once, while the process has one thread. Where it is not found, or
-//! tells another number than `dl_iterate_phdr` later, the lock is taken each time.
+//! The counter lies in `_rtld_global` behind two locks that wait for nobody. It is looked for once, while the process has one thread. Where
+//! it is not found, or differs from `dl_iterate_phdr`'s number later, the lock is taken each time.
 //!
 //! Must not: write there.
 
@@ -29,7 +26,6 @@ const FREE: [u64; MUTEX] = {
     words
 };
 
-/// Looks for the counter, where so many objects have been loaded. For a process with one thread.
 #[link_section = ".text.lazyguard_start"]
 pub fn find(loads: u64) {
     let Some(variable) = linker().and_then(|map| map.dynamic().variable(c"_rtld_global")) else { return };

@@ -1,8 +1,5 @@
-//! The real NCCL: its functions, by entry point.
-//!
-//! The guard follows one NCCL, the first that it sees: an object that has the functions by which each program makes a communicator and uses
-//! it. Hooks take the place of exactly its functions. References to a second copy, or to an object that has some functions of these names, stay as
-//! they are. The guard keeps no handle of it: a program that unloads it unloads it.
+//! The real NCCL: its functions, by entry point. The guard follows one NCCL, the first object that has the functions by which each program
+//! makes a communicator and uses it. References to a second copy stay as they are. The guard keeps no handle of it.
 //!
 //! Protocol: only a pass over the loaded objects sets [`ADOPTED`] ([`super::slots`]).
 //!
@@ -32,7 +29,6 @@ pub fn begun(result: i32) -> bool {
 const NEEDED: [&CStr; 5] =
     [c"ncclGetUniqueId", c"ncclCommInitRank", c"ncclCommDestroy", c"ncclAllReduce", c"ncclGroupEnd"];
 
-/// The NCCL that the guard follows.
 pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
     Adopted::new(DRIVER_ENTRY_POINTS.len(), PassThrough::SecondNccl);
 static USER_RANK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -42,14 +38,12 @@ static REVOKE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 const OWN_CALLS: [(&AtomicPtr<c_void>, &CStr); 3] =
     [(&USER_RANK, c"ncclCommUserRank"), (&COUNT, c"ncclCommCount"), (&REVOKE, c"ncclCommRevoke")];
 
-/// The function that an entry point's hook calls.
 #[inline]
 pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     let function = ADOPTED.function(entry_point);
     (!function.is_null()).then_some(function)
 }
 
-/// Follows an NCCL, if an object is one and none is followed yet.
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
     let others = || {

@@ -9,11 +9,9 @@ use std::ffi::{c_int, c_void, CStr};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// A loaded object, while the loader's lock is held.
 pub struct Loaded<'a>(&'a libc::dl_phdr_info);
 
 impl Loaded<'_> {
-    /// The path it was loaded from; empty for the program itself.
     pub fn path(&self) -> &CStr {
         if self.0.dlpi_name.is_null() {
             return c"";
@@ -22,12 +20,10 @@ impl Loaded<'_> {
         unsafe { CStr::from_ptr(self.0.dlpi_name) }
     }
 
-    /// The name of its file; empty for the program itself.
     pub fn file_name(&self) -> &[u8] {
         file_name(self.path().to_bytes())
     }
 
-    /// Its dynamic section.
     pub fn dynamic(&self) -> Dynamic {
         let header = self.headers().iter().find(|header| header.p_type == libc::PT_DYNAMIC);
         let first = header.map_or(0, |header| self.0.dlpi_addr.wrapping_add(header.p_vaddr));
@@ -40,7 +36,6 @@ impl Loaded<'_> {
         Some(self.0.dlpi_addr.wrapping_add(header.p_vaddr))
     }
 
-    /// The part of it that the dynamic linker has made read-only once it was relocated: whole pages.
     pub fn relocated_read_only(&self) -> Range<usize> {
         relocated_read_only(self.headers(), self.0.dlpi_addr)
     }
@@ -50,7 +45,6 @@ impl Loaded<'_> {
         (self.0.dlpi_adds, self.0.dlpi_subs)
     }
 
-    /// The addresses from its first segment's to its last one's end.
     pub fn addresses(&self) -> Range<u64> {
         addresses(self.headers(), self.0.dlpi_addr)
     }
@@ -63,7 +57,6 @@ impl Loaded<'_> {
         unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) }
     }
 
-    /// The address of what lies so far from its load address.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.0.dlpi_addr.checked_add(offset)
     }
@@ -115,7 +108,6 @@ pub fn each(mut visit: Visit<'_>) {
     });
 }
 
-/// How many objects have been loaded and unloaded so far.
 pub fn counts() -> (u64, u64) {
     let mut counts = (0, 0);
     each(&mut |object| {
@@ -125,7 +117,6 @@ pub fn counts() -> (u64, u64) {
     counts
 }
 
-/// How many objects there are.
 pub fn count() -> u64 {
     let mut count = 0;
     each(&mut |_| {

@@ -1,13 +1,9 @@
-//! What the library itself calls: the C library's functions, and nothing else that has their names.
+//! The C library's functions that the library itself calls. A program may define `syscall`, `open` or `environ`, and the dynamic linker
+//! binds the references of every object to the first definition. So the constructor binds those of the library's own slots that lead
+//! elsewhere to the C library. Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound; its
+//! other interposers may fail before it has started.
 //!
-//! A program may define functions and variables of any name that ISO C does not reserve: `syscall`, `open`, `environ`. The dynamic linker binds the
-//! references of every object to the first definition, which is the program's, also where it means something else. So the constructor looks
-//! through the library's own slots, and binds those that lead elsewhere to the C library.
-//!
-//! Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound. Its other interposers are passed by: some
-//! fail before it has started, which is later than this. The library calls no function of an allocator (`runtime/memory.rs`).
-//!
-//! Must not: allocate, or call any function of another object: not before its own slot is bound.
+//! Must not: allocate, or call any function of another object before its own slot is bound.
 
 use super::dynamic::Dynamic;
 use super::link_map::at_start;
@@ -15,11 +11,9 @@ use super::slots::Pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The parts of the C library.
 const C_LIBRARY: [&[u8]; 6] =
     [b"libc.so.6", b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1", b"libpthread.so.0", b"libdl.so.2", b"librt.so.1"];
 
-/// See the module.
 const OF_SANITIZERS: [&CStr; 8] = [
     c"mmap",
     c"mmap64",
@@ -34,7 +28,6 @@ const OF_SANITIZERS: [&CStr; 8] = [
 /// Every sanitizer's runtime has it.
 const MARK: &CStr = c"__sanitizer_print_stack_trace";
 
-/// Binds the library's own references to the C library.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind() {
     let own = bind as *const () as u64;

@@ -1,11 +1,8 @@
-//! What `cuGetProcAddress` hands out.
-//!
-//! The hook asks the driver first, and looks at the answer only if it is a pointer. If the pointer is the real function of an entry
-//! point with the name asked for, the hook of that very entry point takes its place, so the calling sequence is the one the driver
-//! chose for the version and the flags. A pointer that the driver exports under no name may be a newer entry point with another
-//! calling sequence: it counts as the newest known one only if the driver answers with the same pointer when asked for exactly that
-//! one's version. A name the table does not hold passes untouched; the summary lists it if it looks like a launch, a load, a wait
-//! or a capture.
+//! What `cuGetProcAddress` hands out. The driver is asked first. If it gives the real function of an entry point with that name, the hook
+//! of that very entry point takes its place, so the calling sequence is the one the driver chose. A pointer that the driver exports under
+//! no name may be a newer entry point with another calling sequence: it counts as the newest known one only if the driver gives the same
+//! pointer when asked for that one's version. A name that the table does not hold passes untouched; the summary lists it if it looks like a
+//! launch, a load, a wait or a capture.
 //!
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
@@ -34,7 +31,6 @@ const OF_CONCERN: &[&[u8]] = &[
 
 static LOOKED_UP: AtomicU64 = AtomicU64::new(0);
 
-/// How many names were looked up successfully.
 pub fn looked_up() -> u64 {
     LOOKED_UP.load(Ordering::Relaxed)
 }

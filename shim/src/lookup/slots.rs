@@ -1,23 +1,16 @@
-//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of the
-//! followed NCCL.
+//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of
+//! the followed NCCL. Every reference resolves as it does without the library, and a hook takes the place of exactly the function that it
+//! calls: a plugin's own function of such a name, a stub of the driver, a weak reference in a process without a driver stay as they are.
 //!
-//! The library exports no function of these names. So every reference of every object resolves as it does without the library, and a
-//! hook takes the place of exactly the function that it calls. A plugin's variables and functions of such names, a stub of the driver, a weak
-//! reference in a process without a driver: the guard does not touch them.
+//! The library's constructor, which runs before all others (`-z initfirst`), binds the objects that are there. The first `dlsym` after its
+//! load binds an object that comes later; else a thread of the guard's does, a second later at most. A slot that the dynamic linker fills
+//! in at the first call is bound with its object, where the function that it will find is known. In an object that sees other libraries
+//! first (`RTLD_DEEPBIND`), the guard's `dlsym` takes the C library's place.
 //!
-//! | what | when it is bound |
-//! |---|---|
-//! | the objects that are there when the process starts | by the library's constructor, which runs before all others (`-z initfirst`) |
-//! | an object that is loaded later | at the first `dlsym` after its load, also where the object sees other libraries first (`RTLD_DEEPBIND`); else by a thread of the guard's, a second later at most |
-//! | a slot that the dynamic linker fills in at the first call | with the object, where the function that it will find is known; else it stays |
-//!
-//! An object that sees other libraries first has the C library's `dlsym` in its slot. The guard's takes its place.
-//!
-//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have
-//! been loaded, waits until no other thread is in the middle of a load, and then visits the objects under the lock of their list. If as many have been
-//! loaded as before the wait, all are relocated, and none can go meanwhile. A dynamic linker that makes pages of an object read-only
-//! has done so by then; the guard opens and closes them again. The wait does not hold up a thread that loads an object itself: its allocator may
-//! look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
+//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have been
+//! loaded, waits until no other thread is in the middle of a load, and visits the objects under the lock of their list. If as many have
+//! been loaded as before the wait, all are relocated, and none can go meanwhile. A thread that loads an object itself does not wait: its
+//! allocator may look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
@@ -51,7 +44,6 @@ const MOST_PASSES: usize = 8;
 /// How deep an object's needs are followed to find what a slot of it will be bound to.
 const DEEPEST: usize = 3;
 
-/// Binds the objects that are there when the process starts.
 #[link_section = ".text.lazyguard_start"]
 pub fn bind_at_start() {
     AT_START.store(objects::count(), Ordering::Relaxed);
@@ -100,7 +92,6 @@ pub fn bind_beside() {
     }
 }
 
-/// One pass; `false` if another one is needed.
 fn bind_once() -> bool {
     let counts = objects::counts();
     link_map::wait_for_loads();
@@ -192,7 +183,6 @@ fn bind(object: &Loaded<'_>) {
     pages.close();
 }
 
-/// The hook for a slot that holds a function of the driver's, of the followed NCCL's, or of an interposer's that answers look-ups.
 fn of_bound(dynamic: Dynamic, slot: &Slot, function: *mut c_void) -> Option<*mut c_void> {
     let (name, _) = dynamic.symbol_of(slot)?;
     hook_for(name, function)
@@ -213,13 +203,11 @@ fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?)
 }
 
-/// Whether a name is one of the driver or of NCCL that the table has.
 fn concerns(name: &CStr) -> bool {
     let name = name.to_bytes();
     (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }
 
-/// The hook that calls this very function.
 pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let entry_point = EntryPoint::by_symbol(name.to_bytes())?;
     let is_called = match entry_point.is_of_driver() {
@@ -229,7 +217,6 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     is_called.then(|| hook(entry_point))
 }
 
-/// The first definition of a name in the objects that were there at the start.
 fn at_start(name: &CStr) -> Option<*mut c_void> {
     let (mut left, mut found) = (AT_START.load(Ordering::Relaxed), None);
     objects::each(&mut |object| {
@@ -259,12 +246,10 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Those of an object.
     pub fn of(range: Range<usize>) -> Self {
         Self { range, are_open: false }
     }
 
-    /// Whether a slot can be written to, if need be from now on.
     pub fn open_for(&mut self, address: usize) -> bool {
         if self.range.contains(&address) && !self.are_open {
             self.are_open = self.protect(libc::PROT_READ | libc::PROT_WRITE);
@@ -273,7 +258,6 @@ impl Pages {
         true
     }
 
-    /// Makes them read-only again.
     pub fn close(&mut self) {
         if self.are_open {
             self.protect(libc::PROT_READ);

@@ -10,17 +10,14 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The address of a hook.
 pub struct Hook(pub *const c_void);
 
 // SAFETY: the address of a function may be read from anywhere.
 unsafe impl Sync for Hook {}
 
-/// The hooks of this library.
 pub struct HookTable {
     /// The exports in place of the driver's, in the order of the entry points.
     pub exports: [Hook; DRIVER_ENTRY_POINTS.len()],
-    /// The exports in place of NCCL's, the same.
     pub nccl: [Hook; NCCL_ENTRY_POINTS.len()],
     /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
     /// loading mode that comes by it is a runtime's.
@@ -29,10 +26,8 @@ pub struct HookTable {
 
 static REGISTERED: AtomicPtr<HookTable> = AtomicPtr::new(null_mut());
 
-/// The library's own `dlsym`.
 static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Registers the hooks and the library's own `dlsym`; all callers register the same.
 pub fn register(hooks: &'static HookTable, dlsym: *const c_void) {
     // Relaxed: both are constant.
     DLSYM.store(dlsym.cast_mut(), Ordering::Relaxed);

@@ -5,14 +5,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-/// The most names kept. There are few in practice.
 const MOST: usize = 64;
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
 
-/// Notes a name that was asked of the driver and is not hooked.
 pub fn note(name: &[u8]) {
     if name.windows(7).any(|at| at == b"Capture") {
         UNSEEN_CAPTURE.store(true, Ordering::Relaxed);
@@ -25,7 +23,6 @@ pub fn note(name: &[u8]) {
     }
 }
 
-/// The names so far; none where they cannot be had at once.
 pub fn names() -> Vec<String> {
     NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
 }

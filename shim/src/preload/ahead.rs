@@ -1,40 +1,33 @@
-//! Modules and libraries that are loaded ahead of the program's own load, and handed over to it.
+//! Modules and libraries of images that the program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time. To
+//! load one, the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes, so the
+//! loader loads each image into each context once that is idle, as often as the program did at most. When the program then loads the same
+//! bytes with the same options into the same context, the hook gives it that module, and does not call the driver.
 //!
-//! What a program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time, nobody can find in a library; and to load
-//! it the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes. The loader loads each
-//! image into each context once the context is idle, as often as the program did at most. When the program then loads the same bytes with the
-//! same options into the same context, the hook gives it that module, and does not call the driver.
-//!
-//! A module is given to one load only. It is as a fresh one, since nothing has used it: its variables have their first values. It is the
-//! program's own from then on, which unloads it as any other.
-//!
-//! A library of an image that the program loads itself is handed over likewise, but is in no context: each is loaded once in the process, and its
-//! kernels into each context. (Those of fat binaries in objects, as CUDA's runtimes load them, are in [`super::libraries`].)
-//!
-//! When an image has its turn that prints, or may print, [`lazyguard_core::preload::waits_for_first_launch`] decides.
+//! A module is given to one load only, unused as a fresh one, and is the program's own from then on. A library is in no context: each is
+//! loaded once in the process, and its kernels into each context. [`lazyguard_core::preload::waits_for_first_launch`] decides when an image
+//! has its turn that prints, or may print.
 //!
 //! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
 //! across a driver call.
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use super::handover::{Counted, There};
+use crate::lookup::driver::{self, SUCCESS};
 use lazyguard_core::image::Prints;
+use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
-/// An image that is to be loaded ahead.
 pub struct Image {
     /// Its content, and a zero behind it, where text ends for the driver.
     pub terminated: Box<[u8]>,
-    /// The options that the program loads it with.
     pub options: LoadOptions,
     /// How many modules of it a context gets; of libraries, how many there are.
     pub most: u32,
-    /// The kernels that the program uses.
     pub kernels: Vec<CString>,
 }
 
@@ -54,65 +47,24 @@ struct Ready {
     nth: u32,
     /// 0 of one that the program has loaded itself.
     handle: u64,
-    /// It is the program's now.
     given: bool,
 }
 
-/// A module that is in a context, or a library.
-#[derive(Debug, PartialEq, Eq)]
-pub struct There {
-    /// Its handle.
-    pub owner: u64,
-    /// What its functions are: a library has kernels.
-    pub kind: FunctionKind,
-    /// The functions of it that the program uses; `None` where no run has come so far that it used one.
-    pub functions: Option<Vec<u64>>,
-    /// Whether it was loaded just now.
-    pub is_new: bool,
-}
-
-/// What became of a load.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The module or library is there.
-    There(There),
-    /// It is the program's, which may have unloaded it.
-    Given,
-    /// The driver does not load it.
-    Refused,
-}
-
-/// See the module.
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
-    /// Of each image, whether it prints.
     prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
     modules: Counted,
     libraries: Counted,
 }
 
-#[derive(Default)]
-struct Counted {
-    loaded: AtomicU64,
-    given: AtomicU64,
-}
-
-impl Counted {
-    fn both(&self) -> (u64, u64) {
-        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
-    }
-}
-
 impl Ahead {
-    /// Of these images.
     pub fn new(images: Vec<Image>) -> Self {
         let prints = images.iter().map(|image| Prints::of(image.content())).collect();
         Self { images, prints, ..Self::default() }
     }
 
-    /// Whether this image prints, as far as its content tells.
     pub fn prints(&self, image: u32) -> Prints {
         self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
     }
@@ -122,7 +74,6 @@ impl Ahead {
         self.images.get(image as usize).is_some_and(|image| image.options.is_library())
     }
 
-    /// The library of this image that is there.
     pub fn library(&self, image: u32, nth: u32) -> Option<u64> {
         let ready = lock(&self.ready);
         let found = ready.iter().find(|ready| (ready.image, ready.nth) == (image, nth) && ready.handle != 0)?;
@@ -134,12 +85,10 @@ impl Ahead {
         (0..).zip(&self.images).flat_map(|(number, image)| (0..image.most).map(move |nth| (number, nth)))
     }
 
-    /// Modules that were loaded ahead, and how many of them the program has got.
     pub fn modules(&self) -> (u64, u64) {
         self.modules.both()
     }
 
-    /// The same of libraries.
     pub fn libraries(&self) -> (u64, u64) {
         self.libraries.both()
     }
@@ -152,9 +101,10 @@ impl Ahead {
         }
     }
 
-    /// Loads a module into the current context, which has this number, or a library, unless it is there.
-    pub fn load(&self, context: u32, image: u32, nth: u32) -> Outcome {
-        let Some(wanted) = self.images.get(image as usize) else { return Outcome::Refused };
+    /// Loads a module into the current context, which has this number, or a library, unless it is there; `None` where it is the program's, which may
+    /// have unloaded it.
+    pub fn load(&self, context: u32, image: u32, nth: u32) -> Result<Option<There>, Skip> {
+        let wanted = self.images.get(image as usize).ok_or(Skip::DriverRefused)?;
         let context = wanted.options.home(context);
         let identity = identity(&wanted.options);
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
@@ -164,20 +114,18 @@ impl Ahead {
             ready.retain(|ready| ready.context != context || ready.identity == identity);
             ready.iter().find(here).copied()
         };
-        let owner = match known {
-            Some(Ready { given: true, .. }) => return Outcome::Given,
-            Some(ready) => ready.handle,
+        let (owner, new) = match known {
+            Some(Ready { given: true, .. }) => return Ok(None),
+            Some(ready) => (ready.handle, None),
             None => {
-                let Some(handle) = load_image(wanted) else { return Outcome::Refused };
+                let handle = load_image(wanted).ok_or(Skip::DriverRefused)?;
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
                 lock(&self.ready).push(Ready { context, identity, image, nth, handle, given: false });
-                handle
+                (handle, Some(self.prints(image)))
             }
         };
         let kind = if wanted.options.is_library() { FunctionKind::Kernel } else { FunctionKind::Function };
-        let used = wanted.kernels.iter().filter_map(|name| look_up(kind, owner, name));
-        let functions = (!wanted.kernels.is_empty()).then(|| used.collect());
-        Outcome::There(There { owner, kind, functions, is_new: known.is_none() })
+        Ok(Some(There::of(owner, kind, &wanted.kernels, new)))
     }
 
     /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. Where none is, the
@@ -202,7 +150,6 @@ impl Ahead {
         None
     }
 
-    /// A context is gone, and its modules with it.
     pub fn context_gone(&self, context: u32) {
         lock(&self.ready).retain(|ready| ready.context != context);
     }
@@ -214,22 +161,7 @@ impl Ahead {
 fn identity(options: &LoadOptions) -> u64 {
     let mut identity = 0;
     let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);
-    if told {
-        identity
-    } else {
-        0
-    }
-}
-
-/// A function of a module, or a kernel of a library.
-fn look_up(kind: FunctionKind, owner: u64, name: &CStr) -> Option<u64> {
-    let mut function = null_mut();
-    let (owner, name) = (owner as Handle, name.as_ptr());
-    let found = match kind {
-        FunctionKind::Kernel => driver::library_kernel(&mut function, owner, name),
-        FunctionKind::Function => driver::module_function(&mut function, owner, name),
-    };
-    (found == Some(SUCCESS)).then_some(function as u64)
+    Some(identity).filter(|_| told).unwrap_or(0)
 }
 
 fn load_image(image: &Image) -> Option<u64> {
@@ -273,9 +205,13 @@ mod tests {
         ahead
     }
 
-    fn there(owner: u64, functions: Option<Vec<u64>>) -> Outcome {
-        Outcome::There(There { owner, kind: FunctionKind::Function, functions, is_new: false })
+    fn there(owner: u64, functions: Option<Vec<u64>>) -> Result<Option<There>, Skip> {
+        let (kind, prints) = (FunctionKind::Function, Prints::Unknown);
+        Ok(Some(There { owner, kind, functions, is_new: false, prints }))
     }
+
+    const GIVEN: Result<Option<There>, Skip> = Ok(None);
+    const REFUSED: Result<Option<There>, Skip> = Err(Skip::DriverRefused);
 
     #[test]
     fn each_module_is_given_once_in_its_context_for_the_same_bytes_and_options() {
@@ -310,7 +246,7 @@ mod tests {
     fn a_module_that_is_there_is_not_loaded_again() {
         let ahead = ahead();
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, there(0xb, Some(Vec::new()))]);
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [GIVEN, there(0xb, Some(Vec::new()))]);
         assert_eq!(ahead.modules(), (0, 1));
     }
 
@@ -321,15 +257,15 @@ mod tests {
         let (ahead, plain) = (Ahead::new(images), LoadOptions::default());
         assert_eq!(ahead.take(1, b"one", &plain), None);
         // There is no driver here that loads it.
-        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, Outcome::Refused], "one less");
-        assert_eq!(ahead.load(2, 0, 0), Outcome::Refused, "in another context there is none");
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [GIVEN, REFUSED], "one less");
+        assert_eq!(ahead.load(2, 0, 0), REFUSED, "in another context there is none");
         // Before there is a context.
         assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [None; 3]);
-        assert_eq!([0, 1].map(|nth| ahead.load(1, 1, nth)), [Outcome::Given, Outcome::Given]);
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 1, nth)), [GIVEN, GIVEN]);
         let count = lock(&ahead.ready).len();
         assert_eq!((count, ahead.library(1, 0)), (3, None));
         ahead.context_gone(1);
-        assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "another context of that number");
+        assert_eq!(ahead.load(1, 0, 0), REFUSED, "another context of that number");
         assert_eq!((ahead.modules(), ahead.libraries()), ((0, 0), (0, 0)));
     }
 
@@ -337,8 +273,8 @@ mod tests {
     fn what_the_driver_does_not_load_or_have_is_not_there() {
         let ahead = ahead();
         // There is no driver here.
-        assert_eq!(ahead.load(3, 0, 0), Outcome::Refused, "no module");
-        assert_eq!(ahead.load(1, 2, 0), Outcome::Refused, "no such image");
+        assert_eq!(ahead.load(3, 0, 0), REFUSED, "no module");
+        assert_eq!(ahead.load(1, 2, 0), REFUSED, "no such image");
         assert_eq!(ahead.load(1, 0, 1), there(0xb, Some(Vec::new())));
         assert_eq!(ahead.modules(), (0, 0));
     }
@@ -349,7 +285,7 @@ mod tests {
         ahead.images[0].kernels.clear();
         assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [there(0xa, None), there(0xb, None)]);
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [Outcome::Given, there(0xb, None)]);
+        assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [GIVEN, there(0xb, None)]);
     }
 
     #[test]
@@ -361,14 +297,14 @@ mod tests {
             lock(&ahead.ready).push(Ready { context, identity: 0, image: number, nth, handle, given: false });
         }
         let library = |handle| {
-            let kind = FunctionKind::Kernel;
-            Outcome::There(There { owner: handle, kind, functions: Some(Vec::new()), is_new: false })
+            let (kind, functions) = (FunctionKind::Kernel, Some(Vec::new()));
+            Ok(Some(There { owner: handle, kind, functions, is_new: false, prints: Prints::Unknown }))
         };
         // Its kernels come into each context.
         assert_eq!([1, 2].map(|context| ahead.load(context, 1, 0)), [library(0xb), library(0xb)]);
         [0, 2].into_iter().for_each(|context| ahead.context_gone(context));
         assert_eq!([0; 3].map(|_| ahead.take(0, b"one", &options)), [Some(0xb), Some(0xc), None]);
-        assert_eq!(ahead.load(2, 1, 0), Outcome::Given, "a library that may be gone");
+        assert_eq!(ahead.load(2, 1, 0), GIVEN, "a library that may be gone");
         assert_eq!([0, 1, 2].map(|nth| ahead.library(1, nth)), [Some(0xb), Some(0xc), None]);
         lock(&ahead.ready).push(Ready { context: 1, identity: 0, image: 0, nth: 0, handle: 0xa, given: false });
         assert_eq!(
@@ -394,7 +330,7 @@ mod tests {
         // There is no driver here: the current context has no identity.
         lock(&ahead.ready).iter_mut().filter(|ready| ready.context == 1).for_each(|ready| ready.identity = 7);
         assert_eq!(ahead.take(1, b"two", &LoadOptions::new([(0, 32)]).unwrap()), None);
-        assert_eq!(ahead.load(1, 0, 0), Outcome::Refused, "it would be loaded anew");
+        assert_eq!(ahead.load(1, 0, 0), REFUSED, "it would be loaded anew");
         assert_eq!(ahead.take(1, b"one", &plain), None);
         lock(&ahead.ready).retain(|ready| ready.handle != 0);
         assert!(lock(&ahead.ready).iter().all(|ready| ready.context == 2));

@@ -1,13 +1,12 @@
 //! The gate: while functions are preloaded in a context, other threads' submissions into it wait.
 //!
-//! Protocol. A submitting thread first marks its slot, then looks at the gate; the loading thread first closes the gate,
-//! then looks at the slots. One of the two sees the other. That needs a full fence on both sides; the submitting side is
-//! on the path of every launch, so the loading side makes both with `membarrier`, and the submitting side only keeps the
-//! compiler from reordering. Where the kernel has no `membarrier`, the submitting side pays for its own fence.
+//! Protocol. A submitting thread marks its slot, then looks at the gate; the loading thread closes the gate, then looks at the slots. One
+//! of the two sees the other. That needs a full fence on both sides. The loading side makes both with `membarrier`; where the kernel has
+//! none, the submitting side pays for its own.
 //!
-//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most [`PATIENCE`]:
-//! loading waits for nothing and stops well before. If loading does not stop, because work got into the context through a function
-//! that is not hooked, the submission may be what the load waits for. From then on the guard loads nothing more.
+//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again, for [`PATIENCE`] at most. If loading does
+//! not stop by then, because work got into the context through a function that is not hooked, the submission may be what the load waits
+//! for: the gate opens, and the guard loads nothing more.
 //!
 //! Must not: hold a thread back for longer than its patience.
 
@@ -111,7 +110,6 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
     }
 }
 
-/// The gate, closed by this thread.
 pub struct Closed {
     context: u64,
 }

@@ -1,9 +1,6 @@
-//! Is anything in flight in a context?
-//!
-//! The loader asks at the rare moments at which it is about to load: by one event on the whole context where the driver has that
-//! (12.5) and no capture is under way, because the event would invalidate the capture; else stream by stream. It never asks about a
-//! capturing stream. It exchanges the thread's capture mode around the questions, so that they cannot spoil a capture. The state
-//! takes the answers.
+//! Is anything in flight in a context? The loader asks when it is about to load: by one event on the whole context where the driver has
+//! that (12.5) and no capture is under way, which the event would invalidate; else stream by stream, and never a capturing one. The
+//! thread's capture mode is exchanged around the questions, so that they cannot spoil a capture. The state takes the answers.
 //!
 //! Must not: be called by the watchdog, because these are driver calls. A thread of its own makes them for it ([`crate::watch`]).
 
@@ -13,7 +10,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::map::HashMap;
-use lazyguard_core::state::{InFlight, StreamKind};
+use lazyguard_core::state::{InFlight, StreamKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
@@ -23,7 +20,6 @@ use std::time::{Duration, Instant};
 
 /// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
 const RELAXED: i32 = 2;
-/// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 /// More busy streams than this are not asked one by one: the context counts as busy.
 const MOST_STREAMS: usize = 64;
@@ -34,14 +30,12 @@ const SOON_NANOS: u64 = 60_000;
 /// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
 const SOON_AT_START_NANOS: u64 = 5_000_000;
 
-/// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern no capture.
 pub struct Uncaptured {
     /// The mode to go back to, if it was exchanged.
     mode: Option<i32>,
 }
 
 impl Uncaptured {
-    /// From here on.
     pub fn new() -> Self {
         let mut mode = RELAXED;
         let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
@@ -57,7 +51,51 @@ impl Drop for Uncaptured {
     }
 }
 
-/// Whether something may be captured, in any context.
+/// How long a submission that is under way is waited for before the context counts as busy.
+const UNDER_WAY: Duration = Duration::from_millis(2);
+
+/// A context, current to this thread; the thread's own comes back when this is dropped.
+pub struct Current {
+    pushed: bool,
+}
+
+impl Current {
+    pub fn make(context: Handle) -> Option<Self> {
+        let pushed = driver::current_context() != context;
+        (!pushed || driver::ctx_push(context) == Some(SUCCESS)).then_some(Self { pushed })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if self.pushed {
+            driver::ctx_pop(&mut null_mut());
+        }
+    }
+}
+
+/// Waits until no other thread is in a call that the gate stops. `false` if a thread stays in one: the context is busy.
+pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
+    let since = Instant::now();
+    let under_way = || {
+        let mut others = process.tracker.threads().filter(|(_, slot)| !std::ptr::eq(*slot, own));
+        others.any(|(_, slot)| {
+            slot.published().is_some_and(|call| {
+                let class = call.entry_point.class();
+                let here = call.context == 0 || call.context == context || class.concerns_every_context();
+                class.waits_at_gate() && here
+            })
+        })
+    };
+    while under_way() {
+        if since.elapsed() > UNDER_WAY {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
 fn may_capture(process: &Process) -> bool {
     process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
 }
@@ -110,13 +148,11 @@ impl Questions {
         }
     }
 
-    /// The context is gone, and its event with it.
     pub fn forget(&self, context: u64) {
         lock(&self.0).remove(&context);
     }
 }
 
-/// Threads that are asking streams.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the probe's thread is in a query. No thread waits for a lost one.
@@ -127,7 +163,6 @@ static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 pub struct Probing;
 
 impl Probing {
-    /// See [`Asking::new`].
     pub fn new() -> Self {
         PROBING.fetch_add(1, Ordering::SeqCst);
         Self
@@ -140,17 +175,14 @@ impl Drop for Probing {
     }
 }
 
-/// Whether the watchdog has abandoned the probe's thread.
 pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
 
-/// The query of the probe's thread has not returned, and may never return.
 pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
 }
 
-/// A thread is asking, until this is dropped.
 struct Asking;
 
 impl Asking {
@@ -238,7 +270,6 @@ pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u
     ask(process, number, thread, entered)
 }
 
-/// Whether anything of a context is being captured.
 fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }

@@ -1,27 +1,25 @@
-//! Libraries that are loaded ahead of the CUDA runtime's own load, and handed over to it.
+//! Libraries of fat binaries, which CUDA runtimes load. A runtime gives the fat binary of a translation unit to the driver at the first use
+//! of one of its kernels or variables. The profile of earlier runs knows which fat binaries of which objects that were, and which of their
+//! kernels. The loader loads these once a context is idle. When the runtime then loads the same fat binary, the hook gives it that library,
+//! once, and does not call the driver. Where the runtime comes first, the kernels of the profile are loaded from its library.
 //!
-//! A CUDA runtime gives the fat binary of a translation unit to the driver at the first use of one of its kernels, or of its variables. The
-//! profile of earlier runs knows which fat binaries of which objects that were, and which of their kernels. The loader loads these once a
-//! context is idle. When the runtime then loads the same fat binary, the hook gives it the library that is there, and does not call the
-//! driver. A runtime loads each fat binary once in a process, and a library is given to one load only. Where the runtime comes first, its
-//! library is used: the kernels of the profile are loaded from that.
+//! An object may be unloaded at any time. So its memory is read only while the dynamic loader's list is locked, and the driver is given a
+//! copy, into pages that are there before: nothing is allocated under that lock. A library is given out for the address that it was copied
+//! from: as it is where no object has been unloaded since and the bytes cannot be written to, and else after a comparison of all bytes.
 //!
-//! An object may be unloaded at any time, by any thread. So its memory is read only while the dynamic loader's list is locked, and the driver is
-//! given a copy. The pages for that are there before the list is locked: nothing is allocated under that lock, and it is held while the bytes are
-//! copied and no longer. A library is given out for the address that it was copied from: as it is where no object has been unloaded since and the bytes
-//! cannot be written to, and else after the bytes there have been compared in full.
-//!
-//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`, which
-//! waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
+//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`,
+//! which waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
 //! constructor that registers a kernel takes that lock.
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use super::handover::{Counted, There};
+use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::{ImageId, Place, Samples, MOST_LIBRARY_BYTES};
+use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ffi::CString;
@@ -29,23 +27,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// A library that is to be loaded ahead.
 pub struct Wanted {
-    /// Where its fat binary is.
     pub place: Place,
-    /// The kernels that the program uses.
     pub kernels: Vec<CString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its object is not loaded.
     Absent,
-    /// Its object seems to be loaded.
     Found,
-    /// The guard has loaded it.
     Ready(Ready),
-    /// It is the runtime's.
     Given(u64),
     /// The driver has refused it, there is something else in its place, or the program has unloaded it.
     Gone,
@@ -54,47 +45,26 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     library: u64,
-    /// The address of the reference to the fat binary.
     reference: u64,
     /// The address of the fat binary; `None` where its segment can be written to.
     constant: Option<u64>,
-    /// The copy of the fat binary.
     content: &'static [u8],
-    /// How many objects had been unloaded when it was copied.
     unloads: u64,
 }
 
-/// A library that is loaded.
-pub struct There {
-    /// Its handle.
-    pub library: u64,
-    /// Its kernels that the program uses.
-    pub kernels: Vec<u64>,
-    /// Whether only something else of it is wanted, such as a variable.
-    pub is_without_kernels: bool,
-    /// Whether it was loaded just now.
-    pub is_new: bool,
-    /// Whether it prints, of one that was loaded just now.
-    pub prints: Prints,
-}
-
-/// See the module.
 #[derive(Default)]
 pub struct Libraries {
     wanted: Vec<Wanted>,
     states: Mutex<Vec<State>>,
-    /// How many are absent.
     absent: AtomicUsize,
     /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
     loads: AtomicU64,
     changed: AtomicU64,
     looked: AtomicU64,
-    loaded: AtomicU64,
-    given: AtomicU64,
+    counted: Counted,
 }
 
 impl Libraries {
-    /// Of these.
     pub fn new(wanted: Vec<Wanted>) -> Self {
         let absent = AtomicUsize::new(wanted.len());
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
@@ -102,7 +72,7 @@ impl Libraries {
 
     /// Libraries that were loaded ahead, and how many of them a runtime has got.
     pub fn counts(&self) -> (u64, u64) {
-        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+        self.counted.both()
     }
 
     /// Looks for those whose objects have come since it last looked. Returns the numbers of those that were found now.
@@ -164,7 +134,7 @@ impl Libraries {
         let at = number as usize;
         let state = lock(&self.states).get(at).copied();
         let (Some(wanted), Some(state)) = (self.wanted.get(at), state) else { return Err(Skip::Gone) };
-        let (library, prints) = match state {
+        let (library, new) = match state {
             State::Absent | State::Gone => return Err(Skip::Gone),
             State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
@@ -180,22 +150,14 @@ impl Libraries {
                     Err(_) => State::Gone,
                 };
                 self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
-                self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
                 let (ready, prints) = loaded?;
+                self.counted.loaded.fetch_add(1, Ordering::Relaxed);
                 (ready.library, Some(prints))
             }
         };
-        let kernels = wanted.kernels.iter().filter_map(|name| {
-            let mut kernel = null_mut();
-            let found = driver::library_kernel(&mut kernel, library as Handle, name.as_ptr()) == Some(SUCCESS);
-            found.then_some(kernel as u64)
-        });
-        let is_without_kernels = wanted.kernels.is_empty();
-        let (is_new, prints) = (prints.is_some(), prints.unwrap_or(Prints::Unknown));
-        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new, prints })
+        Ok(There::of(library, FunctionKind::Kernel, &wanted.kernels, new))
     }
 
-    /// The library of this number that is there, the guard's or the runtime's.
     pub fn library(&self, number: u32) -> Option<u64> {
         match lock(&self.states).get(number as usize)? {
             State::Ready(Ready { library, .. }) | State::Given(library) => Some(*library),
@@ -203,7 +165,6 @@ impl Libraries {
         }
     }
 
-    /// The number of the one whose fat binary is there.
     pub fn number_of(&self, place: &Place) -> Option<u32> {
         let at = self.wanted.iter().position(|wanted| wanted.place == *place)?;
         u32::try_from(at).ok()
@@ -218,11 +179,10 @@ impl Libraries {
         let mut states = lock(&self.states);
         let state = states.get_mut(number as usize).filter(|state| **state == State::Ready(ready))?;
         *state = State::Given(ready.library);
-        self.given.fetch_add(1, Ordering::Relaxed);
+        self.counted.given.fetch_add(1, Ordering::Relaxed);
         Some(ready.library)
     }
 
-    /// Whether what is at the address of the reference is still what was copied.
     fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
         let (_, unloads) = objects::counts();
         // SAFETY: a reference that the program gives to the driver, which reads it too.
@@ -249,7 +209,6 @@ impl Libraries {
         true
     }
 
-    /// A library is about to be unloaded.
     pub fn gone(&self, library: u64) {
         let is_it = |state: &&mut State| matches!(**state, State::Given(known) if known == library);
         lock(&self.states).iter_mut().filter(is_it).for_each(|state| *state = State::Gone);
@@ -290,7 +249,6 @@ fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
     content.is_some_and(|content| content.len() as u64 == place.image.bytes)
 }
 
-/// The fat binary that the reference at this address is to.
 fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]> {
     let begin = fat_binary_of(object.bytes(reference, REFERENCE_BYTES)?.try_into().ok()?)?;
     let head = object.bytes(begin, Start::FatBinary.head_bytes())?;
@@ -298,7 +256,6 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
     object.bytes(begin, usize::try_from(length).ok()?)
 }
 
-/// A copy of a fat binary.
 struct Copied {
     /// They begin at a page: fat binaries are aligned to words.
     pages: FreshPages,
@@ -344,18 +301,10 @@ impl Copied {
 fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
     let mut library = null_mut();
-    let (none, nowhere) = (null_mut(), null_mut());
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
-    let loaded = driver::library_load_data(
-        &mut library,
-        copy.as_bytes().as_ptr().cast_mut().cast(),
-        none,
-        nowhere,
-        0,
-        options.as_mut_ptr().cast(),
-        values.as_mut_ptr().cast(),
-        1,
-    );
+    let (code, none, nowhere) = (copy.as_bytes().as_ptr().cast(), null_mut(), null_mut());
+    let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr().cast());
+    let loaded = driver::library_load_data(&mut library, code, none, nowhere, 0, options, values, 1);
     if loaded != Some(SUCCESS) {
         return Err(Skip::DriverRefused);
     }
@@ -557,10 +506,10 @@ mod tests {
         assert!(libraries.is_the_runtimes(0, 0xd) && !libraries.is_the_runtimes(0, 0xe));
         assert_eq!(libraries.take(0, address(1)), None);
         let there = libraries.load(0).unwrap_or_else(|_| panic!("it is there"));
-        assert_eq!((there.library, there.is_new, there.kernels.len(), there.is_without_kernels), (0xd, false, 0, true));
+        assert_eq!((there.owner, there.is_new, there.functions), (0xd, false, None));
         let with_kernels = libraries.load(3).unwrap_or_else(|_| panic!("it is there"));
         // There is no driver here that has one.
-        assert_eq!((with_kernels.library, with_kernels.kernels, with_kernels.is_without_kernels), (0xc, vec![], false));
+        assert_eq!((with_kernels.owner, with_kernels.functions), (0xc, Some(vec![])));
         assert_eq!(libraries.counts(), (0, 0));
     }
 

@@ -1,28 +1,19 @@
 //! Loading functions ahead of their use.
 //!
-//! | file | |
-//! |---|---|
-//! | [`loader`] | loads what is pending at a good moment |
-//! | [`ahead`] | modules and libraries that the program loads itself, loaded before it does, and handed over to it |
-//! | [`libraries`] | libraries that a CUDA runtime loads, likewise |
-//! | [`releases`] | releases that are put off until their context is idle |
-//! | [`queue`] | what waits to be loaded or released, what was spent, what was left out |
-//! | [`gate`] | holds other threads' submissions back meanwhile |
-//! | [`idle`] | whether anything is in flight in a context |
-//! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
-//!
-//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. Two kinds of programs
-//! can hang that did not. The first: unloading a library that was never used returns at once while a kernel runs, because the library is in no
-//! context. Preloaded, it is in one, and the unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER`.
-//! `LAZYGUARD_PRELOAD=off` or `resolve` is for such programs. The other kind: where a kernel of a module in the context prints, the first
-//! launch of the context waits for everything in flight, and code that does not show that it prints, because it is compressed or large, may be loaded ahead
-//! of that launch.
+//! A program may notice that `cuFuncIsLoaded` says 1 earlier, and that code takes free device memory. Two kinds of programs can hang that
+//! did not. An unload of a library that was never used returns at once while a kernel runs; preloaded, the library is in a context, and the
+//! unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER` (`LAZYGUARD_PRELOAD=off` or `resolve` is for such programs). And where
+//! a kernel of a module prints, the context's first launch waits for everything in flight, and code that hides that it prints may be loaded
+//! ahead of that launch.
 //!
 //! Must not: know the recording, the watchdog or the hooks.
 
 pub mod ahead;
+pub mod attempt;
 pub mod gate;
+mod handover;
 pub mod idle;
+mod kernels;
 pub mod libraries;
 pub mod loader;
 pub mod nudge;

@@ -1,13 +1,11 @@
-//! The answer to a CUDA runtime instance that asks for the loading mode.
+//! The answer to a CUDA runtime instance that asks for the loading mode. A runtime that is told EAGER hands all its fat binaries to the
+//! driver at start, instead of each at the first launch from its translation unit. The driver itself stays lazy, and the guard loads the
+//! kernels once the context exists. Each runtime instance asks once, through a pointer from `cuGetProcAddress`. Its object's
+//! `.nvFatBinSegment` section shows how much it would register; large instances are left alone, because registering thousands of fat
+//! binaries costs seconds.
 //!
-//! A runtime that gets the answer EAGER hands all its fat binaries to the driver at start, instead of each at the first launch from
-//! its translation unit. The driver itself stays lazy, and the guard loads the kernels once the context exists. Each runtime
-//! instance of a process asks for itself, once, through a pointer that it got from `cuGetProcAddress`. The calling address shows
-//! which object it lives in, and that object's `.nvFatBinSegment` section shows how much it would register. The guard leaves large
-//! instances alone: registering thousands of fat binaries costs seconds.
-//!
-//! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
-//! looked hundreds of names up before, as every runtime does when it starts.
+//! Must not: answer a program that asks for itself. That one reaches the export, or has not looked hundreds of names up before, as every
+//! runtime does when it starts.
 
 use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
@@ -39,7 +37,6 @@ const WRAPPER: u64 = 24;
 /// No file is opened by a longer one.
 const LONGEST_PATH: usize = 4096;
 
-/// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
 pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
     if proc_address::looked_up() < LEAST_LOOKED_UP {
         return;
@@ -68,7 +65,6 @@ fn note_despite_lazy(loader: &Loader, path: &str) {
     }
 }
 
-/// Whether the driver loads eagerly.
 pub fn driver_is_eager() -> bool {
     let mut mode = 0;
     driver::loading_mode(&mut mode) == Some(SUCCESS) && mode == EAGER
@@ -81,8 +77,6 @@ fn path_of(map: &LinkMap) -> String {
     }
 }
 
-/// The fat binaries of the runtime instance in an object: the object's own if the runtime is linked into it; those of all
-/// the objects that need it if it is a shared runtime.
 fn fat_binaries(map: &LinkMap) -> u64 {
     let own = fat_binaries_in(map.path().to_bytes());
     if own > 0 {

@@ -2,7 +2,6 @@
 //!
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
-use super::releases::Release;
 use lazyguard_core::map::HashSet;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
@@ -10,27 +9,21 @@ use lazyguard_core::settings::Policy;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
-/// What can be preloaded. Numbers are driver handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
-    /// All kernels of a library.
     Library(u64),
     /// The same, once the start is over: the profile names those that the program uses, or knows that it uses none.
     Rest(u64),
-    /// All functions of a module.
     Module(u64),
-    /// One kernel, of a library.
     Kernel(u64, u64),
-    /// One function, of a module.
     Function(u64, u64),
     /// A module that the program is expected to load itself: the image, and which of the image's it is.
     Ahead(u32, u32),
-    /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
+    /// A library that a runtime is expected to load: its number.
     AheadLibrary(u32),
 }
 
 impl Item {
-    /// Whether the program is expected to load it itself, by a profile.
     pub fn is_ahead(self) -> bool {
         matches!(self, Self::Ahead(..) | Self::AheadLibrary(_))
     }
@@ -48,40 +41,29 @@ impl Item {
     }
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Queue {
     /// What waits for its context (by number) to be idle.
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
     pub libraries: Vec<Item>,
-    /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
-    /// What was spent in contexts that are gone.
     spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
     /// Items already counted as not loaded yet, for this reason.
     put_back: HashSet<(Skip, u32, Item)>,
     /// Kernels and time spent on what turned up late, in all contexts.
     pub late: Spent,
-    /// Releases that were put off and wait for their context, by number, to be idle: the oldest first.
-    releases: Vec<(u32, Release)>,
-    /// How many were put off, made and refused.
-    put_off: u64,
-    made: u64,
-    refused: u64,
     /// Devices that have had a context: a further context does not start the device.
     pub started: HashSet<i32>,
-    /// What the CUDA runtime instances were answered.
     pub runtimes: Vec<NudgeAnswer>,
     /// Actions of the guard that follow from, or depart from, a setting.
     pub notes: Vec<String>,
 }
 
 impl Queue {
-    /// How much waits, in all contexts.
     pub fn pending_count(&self) -> usize {
-        self.pending.len() + self.releases.len()
+        self.pending.len()
     }
 
     /// What waits for a context, and is not left for after the start.
@@ -90,48 +72,10 @@ impl Queue {
         here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
     }
 
-    /// Something is to be loaded into a context.
     pub fn add(&mut self, context: u32, item: Item) {
         if context != 0 && !self.pending.contains(&(context, item)) {
             self.pending.push((context, item));
         }
-    }
-
-    /// The program has released something, which waits. `false` if that waits already.
-    pub fn put_off(&mut self, context: u32, release: Release) -> bool {
-        let is_new = !self.waits(release);
-        if is_new {
-            self.releases.push((context, release));
-            self.put_off += 1;
-        }
-        is_new
-    }
-
-    /// Whether a release of the same waits, for any context.
-    pub fn waits(&self, release: Release) -> bool {
-        self.releases.iter().any(|(_, other)| release.repeats(*other))
-    }
-
-    /// Where memory begins whose registration has ended for the program, and waits.
-    pub fn registrations_that_wait(&self) -> Vec<u64> {
-        self.releases.iter().filter_map(|(_, release)| release.registration()).collect()
-    }
-
-    /// The next release that waits for a context, which the caller makes.
-    pub fn next_release(&mut self, context: u32) -> Option<Release> {
-        let at = self.releases.iter().position(|(c, _)| *c == context)?;
-        Some(self.releases.remove(at).1)
-    }
-
-    /// Whether a release waits for a context.
-    pub fn has_releases(&self, context: u32) -> bool {
-        self.releases.iter().any(|(c, _)| *c == context)
-    }
-
-    /// A release was made, or refused.
-    pub fn released(&mut self, succeeded: bool) {
-        self.made += u64::from(succeeded);
-        self.refused += u64::from(!succeeded);
     }
 
     /// Something was loaded, or cannot be.
@@ -139,19 +83,15 @@ impl Queue {
         self.pending.retain(|entry| *entry != (context, item));
     }
 
-    /// A context is gone.
     pub fn context_gone(&mut self, context: u32) {
         let spent = self.spent.remove(&context).unwrap_or_default();
         self.spent_before.kernels += spent.kernels;
         self.spent_before.nanos += spent.nanos;
         self.spent_before.bytes += spent.bytes;
         self.put_back.retain(|(_, c, _)| *c != context);
-        // What was put off goes with its context.
-        self.releases.retain(|(c, _)| *c != context);
         self.forget(|(c, _)| *c == context);
     }
 
-    /// A module or library is about to be unloaded.
     pub fn owner_goes(&mut self, owner: u64) {
         self.libraries.retain(|library| library.owner() != owner);
         self.put_back.retain(|(.., item)| item.owner() != owner);
@@ -165,30 +105,25 @@ impl Queue {
         self.skip(Skip::Gone, (before - self.pending.len()) as u64);
     }
 
-    /// So many were left out for this reason.
     pub fn skip(&mut self, reason: Skip, count: u64) {
         if count > 0 {
             *self.skipped.entry(reason).or_default() += count;
         }
     }
 
-    /// These cannot be loaded yet, for this reason, and stay pending; each is counted once.
     pub fn puts_back(&mut self, reason: Skip, context: u32, items: &[Item]) {
         let fresh = items.iter().filter(|item| self.put_back.insert((reason, context, **item))).count() as u64;
         self.skip(reason, fresh);
     }
 
-    /// What has been spent in a context.
     pub fn spent(&self, context: u32) -> Spent {
         self.spent.get(&context).copied().unwrap_or_default()
     }
 
-    /// So much has been spent in a context.
     pub fn set_spent(&mut self, context: u32, spent: Spent) {
         self.spent.insert(context, spent);
     }
 
-    /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
         let sum = |field: fn(&Spent) -> u64| self.spent.values().chain([&self.spent_before]).map(field).sum();
         PreloadSummary {
@@ -196,9 +131,6 @@ impl Queue {
             kernels: sum(|s| s.kernels),
             nanos: sum(|s| s.nanos),
             bytes: sum(|s| s.bytes),
-            releases_put_off: self.put_off,
-            releases_made: self.made,
-            releases_refused: self.refused,
             skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
             pending: self.pending_count() as u64,
             runtimes: self.runtimes.clone(),
@@ -211,7 +143,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazyguard_core::api::EntryPoint;
     use lazyguard_core::preload::Nudge;
 
     #[test]
@@ -292,28 +223,6 @@ mod tests {
         assert_eq!(met(&mut queue, 2), [(Skip::InFlight, 9)], "another context of that number");
         queue.owner_goes(0xa);
         assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 11)], "another library at that address");
-    }
-
-    #[test]
-    fn releases_wait_for_their_context_in_order_and_go_with_it() {
-        let entry_point = EntryPoint::by_symbol(b"cuMemFreeHost").unwrap();
-        let [one, two, other] = [1, 2, 3].map(|address| Release::of_call(entry_point, address).unwrap());
-        let mut queue = Queue::default();
-        let put_off = [(1, one), (2, other), (1, two), (1, one)];
-        assert_eq!(put_off.map(|(context, release)| queue.put_off(context, release)), [true, true, true, false]);
-        assert_eq!(
-            (queue.pending_count(), queue.pending_for(1, Nanos::MAX)),
-            (3, Vec::new()),
-            "nothing is loaded for it"
-        );
-        assert_eq!([1, 2, 3].map(|context| queue.has_releases(context)), [true, true, false]);
-        assert_eq!([queue.next_release(1), queue.next_release(1), queue.next_release(1)], [Some(one), Some(two), None]);
-        [true, false, true].into_iter().for_each(|succeeded| queue.released(succeeded));
-        let counts = queue.summary(Policy::Auto);
-        assert_eq!((counts.releases_put_off, counts.releases_made, counts.releases_refused), (3, 2, 1));
-        assert_eq!((queue.waits(one), queue.waits(other)), (false, true));
-        queue.context_gone(2);
-        assert_eq!((queue.pending_count(), queue.waits(other), skipped(&queue)), (0, false, vec![]));
     }
 
     #[test]

@@ -1,36 +1,113 @@
-//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`).
+//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`). The driver releases memory, modules and libraries only
+//! while the context is idle: a thread that releases something beside a kernel that does not end is blocked, and the kernel may wait for
+//! that thread. Such a call returns at once instead. The driver's call follows when the context is idle the next time, or when the driver
+//! has no room: in order, each once. The memory comes back later, and a release does not wait for the work before it.
 //!
-//! The driver releases memory, modules and libraries only while the context is idle: a thread that releases something beside a kernel that
-//! does not end is blocked, and the kernel may wait for that thread. Such a call returns at once instead, and the driver's is made when the
-//! context is idle the next time, or when the driver has no room: in order, each once.
-//!
-//! What a program may notice: the memory comes back later, and a release does not wait for the work before it. What the driver would refuse is
-//! refused at once where it can be told; the guard counts what the driver refuses later.
-//!
-//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or release
-//! something twice.
+//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or
+//! release something twice.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::report::PreloadSummary;
+use lazyguard_core::sync::lock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
-/// What is released.
+/// Releases that wait for their context, by number, to be idle: the oldest first.
+#[derive(Default)]
+pub struct Releases {
+    waiting: Mutex<Vec<(u32, Release)>>,
+    count: AtomicUsize,
+    put_off: AtomicU64,
+    made: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Releases {
+    /// Changes the list, and says how many wait now. Release: partner of the Acquire in `any`.
+    fn change<R>(&self, change: impl FnOnce(&mut Vec<(u32, Release)>) -> R) -> R {
+        let mut waiting = lock(&self.waiting);
+        let result = change(&mut waiting);
+        self.count.store(waiting.len(), Ordering::Release);
+        result
+    }
+
+    fn waiting(&self) -> Option<MutexGuard<'_, Vec<(u32, Release)>>> {
+        self.any().then(|| lock(&self.waiting))
+    }
+
+    /// Whether one waits, in any context.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// The program has released something. `false` if that waits already.
+    pub fn put_off(&self, context: u32, release: Release) -> bool {
+        let is_new = self.change(|waiting| {
+            let is_new = !waiting.iter().any(|(_, other)| release.repeats(*other));
+            waiting.extend(is_new.then_some((context, release)));
+            is_new
+        });
+        self.put_off.fetch_add(is_new.into(), Ordering::Relaxed);
+        is_new
+    }
+
+    /// Whether a release of the same waits, for any context.
+    pub fn waits(&self, release: Release) -> bool {
+        self.waiting().is_some_and(|waiting| waiting.iter().any(|(_, other)| release.repeats(*other)))
+    }
+
+    /// Where memory begins whose registration has ended for the program, and waits.
+    pub fn registrations(&self) -> Vec<u64> {
+        let waiting = self.waiting();
+        waiting.iter().flat_map(|waiting| waiting.iter()).filter_map(|(_, release)| release.registration()).collect()
+    }
+
+    /// Whether one waits for a context.
+    pub fn wait_for(&self, context: u32) -> bool {
+        self.waiting().is_some_and(|waiting| waiting.iter().any(|(c, _)| *c == context))
+    }
+
+    fn next(&self, context: u32) -> Option<Release> {
+        self.change(|waiting| {
+            let at = waiting.iter().position(|(c, _)| *c == context)?;
+            Some(waiting.remove(at).1)
+        })
+    }
+
+    /// Makes the oldest that waits for the context, which is current; `false` where none waits.
+    pub fn make_next(&self, context: u32) -> bool {
+        let Some(next) = (if self.any() { self.next(context) } else { None }) else { return false };
+        let count = if next.make() { &self.made } else { &self.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Those of a context go with it.
+    pub fn context_gone(&self, context: u32) {
+        self.change(|waiting| waiting.retain(|(c, _)| *c != context));
+    }
+
+    pub fn sum_up(&self, summary: &mut PreloadSummary) {
+        summary.pending += self.count.load(Ordering::Relaxed) as u64;
+        summary.releases_put_off = self.put_off.load(Ordering::Relaxed);
+        summary.releases_made = self.made.load(Ordering::Relaxed);
+        summary.releases_refused = self.refused.load(Ordering::Relaxed);
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
-    /// `cuMemFree`.
     Memory,
-    /// `cuMemFreeHost`.
     HostMemory,
-    /// `cuMemHostUnregister`.
     Registration,
-    /// `cuModuleUnload`.
     Module,
-    /// `cuLibraryUnload`.
     Library,
 }
 
-/// A release: an address, or a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     what: What,
@@ -64,7 +141,6 @@ impl Release {
         }
     }
 
-    /// Where the memory begins whose registration it ends.
     pub fn registration(self) -> Option<u64> {
         (self.what == What::Registration).then_some(self.of)
     }
@@ -87,7 +163,6 @@ impl Release {
         }
     }
 
-    /// Makes the driver's call in the current context. Returns whether it succeeded.
     pub fn make(self) -> bool {
         let result = match self.what {
             What::Memory => driver::mem_free(self.of),
@@ -131,5 +206,29 @@ mod tests {
         assert_eq!([free, unregister, unload].map(Release::registration), [None, Some(5), None]);
         assert_eq!((of("cuArrayDestroy", 5), of("cuMemFreeAsync", 5)), (None, None));
         assert_eq!([0, 1, 2, 712].map(may_be_for_lack_of_releases), [false, false, true, true]);
+    }
+
+    #[test]
+    fn releases_wait_for_their_context_in_order_and_go_with_it() {
+        let entry_point = EntryPoint::by_symbol(b"cuMemFreeHost").unwrap();
+        let [one, two, other] = [1, 2, 3].map(|address| Release::of_call(entry_point, address).unwrap());
+        let releases = Releases::default();
+        assert!(!releases.any() && !releases.make_next(1));
+        let put_off = [(1, one), (2, other), (1, two), (1, one)];
+        assert_eq!(put_off.map(|(context, release)| releases.put_off(context, release)), [true, true, true, false]);
+        assert_eq!([1, 2, 3].map(|context| releases.wait_for(context)), [true, true, false]);
+        let summary = |releases: &Releases| {
+            let mut summary = PreloadSummary::default();
+            releases.sum_up(&mut summary);
+            (summary.pending, summary.releases_put_off, summary.releases_made, summary.releases_refused)
+        };
+        assert_eq!(summary(&releases), (3, 3, 0, 0));
+        assert_eq!([releases.next(1), releases.next(1), releases.next(1)], [Some(one), Some(two), None]);
+        assert_eq!((releases.waits(one), releases.waits(other), releases.any()), (false, true, true));
+        assert!(releases.make_next(2), "there is no driver here, which refuses it");
+        assert_eq!(summary(&releases), (0, 3, 0, 1));
+        assert!(releases.put_off(2, other));
+        releases.context_gone(2);
+        assert_eq!((releases.waits(other), releases.any(), summary(&releases)), (false, false, (0, 4, 0, 1)));
     }
 }

@@ -7,7 +7,6 @@ use lazyguard_core::old_runs::{namespace, tidy, Sight};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Removes this user's excess private folders in the place where one is about to be made.
 pub fn run(base: &Path, user: u32) {
     let sight = Sight {
         user,

@@ -23,23 +23,24 @@
 //!
 //! Must not: ask the driver for anything before `cuInit` has succeeded, or wait in a thread of the program's.
 
-use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
+use super::gpu_dump_ready::{make_ready, Ready, ABORTS};
+use super::run_folder::{RunFolder, GPU_CORE};
 use crate::lookup::driver::{self, LAUNCH_FAILED, SUCCESS};
 use crate::runtime::process::Process;
 use crate::runtime::results::{self, LATE_ERROR};
 use crate::runtime::{clock, door, environment, files};
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
+use lazyguard_core::gpu_dump::{is_whole, HEAD};
 use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
 use lazyguard_core::settings::{OnHang, RUN_KILLS};
-use std::ffi::{c_int, CStr, CString, OsStr};
+use std::ffi::{c_int, CString};
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -52,25 +53,10 @@ const MOST_BYTES: u64 = 1 << 30;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const STANDS_STILL: Duration = Duration::from_millis(500);
 
-/// The numbers are those of `CUcoredumpSettings`.
-const ENABLE_ON_EXCEPTION: c_int = 1;
-const ENABLE_USER_TRIGGER: c_int = 4;
-const FILE: c_int = 5;
-const PIPE: c_int = 6;
-const GENERATION_FLAGS: c_int = 7;
-
 /// The results of `CUresult` that an exception of the device leaves behind: `CUDA_ERROR_ILLEGAL_ADDRESS`, `ASSERT`, `HARDWARE_STACK_ERROR`,
 /// `ILLEGAL_INSTRUCTION`, `MISALIGNED_ADDRESS`, `INVALID_ADDRESS_SPACE`, `INVALID_PC` and `LAUNCH_FAILED`.
 const OF_EXCEPTIONS: [i32; 8] = [700, 710, 714, 715, 716, 717, 718, LAUNCH_FAILED];
 
-/// `CU_COREDUMP_SKIP_ABORT`.
-const SKIP_ABORT: u32 = 1 << 4;
-const ABORTS: &str =
-    "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
-/// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
-const FLAGS: u32 = 0x3f;
-
-/// See the module.
 #[derive(Default)]
 pub struct GpuDump {
     decided: AtomicBool,
@@ -94,19 +80,26 @@ pub fn stays_blocked() {
     }
 }
 
-/// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
     results::clear(LATE_ERROR);
 }
 
-/// The guard's own file, in a process made ready; see [`late_error`].
 static OWN_FILE: OnceLock<CString> = OnceLock::new();
 /// When that file was first seen, on the system's monotonic clock; 0 before.
 static DUMPED: AtomicU64 = AtomicU64::new(0);
 
 /// What the driver has taken at most to give the error, more than four times over.
 const LATEST_ERROR: Duration = Duration::from_secs(3);
+
+/// Calls of the program look for the file from now on, where they may.
+fn watch(ready: &Ready) {
+    let file = CString::new(ready.file.as_os_str().as_bytes());
+    let watched = ready.is_watched && file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
+    if watched {
+        results::set(LATE_ERROR);
+    }
+}
 
 /// A call has succeeded, and [`LATE_ERROR`] is set: its result. Where the call says that work has ended, and the driver has written a dump that
 /// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
@@ -139,17 +132,6 @@ fn error_on_its_way() -> i32 {
     SUCCESS
 }
 
-/// What the driver is ready for.
-struct Ready {
-    pipe: PathBuf,
-    file: PathBuf,
-    /// The pipe is the guard's, and so is the file; else the program has named them.
-    own_pipe: bool,
-    own_file: bool,
-    /// The driver aborts the process after the dump.
-    aborts: bool,
-}
-
 impl GpuDump {
     /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
     /// `is_local`: a look into the folder waits for no network.
@@ -168,13 +150,12 @@ impl GpuDump {
         if settings.hang_after_nanos == 0 {
             // Hangs are not looked for.
         } else if ends {
-            _ = self.ready.set(make_ready(folder, is_local));
+            _ = self.ready.set(make_ready(folder, is_local).inspect(watch));
         } else if settings.gpu_dump {
             _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));
         }
     }
 
-    /// See [`lazyguard_core::report::Summary::gpu_dump`].
     pub fn in_words(&self) -> String {
         match self.ready.get() {
             None => String::new(),
@@ -188,7 +169,6 @@ impl GpuDump {
         self.job_fails.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that has been asked for since the last time.
     pub fn takes_part_in_a_failure(&self, process: &Process) -> bool {
         self.job_fails.swap(false, Ordering::Relaxed)
             && process.settings.on_hang.ends_waits()
@@ -207,19 +187,10 @@ impl GpuDump {
             Some(Ok(ready)) if fails && ready.aborts => Some(ABORTS),
             Some(Ok(_)) => None,
         };
-        let missing = why.map(str::to_owned);
-        Some(GpuDumpSeen {
-            at: process.now(),
-            taken: missing.is_none(),
-            fails,
-            bytes: None,
-            missing,
-            unanswered: false,
-            ignored: false,
-        })
+        let (at, taken, missing) = (process.now(), why.is_none(), why.map(str::to_owned));
+        Some(GpuDumpSeen { at, taken, fails, bytes: None, missing, unanswered: false, ignored: false })
     }
 
-    /// Asks the driver, where it can be asked, and waits for the file.
     pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
         let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
@@ -239,124 +210,8 @@ impl GpuDump {
     }
 }
 
-/// Whether the `lazyguard run` around this process ends it at a hang.
 fn run_kills() -> bool {
     environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
-}
-
-fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, String> {
-    let no = |why: &str| Err(why.to_owned());
-    let Some(folder) = folder else { return no("there is no run folder") };
-    let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
-    if own_file.as_os_str().len() > LONGEST_PATH {
-        return no("the run folder's path is longer than the driver takes");
-    }
-    if let Some(why) = what_surrounds() {
-        return Err(why);
-    }
-    if let Some(why) = of_devices() {
-        return no(why);
-    }
-    // The driver has just read the same environment, in the same thread: in `cuInit`.
-    let Some(flags) = number(GENERATION_FLAGS) else { return no("the driver (before 12.5) has none on request") };
-    let asked_for = switch(ENABLE_USER_TRIGGER);
-    let (mut flags, mut own_exceptions) = (flags, asked_for);
-    if !asked_for {
-        set_text(PIPE, &own_pipe);
-        // A program that wants dumps of its own at exceptions has them as it has set them.
-        own_exceptions = switch(ENABLE_ON_EXCEPTION);
-        if !own_exceptions {
-            set_text(FILE, &own_file);
-            set(GENERATION_FLAGS, &mut FLAGS.to_ne_bytes());
-            flags = number(GENERATION_FLAGS).unwrap_or(0);
-        }
-        if flags & SKIP_ABORT == 0 {
-            return no(ABORTS);
-        }
-        set(ENABLE_USER_TRIGGER, &mut [1]);
-        if switch(ENABLE_USER_TRIGGER) && !switch(ENABLE_ON_EXCEPTION) {
-            set(ENABLE_USER_TRIGGER, &mut [0]);
-            return no("CUDA_ENABLE_COREDUMP_ON_EXCEPTION=0 is set: the driver has none on request then");
-        }
-    }
-    let (true, Some(pipe), Some(file)) = (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) else {
-        return no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set");
-    };
-    let (is_own_pipe, is_own_file) = (pipe == own_pipe, file == own_file);
-    // Calls of the program look for the file: not on a file system that may let them wait.
-    if is_own_file && !own_exceptions && is_local {
-        let file = CString::new(file.as_os_str().as_bytes());
-        let watched = file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
-        if watched {
-            results::set(LATE_ERROR);
-        }
-    }
-    Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts: flags & SKIP_ABORT == 0 })
-}
-
-fn what_surrounds() -> Option<String> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let (variable, folder, control) = MPS_FOLDER;
-    let mps = Path::new(environment::get(variable).as_deref().unwrap_or(folder)).join(control).exists();
-    obstacle(environment::tools().iter().map(String::as_str), &status, mps)
-}
-
-/// What speaks against it in the devices: a context that is there already, or a virtual one.
-fn of_devices() -> Option<&'static str> {
-    const LATE: &str = "a context was there before the guard saw one made";
-    if !driver::current_context().is_null() {
-        return Some(LATE);
-    }
-    let mut name = [0u8; 256];
-    for device in 0.. {
-        let (mut flags, mut active) = (0, 0);
-        if driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) {
-            break;
-        }
-        if active != 0 {
-            return Some(LATE);
-        }
-        driver::device_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device);
-        if CStr::from_bytes_until_nul(&name).is_ok_and(|name| is_virtual(&name.to_string_lossy())) {
-            return Some("the device is a virtual GPU");
-        }
-    }
-    None
-}
-
-// --- the driver's attributes ---
-
-/// An attribute of this size; `false` where the driver has none such.
-fn get(which: c_int, value: &mut [u8]) -> bool {
-    let mut bytes = value.len();
-    driver::core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes) == Some(SUCCESS)
-}
-
-fn set(which: c_int, value: &mut [u8]) {
-    let mut bytes = value.len();
-    // What is in force is asked for afterwards.
-    _ = driver::set_core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes);
-}
-
-fn switch(which: c_int) -> bool {
-    let mut value = [0];
-    get(which, &mut value) && value != [0]
-}
-
-fn number(which: c_int) -> Option<u32> {
-    let mut value = [0; 4];
-    get(which, &mut value).then(|| u32::from_ne_bytes(value))
-}
-
-fn text(which: c_int) -> Option<PathBuf> {
-    let mut value = [0; LONGEST_PATH + 1];
-    let text = get(which, &mut value).then(|| CStr::from_bytes_until_nul(&value).ok())??;
-    Some(PathBuf::from(OsStr::from_bytes(text.to_bytes())))
-        .filter(|path| !text.is_empty() && path.file_name().is_some())
-}
-
-fn set_text(which: c_int, path: &Path) {
-    set(which, &mut [path.as_os_str().as_bytes(), b"\0"].concat());
 }
 
 // --- the dump ---
@@ -368,26 +223,17 @@ struct Missing {
     unanswered: bool,
 }
 
-impl Missing {
-    fn of_what_was_begun(why: String) -> Self {
-        Self { why, taken: true, unanswered: false }
-    }
-}
-
 impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
     fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
-        let missing = |why: &dyn Display| Missing {
-            why: format!("{}: {why}", self.pipe.display()),
-            taken: false,
-            unanswered: false,
+        let missing = |why: &dyn Display| {
+            let why = format!("{}: {why}", self.pipe.display());
+            Missing { why, taken: false, unanswered: false }
         };
         if self.own_file && self.file.exists() {
             return Err(missing(&"the driver has used it already, at an exception of the device"));
         }
-        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // Without a reader this fails.
-        let pipe = OpenOptions::new().write(true).custom_flags(flags).open(&self.pipe).map_err(|e| missing(&e))?;
+        let pipe = open_pipe(&self.pipe).map_err(|e| missing(&e))?;
         if !pipe.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
             return Err(missing(&"no pipe of the driver's"));
         }
@@ -403,7 +249,6 @@ impl Ready {
         Ok(before)
     }
 
-    /// Waits for the file; returns its size.
     fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
@@ -433,7 +278,7 @@ impl Ready {
                 return Err(Missing { why, taken: true, unanswered });
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(Missing::of_what_was_begun)
+        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true, unanswered: false })
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -466,13 +311,17 @@ impl Ready {
     }
 }
 
-/// Whether a byte is in the pipe that its reader has not read.
 fn is_unread(pipe: &Path) -> bool {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let Ok(pipe) = OpenOptions::new().write(true).custom_flags(flags).open(pipe) else { return false };
+    let Ok(pipe) = open_pipe(pipe) else { return false };
     let mut bytes: c_int = 0;
     // SAFETY: the request writes one integer.
     unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) == 0 && bytes > 0 }
+}
+
+/// Opens a pipe to write to it; without a reader this fails.
+fn open_pipe(pipe: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    OpenOptions::new().write(true).custom_flags(flags).open(pipe)
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {
@@ -481,6 +330,7 @@ fn modified(file: &Path) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run_folder::GPU_PIPE;
     use super::*;
 
     #[test]
@@ -493,8 +343,14 @@ mod tests {
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let mut reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         // The pipe is the program's at first.
-        let mut ready =
-            Ready { pipe: pipe.clone(), file: file.clone(), own_pipe: false, own_file: true, aborts: false };
+        let mut ready = Ready {
+            pipe: pipe.clone(),
+            file: file.clone(),
+            own_pipe: false,
+            own_file: true,
+            aborts: false,
+            is_watched: false,
+        };
         let ask = |ready: &Ready| {
             let before = ready.ask(false).map_err(|missing| missing.why).unwrap();
             assert!(file.exists());

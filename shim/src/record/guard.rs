@@ -7,7 +7,6 @@
 
 use super::gpu_dump::GpuDump;
 use super::hazards::Hazards;
-use super::heartbeat::Heartbeat;
 use super::log::Log;
 use super::mappings::Mappings;
 use super::marker::Marker;
@@ -22,36 +21,21 @@ use crate::runtime::process::{self, Process};
 use crate::runtime::tls;
 use std::ops::Deref;
 
-/// See the module.
 #[repr(C)]
 pub struct Guard {
     /// The part that every module uses. First, so that a pointer to the guard is one to the process.
     pub process: Process,
-    /// What is preloaded.
     pub loader: Loader,
-    /// The run folder, where one could be made.
     pub folder: Option<RunFolder>,
-    /// Where the recording lies.
     pub backing: Backing,
-    /// The sign of life.
-    pub heartbeat: Heartbeat,
-    /// The mapped code files.
     pub mappings: Mappings,
-    /// The log.
     pub log: Log,
-    /// GPU core dumps.
     pub gpu_dump: GpuDump,
-    /// What the watchdog has reported.
     pub reports: Reports,
-    /// Requests for a report.
     pub requests: Requests,
-    /// The job's marker, where the process is of a job.
     pub marker: Option<Marker>,
-    /// The hazards.
     pub hazards: Hazards,
-    /// The paths from the program's code to its launches.
     pub paths: Paths,
-    /// The profile, if one is kept.
     pub profile: Option<profile::Notes>,
 }
 
@@ -85,7 +69,6 @@ impl Guard {
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };
     }
 
-    /// A context is about to be made; see [`GpuDump::before_a_context`].
     pub fn before_a_context(&self) {
         let folder = self.folder.as_ref();
         let is_local = self.backing.in_file() || folder.is_some_and(|folder| !folder.asked_for());

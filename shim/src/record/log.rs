@@ -1,12 +1,10 @@
-//! The log: one JSON object a line, in the run folder.
+//! The log: one JSON object a line, in the run folder. Calls leave records in the recording. The log's own thread ([`super::upkeep`])
+//! follows it, says what the level wants through `tracing` to a subscriber of its own, and appends the lines to the file.
 //!
-//! Calls leave records in the recording. The log's own thread ([`super::upkeep`]) follows it, says what the level wants through
-//! `tracing` to a subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
+//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at the very end.
 //!
-//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
-//! the very end.
-//!
-//! Must not: become the process's global subscriber, or hold the file open (see [`super::run_folder`]).
+//! Must not: become the process's global subscriber, hold the file open (see [`super::run_folder`]), or format or write on a thread of the
+//! program's but at its exit.
 
 use super::run_folder::{RunFolder, LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};
@@ -23,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
-use tracing_subscriber::fmt::MakeWriter;
 
 /// How often the log's thread reads the recording; with every launch in the log, more often, before the records are overwritten.
 const EVERY: Duration = Duration::from_millis(100);
@@ -35,7 +32,6 @@ const AT_ONCE: usize = 1024;
 /// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
 const CHUNK: usize = 32 << 10;
 
-/// See the module.
 pub struct Log {
     level: LogLevel,
     lines: Lines,
@@ -61,14 +57,6 @@ impl Write for Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 fn dispatch_to(lines: Lines) -> Dispatch {
     let subscriber = tracing_subscriber::fmt()
         .json()
@@ -78,7 +66,7 @@ fn dispatch_to(lines: Lines) -> Dispatch {
         .with_span_list(false)
         .without_time()
         .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines)
+        .with_writer(move || lines.clone())
         .finish();
     Dispatch::new(subscriber)
 }
@@ -89,29 +77,22 @@ pub fn warm_up() {
 }
 
 impl Log {
-    /// A log at this level.
     pub fn new(level: LogLevel) -> Self {
         let lines = Lines::default();
-        let dispatch = dispatch_to(lines.clone());
-        Self {
-            level,
-            lines,
-            dispatch,
-            draining: Mutex::default(),
-            overwritten: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
-        }
+        let (dispatch, [overwritten, lost]) = (dispatch_to(lines.clone()), Default::default());
+        Self { level, lines, dispatch, draining: Mutex::default(), overwritten, lost, stopped: AtomicBool::new(false) }
     }
 
     fn wants(&self, record: &Record) -> bool {
-        match record.kind {
-            Kind::Hazard => self.level >= LogLevel::Hazard,
-            Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
-            Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
-            Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => false,
-            Kind::Call => match record.entry_point.class() {
-                Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
+        let least = match (record.kind, record.entry_point.class()) {
+            (Kind::Hazard, _) => LogLevel::Hazard,
+            (Kind::ColdFunction | Kind::ColdModule | Kind::Preload | Kind::HostBegins | Kind::HostEnds, _) => {
+                LogLevel::Load
+            }
+            (Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication, _) => return false,
+            (Kind::Call, Class::Launch | Class::GraphLaunch) => LogLevel::Launch,
+            (
+                Kind::Call,
                 Class::ContextSynchronize
                 | Class::StreamSynchronize
                 | Class::EventSynchronize
@@ -123,28 +104,25 @@ impl Log {
                 | Class::ContextDestroy
                 | Class::WaitValue
                 | Class::WriteValue
-                | Class::BatchMemOp => self.level >= LogLevel::Load,
-                _ => false,
-            },
-        }
+                | Class::BatchMemOp,
+            ) => LogLevel::Load,
+            (Kind::Call, _) => return false,
+        };
+        self.level >= least
     }
 
-    /// Records that were overwritten before the log had them.
     pub fn overwritten(&self) -> u64 {
         self.overwritten.load(Ordering::Relaxed)
     }
 
-    /// Lines that could not be written.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether no later line is written.
     pub fn is_finished(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// How long the log's thread pauses before it looks again.
     pub fn pause(&self) -> Duration {
         if self.level == LogLevel::Launch {
             EVERY_WITH_LAUNCHES
@@ -153,7 +131,6 @@ impl Log {
         }
     }
 
-    /// Writes what has been recorded since.
     pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
         if let Ok(mut follower) = self.draining.lock() {
             self.drain(process, folder, &mut follower);
@@ -198,7 +175,6 @@ impl Log {
         }
     }
 
-    /// Writes the formatted lines to the file.
     fn write(&self, folder: Option<&RunFolder>) {
         let lines = std::mem::take(&mut *lock(&self.lines.0));
         if lines.is_empty() {
@@ -222,7 +198,6 @@ impl Log {
     }
 }
 
-/// Appends whole lines to the log file, which is opened for this and closed again.
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
     if !files::is_file_or_missing(&folder.path().join(LOG)) {
@@ -253,17 +228,8 @@ fn say(process: &Process, followed: &Followed) {
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            tracing::info!(
-                event = event_name(record.entry_point.class()),
-                at_ns,
-                took_ns,
-                thread,
-                call,
-                result,
-                function,
-                stream,
-                handle
-            );
+            let event = event_name(record.entry_point.class());
+            tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::ColdFunction | Kind::ColdModule => {
             let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
@@ -272,10 +238,11 @@ fn say(process: &Process, followed: &Followed) {
         Kind::Hazard => {
             let Some(noted) = HazardEvent::of(record, thread) else { return };
             let (code, title) = (noted.code.name(), noted.code.title());
-            let behind = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let in_flight = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
             let prevented = noted.flags.says(Flags::PREVENTED);
+            let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
             tracing::warn!(
-                event = "hazard",
+                event,
                 code,
                 title,
                 at_ns,
@@ -283,9 +250,9 @@ fn say(process: &Process, followed: &Followed) {
                 call,
                 function,
                 stream,
-                in_flight_on = noted.other.stream,
-                in_flight = behind,
-                count = noted.count,
+                in_flight_on,
+                in_flight,
+                count,
                 prevented
             );
         }

@@ -1,13 +1,11 @@
-//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads'
-//! names.
+//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads' names.
 //!
 //! Both are read from `/proc/self`: the program's own file when the guard is armed, the others when the log's thread starts, when a
-//! function is used for the first time from code that is in none of them, when a hang is reported, and at an orderly end if that
-//! thread has not come to it; the names at a hang. Otherwise nothing is opened here: a program may have forbidden that to itself
-//! since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
+//! function is first used from code in none of them, at a hang, and at an orderly end. At no other moment is a file opened: a program may
+//! have forbidden that to itself since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
 //!
-//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's
-//! thread waits for.
+//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's thread waits
+//! for.
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};
@@ -17,13 +15,10 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-/// See the module.
 pub struct Mappings {
-    /// Files are to be looked at, for the first time or again.
     wanted: AtomicBool,
     /// They have been looked at, and all that was there is noted.
     is_noted: AtomicBool,
-    /// What has been noted, in no order.
     noted: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -44,14 +39,12 @@ impl Mappings {
         }
     }
 
-    /// Notes files, if that has become due.
     pub fn note_if_due(&self, process: &Process) {
         if process.settings.keeps_files() && self.wanted.swap(false, Ordering::Relaxed) {
             self.note(process);
         }
     }
 
-    /// What is due when a hang is reported.
     pub fn at_a_hang(&self, process: &Process) {
         for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
             // A thread that has just ended keeps its last name.
@@ -82,7 +75,6 @@ impl Mappings {
         }
     }
 
-    /// Notes the files whose code is mapped and that are not noted yet.
     fn note(&self, process: &Process) {
         self.note_those(process, modules(&own_maps()).into_iter());
         self.is_noted.store(true, Ordering::Relaxed);
@@ -101,7 +93,6 @@ impl Mappings {
     }
 }
 
-/// Whether a file is a program with fixed addresses.
 fn is_fixed(path: &str) -> bool {
     let mut head = [0; HEAD_BYTES];
     let read = files::open(path).and_then(|mut file| file.read_exact(&mut head));

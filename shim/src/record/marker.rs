@@ -1,21 +1,14 @@
-//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do.
+//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do. `lazyguard run` asks
+//! its descendants itself; processes of other launchers or machines share only the folder that `LAZYGUARD_OUT` names, where the marker
+//! lies. A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
 //!
-//! `lazyguard run` asks its descendants itself. Processes that other launchers or other machines have started share only the folder that
-//! `LAZYGUARD_OUT` names; the marker lies there, with the job's name in its own.
+//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang (the
+//! time, the machine, the process and its rank), and once more when it has its blocked calls return an error: with the word `fail`, or with
+//! `revoke:` and the ids of the communicators that it revokes. The last line wins, and keeps the ids of the one before. The log's threads of the others see other content than before, and answer as they answer the last request for a report
+//! ([`super::requests`]). Each look opens the file: at an open, a network file system asks its server.
 //!
-//! A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
-//!
-//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
-//! time, the machine, the process and its rank, and once more when it has its blocked calls return an error: with the word `fail`
-//! (`LAZYGUARD_ON_HANG=fail`), or with `revoke:` and the ids of the communicators that it revokes. The last line wins, and keeps the ids
-//! of the one before. The log's threads of the others see other content than before, and
-//! answer as they answer the last request for a report ([`super::requests`]).
-//!
-//! Each look opens the file and closes it: at an open, a network file system asks its server, whereas an open descriptor shows for up
-//! to a minute what the client has kept. Besides, the guard holds no file open.
-//!
-//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot
-//! be written.
+//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot be
+//! written.
 
 use super::run_folder::{self, RunFolder};
 use crate::runtime::{clock, environment, files};
@@ -41,16 +34,13 @@ const MOST_ANSWERS: u32 = 3;
 /// The end of a line whose process fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
 
-/// The most that is read of the file.
 const MOST_BYTES: u64 = 1024;
 
-/// See the module.
 pub struct Marker {
     path: PathBuf,
     seen: Mutex<Seen>,
 }
 
-/// What another process of the job has reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raised {
     /// A hang, and an answer is due.
@@ -117,7 +107,6 @@ impl Marker {
         Raised { answer, fails }
     }
 
-    /// This process hangs: the others are to leave what they do, and to fail their calls if this one `fails` its own.
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
         if !lock(&self.seen).begun {
             return;
@@ -169,11 +158,8 @@ impl Marker {
     /// Opens the file if no other user but the superuser can write it.
     fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let file = files::open_with(&self.path, options, libc::O_NOFOLLOW)?;
-        let about = file.metadata()?;
-        match files::is_trusted(&about) {
-            true => Ok(file),
-            false => Err(io::Error::other("another user can write it")),
-        }
+        files::trusted(&file.metadata()?, "another user can write it")?;
+        Ok(file)
     }
 }
 

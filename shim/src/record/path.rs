@@ -1,15 +1,14 @@
-//! By which path the program's code came to a launch: the frames between the hook and the program.
+//! By which path the program's code came to a launch: the frames between the hook and the program. A launch by a CUDA runtime returns into
+//! the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's line. The slow path
+//! walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies. The fast path finds
+//! the same addresses there, and reads one more, that of the line. The launch's record has that address and the number of the path.
 //!
-//! A launch by a CUDA runtime returns into the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's
-//! line. The slow path walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies.
-//! The fast path finds the same addresses there, and reads one more, that of the line, which may be another one each time. The launch's record has
-//! that address and the number of the path, whose frames the texts have.
+//! Each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into
+//! a function whose frame is as large as it was. A function with a frame pointer may have a frame of another size; behind the runtime's,
+//! the fast path reads past such a frame only on the page that it is on.
 //!
-//! Why each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into a
-//! function whose frame is as large as it was. A function with a frame pointer may have made room for what is as large as it is called for; behind
-//! the runtime's, the fast path reads past such a frame only on the page that it is on.
-//!
-//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack that has no room for it.
+//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack
+//! that has no room for it.
 
 use crate::lookup::around::around;
 use crate::runtime::process::Process;
@@ -30,7 +29,6 @@ const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 /// name is one more frame before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
-/// The most bytes of stack that each takes.
 const MOST_BYTES: u64 = 1 << 16;
 /// More than a walk takes of the thread's stack, and what the driver's own call takes after it.
 const STACK_OF_A_WALK: usize = 32 << 10;
@@ -60,7 +58,6 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path that was kept as this number, if there is one.
     #[inline(always)]
     fn kept<'a>(known: usize) -> Option<&'a Self> {
         // SAFETY: 0, or a path of `Known::walk`, which is never freed.
@@ -110,7 +107,6 @@ fn from_another(kept: &AtomicUsize, path: &Path, caller: Caller) -> Option<u64> 
     })
 }
 
-/// The paths of a process.
 #[derive(Default)]
 pub struct Paths(Mutex<Known>);
 
@@ -159,7 +155,6 @@ fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
 }
 
 impl Known {
-    /// Walks the path, if a runtime makes these launches, and the word of the record.
     fn walk(&mut self, process: &Process, caller: Caller) -> Option<(&'static Path, u64)> {
         if !IS_KNOWN || self.direct.contains(&(caller.address as u64)) {
             return None;
@@ -221,7 +216,6 @@ fn walked(caller: Caller) -> (Path, usize, u64) {
     (Path { frames, distances, outside, number: 0, varies, next: AtomicUsize::new(0) }, count, now.address())
 }
 
-/// Where the index of the tables lies that have the function of a return address.
 fn unwind_index(address: u64) -> Option<u64> {
     around(address, |object| object.unwind_index).flatten()
 }
@@ -239,8 +233,8 @@ impl Memory for Readable {
     }
 }
 
-#[cfg(test)]
 #[cfg(all(lazyguard_frames, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

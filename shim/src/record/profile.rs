@@ -1,11 +1,11 @@
 //! The profile: what this run loads, for the next one, and what earlier runs have loaded ([`lazyguard_core::profile`]).
 //!
-//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads, before the driver is called: the load that
-//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, and only if it
-//! knows something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
+//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads before the driver is called: the load that
+//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, if it knows
+//! something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
 //!
-//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the program
-//! for the folder's sake.
+//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the
+//! program for the folder's sake.
 
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
@@ -15,8 +15,8 @@ use lazyguard_core::image::is_cut_off;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
-    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
+    is_part, Image, ImageId, Library, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES,
+    MOST_BYTES_OF_LIBRARIES, MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::sync::lock;
 use std::collections::BTreeSet;
@@ -37,24 +37,18 @@ const MANY_PARTS: usize = 32;
 /// The most bytes of images that are read, to be loaded ahead.
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
 
-/// The most bytes of new images that wait to be written.
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
 
-/// See the module.
 pub struct Notes {
     folder: PathBuf,
-    /// The name of this process's part.
     part: String,
     /// What the folder knew at the start, and in which parts.
     known: Profile,
     parts: Vec<PathBuf>,
-    /// The images that it has.
     kept: HashSet<ImageId>,
-    /// Whether the folder of the images can be used.
     keeps_images: bool,
     day: u32,
     noted: Mutex<Noted>,
-    /// Held while files are written.
     writing: Mutex<()>,
 }
 
@@ -62,7 +56,7 @@ pub struct Notes {
 type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
-enum Origin {
+pub enum Origin {
     /// Of a module.
     Image(ImageId),
     /// Of a library.
@@ -80,9 +74,7 @@ struct Noted {
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
     /// What the program's modules and libraries were made of.
     owners: HashMap<u64, Origin>,
-    /// Where fat binaries were that CUDA runtimes have loaded.
     places: Vec<Place>,
-    /// The libraries that the program has loaded itself, by their samples.
     sampled: HashMap<u64, ImageId>,
     /// The samples of those that were loaded and not used so far.
     unused: HashSet<ImageId>,
@@ -126,7 +118,6 @@ impl Notes {
         Some(Self { folder: path, part, known, parts, kept, keeps_images, day, noted, writing })
     }
 
-    /// The images that are to be loaded ahead, the newest first. Each that cannot be read costs a line.
     pub fn ahead(&self) -> Vec<ahead::Image> {
         let mut bytes = 0;
         let mut found = Vec::new();
@@ -155,7 +146,6 @@ impl Notes {
         lock(&self.noted).damaged.insert(id);
     }
 
-    /// The libraries that are to be loaded ahead, the newest first.
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
         let mut all: Vec<_> = self.known.libraries.iter().collect();
         order::sort_by_key(&mut all, |(_, library)| std::cmp::Reverse(library.day));
@@ -165,10 +155,11 @@ impl Notes {
             bytes += if fits { place.image.bytes } else { 0 };
             fits
         };
-        let wanted = all.into_iter().filter(has_room).take(MOST_LIBRARIES);
-        let wanted =
-            wanted.map(|(place, library)| libraries::Wanted { place: place.clone(), kernels: names(&library.kernels) });
-        wanted.collect()
+        let wanted = |(place, library): (&Place, &Library)| libraries::Wanted {
+            place: place.clone(),
+            kernels: names(&library.kernels),
+        };
+        all.into_iter().filter(has_room).take(MOST_LIBRARIES).map(wanted).collect()
     }
 
     fn image(&self, id: ImageId) -> PathBuf {
@@ -198,14 +189,9 @@ impl Notes {
         id
     }
 
-    /// The program has a module of this image.
-    pub fn is_of(&self, module: u64, id: ImageId) {
-        lock(&self.noted).owners.insert(module, Origin::Image(id));
-    }
-
-    /// The program has a library of this image.
-    pub fn is_library_of(&self, library: u64, id: ImageId) {
-        lock(&self.noted).owners.insert(library, Origin::LibraryImage(id));
+    /// The program has a module or library that was made of this.
+    pub fn is_of(&self, owner: u64, origin: Origin) {
+        lock(&self.noted).owners.insert(owner, origin);
     }
 
     /// The program has a library that it has loaded itself, with these samples. Whether earlier runs have loaded it, and none has used it, nor this
@@ -220,12 +206,10 @@ impl Notes {
         !is_used && self.known.has_seen_unused(&samples)
     }
 
-    /// A context is gone; another one may get its number.
     pub fn context_gone(&self, context: u32) {
         lock(&self.noted).times.retain(|(of, ..), _| *of != context);
     }
 
-    /// The program is about to look a function of a module up, which loads it.
     pub fn looks_up(&self, module: u64, function: &str) {
         let noted = &mut *lock(&self.noted);
         if let Some(Origin::Image(id)) = noted.owners.get(&module) {
@@ -236,17 +220,11 @@ impl Notes {
     /// A CUDA runtime loads a fat binary. Returns the number by which its place is known from now on.
     pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
-        let known = noted.places.iter().position(|known| *known == place);
-        let number = known.unwrap_or(noted.places.len());
-        if known.is_none() {
+        let number = noted.places.iter().position(|known| *known == place).unwrap_or_else(|| {
             noted.places.push(place);
-        }
+            noted.places.len() - 1
+        });
         u32::try_from(number).unwrap_or(u32::MAX)
-    }
-
-    /// A CUDA runtime has a library of the fat binary at this place.
-    pub fn is_at(&self, library: u64, place: u32) {
-        lock(&self.noted).owners.insert(library, Origin::Place(place));
     }
 
     /// The program is about to use a kernel of a library, for the first time; its name, if it is known. What a runtime looks up is not used by that: it
@@ -259,14 +237,12 @@ impl Notes {
         }
     }
 
-    /// A library is about to come into a context.
     pub fn brings(&self, library: u64) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);
         noted.is_used(library, None, self.day);
     }
 
-    /// A module or library is about to be unloaded.
     pub fn gone(&self, owner: u64) {
         let mut noted = lock(&self.noted);
         noted.owners.remove(&owner);
@@ -275,7 +251,6 @@ impl Notes {
 
     // --- on the log's thread, and at the exit ---
 
-    /// Writes what is new.
     pub fn write_news(&self) {
         let _writing = lock(&self.writing);
         self.write();
@@ -291,7 +266,6 @@ impl Notes {
         }
     }
 
-    /// What could not be written, in words.
     pub fn complaint(&self) -> Option<String> {
         let noted = self.noted.try_lock().ok()?;
         let why = noted.why.as_ref()?;
@@ -330,7 +304,6 @@ impl Notes {
         lock(&self.noted).count(written);
     }
 
-    /// Writes a file that no reader sees before it is whole.
     fn keep(&self, folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
         make(folder)?;
         // Its own name: several processes may write one image at a time.
@@ -380,10 +353,8 @@ impl Noted {
 
     fn count(&mut self, written: io::Result<()>) {
         // A folder that is shipped with the program is only read.
-        let only_read = |error: &io::Error| {
-            matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
-        };
-        if let Some(error) = written.err().filter(|error| !only_read(error)) {
+        const ONLY_READ: [io::ErrorKind; 2] = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+        if let Some(error) = written.err().filter(|error| !ONLY_READ.contains(&error.kind())) {
             self.failed += 1;
             self.why = Some(error.to_string());
         }
@@ -416,11 +387,13 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
 /// Whether a folder can be used; makes it, if it is not there.
 fn usable(path: &Path) -> io::Result<()> {
     make(path)?;
-    let about = fs::metadata(path)?;
-    match about.is_dir() && files::is_trusted(&about) {
-        true => Ok(()),
-        false if about.is_dir() => Err(io::Error::other("another user can write to it")),
-        false => Err(io::Error::other("it is no folder")),
+    is_own_folder(&fs::metadata(path)?, "it is no folder")
+}
+
+fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {
+    match about.is_dir() {
+        true => files::trusted(about, "another user can write to it"),
+        false => Err(io::Error::other(else_)),
     }
 }
 
@@ -428,15 +401,11 @@ fn usable(path: &Path) -> io::Result<()> {
 /// be another's, and a command that removes images would remove files there. The profile's own folder may be one.
 fn images_are_usable(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() && files::is_trusted(&about) => Ok(()),
-        Ok(about) if about.is_dir() => Err(io::Error::other("another user can write to it")),
-        Ok(_) => Err(io::Error::other("it is a link, or no folder")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        about => is_own_folder(&about?, "it is a link, or no folder"),
     }
 }
 
-/// Makes a folder for this user, unless there is something.
 fn make(path: &Path) -> io::Result<()> {
     match path.exists() {
         true => Ok(()),
@@ -444,25 +413,19 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How much the files of a folder have.
 fn bytes_in(folder: &Path) -> u64 {
     entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// Whether the images may take so many bytes, all together.
 fn has_room(bytes: u64) -> io::Result<()> {
-    match bytes <= MOST_BYTES {
-        true => Ok(()),
-        false => Err(io::Error::other("the images of the profile have no room (lazyguard profile prune)")),
-    }
+    let full = || io::Error::other("the images of the profile have no room (lazyguard profile prune)");
+    (bytes <= MOST_BYTES).then_some(()).ok_or_else(full)
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = files::open_unlinked(path)?;
     let about = file.metadata()?;
-    if !files::is_trusted(&about) {
-        return Err(io::Error::other("another user can write it"));
-    }
+    files::trusted(&about, "another user can write it")?;
     if about.len() > most {
         return Err(io::Error::other("it is too large"));
     }
@@ -507,7 +470,7 @@ mod tests {
 
     fn run(notes: &Notes, content: &[u8], kernel: &str) {
         let id = notes.loads(1, content, &LoadOptions::default());
-        notes.is_of(0xa, id);
+        notes.is_of(0xa, Origin::Image(id));
         notes.looks_up(0xa, kernel);
         notes.gone(0xa);
         notes.looks_up(0xa, "of another module");
@@ -544,8 +507,8 @@ mod tests {
             let number = notes.loads_library(place(offset));
             assert_eq!(notes.loads_library(place(offset)), number, "known by one number");
             notes.uses(library, Some("before there is a library"));
-            notes.is_at(library, number);
-            notes.is_at(0xf, notes.loads_library(place(1000)));
+            notes.is_of(library, Origin::Place(number));
+            notes.is_of(0xf, Origin::Place(notes.loads_library(place(1000))));
             notes.looks_up(library, "what is looked up alone");
             notes.uses(library, Some("k"));
             notes.gone(library);
@@ -570,7 +533,7 @@ mod tests {
             let id = notes.loads(1, b"code", &options);
             notes.context_gone(1);
             notes.loads(0, b"code", &options);
-            notes.is_library_of(0xa, id);
+            notes.is_of(0xa, Origin::LibraryImage(id));
             notes.looks_up(0xa, "what is looked up alone");
             notes.brings(0xa);
             kernel.iter().for_each(|kernel| notes.uses(0xa, Some(kernel)));

@@ -1,10 +1,8 @@
-//! The file of the recording: made as a whole when the process is armed, mapped, and never held open.
-//!
-//! A store into a mapped page needs a place for it on the disk, or the process is killed for it; so every byte is allocated
-//! before. In memory (`tmpfs`) that takes long, because the kernel clears each page: arming allocates the tables and the first segments there,
-//! the log's thread allocates the rest, and the recorder takes no segment before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
-//! system in user space, one that writes every page to a new place), and where there is no room to spare, the recording is kept
-//! in memory, and written to the folder when a hang is reported and at the end.
+//! The file of the recording: made as a whole when the process is armed, mapped, and never held open. A store into a mapped page needs a
+//! place for it on the disk, or the process is killed; so every byte is allocated before. In memory (`tmpfs`) that takes long: arming
+//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. Where a page may
+//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), and where there is no room
+//! to spare, the recording is kept in memory, and written to the folder at a hang and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
@@ -15,20 +13,19 @@ use lazyguard_core::trace::Recorder;
 use std::ffi::CString;
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The words of a recording that is about to be made, and where they are.
 pub struct Backing {
-    /// All zero.
     pub words: &'static [AtomicU64],
-    /// The shape they have room for.
     pub shape: Shape,
-    /// Whether they are a file's.
     in_file: bool,
     /// Whether only [`Backing::FIRST`] segments of each lane have their room.
     grows: bool,
+    /// How far the pages are present, in bytes.
+    present: AtomicUsize,
     /// Whether a recording was asked for.
     wanted: bool,
     /// Why they are not, if they were to be.
@@ -42,7 +39,6 @@ const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 /// thousand records.
 const UNWANTED: usize = 4 << 20;
 
-/// The most that is kept in memory.
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {
@@ -59,7 +55,8 @@ impl Backing {
                 match mapped_file(folder, &shape) {
                     Ok((words, grows)) => {
                         let why = why.map(|error| format!("the recording has only {} MiB: {error}", size >> 20));
-                        return Some(Self { words, shape, in_file: true, grows, wanted: true, why });
+                        let present = AtomicUsize::new(0);
+                        return Some(Self { words, shape, in_file: true, grows, present, wanted: true, why });
                     }
                     Err(error) => why = why.or(Some(error)),
                 }
@@ -70,11 +67,11 @@ impl Backing {
         sizes(in_memory).find_map(|size| {
             let shape = Shape::of_bytes(size);
             let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
-            Some(Self { words, shape, in_file: false, grows: false, wanted: bytes > 0, why: why.clone() })
+            let (wanted, why, present) = (bytes > 0, why.clone(), AtomicUsize::new(0));
+            Some(Self { words, shape, in_file: false, grows: false, present, wanted, why })
         })
     }
 
-    /// Whether the records outlive the process by themselves.
     pub fn in_file(&self) -> bool {
         self.in_file
     }
@@ -86,12 +83,10 @@ impl Backing {
         }
     }
 
-    /// In one line, what falls short of the user's setting.
     pub fn complaint(&self) -> Option<&str> {
         self.why.as_deref()
     }
 
-    /// Writes the recording to the folder, where it is not a file's already.
     pub fn save(&self, folder: &RunFolder) -> io::Result<()> {
         if self.in_file || !self.wanted {
             return Ok(());
@@ -109,39 +104,47 @@ impl Backing {
         })
     }
 
-    /// Whether all pages are present.
-    pub fn is_present(&self, done: &AtomicUsize) -> bool {
-        done.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
+    fn is_present(&self) -> bool {
+        self.present.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }
 
-    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
-    /// a fault. `done` is how far this has come, in bytes. Gives a line where the file has no room for the rest.
-    pub fn make_present(&self, done: &AtomicUsize, recorder: &Recorder<'_>) -> Option<String> {
+    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be a fault. Gives a line where
+    /// the file has no room for the rest.
+    pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         /// A few milliseconds' work, in pieces that do not block another mapping of memory.
         const PIECES: usize = 256;
-        (0..PIECES).find_map(|_| self.make_piece_present(done, recorder))
+        (0..PIECES).find_map(|_| self.make_piece_present(recorder))
     }
 
-    fn make_piece_present(&self, done: &AtomicUsize, recorder: &Recorder<'_>) -> Option<String> {
+    /// No thread does so later: all pages are made present at once.
+    pub fn make_all_present(&self, recorder: &Recorder<'_>) -> Option<String> {
+        while !self.is_present() {
+            if let Some(line) = self.make_present(recorder) {
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    fn make_piece_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         const AT_ONCE: usize = 256 << 10;
-        if self.is_present(done) {
+        if self.is_present() {
             return None;
         }
-        let from = done.load(Ordering::Relaxed);
+        let from = self.present.load(Ordering::Relaxed);
         let all = self.shape.words() * layout::WORD;
         let length = AT_ONCE.min(all - from);
         let is_present = populate(self.words, from, length);
         if is_present || !self.grows {
-            done.store(if is_present { from + length } else { all }, Ordering::Relaxed);
+            self.present.store(if is_present { from + length } else { all }, Ordering::Relaxed);
             recorder.open_up_to((from + length) / layout::WORD);
             return None;
         }
-        // The segments that are still closed are taken out of the file, where a store could end the process. The first ones of every lane
-        // stay, those behind this place as well: they have their room, and may hold records.
-        done.store(all, Ordering::Relaxed);
+        // The segments that are still closed are taken out of the file, where a store could end the process. The first ones of every lane stay, those
+        // behind this place as well: they have their room, and may hold records.
+        self.present.store(all, Ordering::Relaxed);
         let why = last_error();
-        let taken_out = recorder.closed().into_iter().all(|closed| take_out(self.words, closed));
-        if taken_out {
+        if recorder.closed().into_iter().all(|closed| take_out(self.words, closed)) {
             recorder.open_up_to(all / layout::WORD);
         }
         let file = from >> 20;
@@ -172,7 +175,6 @@ fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
         }
 }
 
-/// The size that is asked for, and smaller ones.
 fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
     [bytes].into_iter().chain(SMALLER.into_iter().filter(move |&size| size < bytes))
 }
@@ -196,15 +198,6 @@ fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> 
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), bytes / layout::WORD) })
 }
 
-struct Descriptor(i32);
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is this one's own.
-        unsafe { libc::close(self.0) };
-    }
-}
-
 /// A new file for a recording of this shape with all of its room allocated, mapped; or with the room of [`Backing::FIRST`], and `true`.
 fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64], bool), String> {
     let bytes = shape.words() * layout::WORD;
@@ -215,9 +208,10 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
     if file < 0 {
         return Err(last_error().to_string());
     }
-    let file = Descriptor(file);
+    // SAFETY: it was opened just now.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
     let mapped = suitable(&file, folder.asked_for(), bytes).and_then(|in_memory| {
-        let words = |()| map(bytes, libc::MAP_SHARED, file.0).map_err(|error| error.to_string());
+        let words = |()| map(bytes, libc::MAP_SHARED, file.as_raw_fd()).map_err(|error| error.to_string());
         if in_memory {
             let words = allocate_first(&file, shape).and_then(words)?;
             if populate(words, 0, layout::HEADER_BYTES) {
@@ -235,11 +229,11 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
 }
 
 /// Whether a recording of this size may be mapped there; and whether it lies in memory.
-fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<bool, String> {
+fn suitable(file: &OwnedFd, asked_for: bool, bytes: usize) -> Result<bool, String> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure valid for writing.
-    if unsafe { libc::fstatfs(file.0, &mut about) } != 0 {
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) } != 0 {
         return Err(format!("fstatfs is refused: {}", last_error()));
     }
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
@@ -248,7 +242,7 @@ fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<bool, St
 }
 
 /// The room of the tables, and of the first segments of each lane.
-fn allocate_first(file: &Descriptor, shape: &Shape) -> Result<(), String> {
+fn allocate_first(file: &OwnedFd, shape: &Shape) -> Result<(), String> {
     let [tables, segment] = [shape.segments_at(), shape.segment_words()].map(|words| words * layout::WORD);
     // The last byte as well: the file has its whole size.
     allocate(file, shape.words() * layout::WORD - 1, 1)?;
@@ -261,7 +255,7 @@ fn allocate_first(file: &Descriptor, shape: &Shape) -> Result<(), String> {
     })
 }
 
-fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> {
+fn allocate(file: &OwnedFd, from: usize, bytes: usize) -> Result<(), String> {
     // SAFETY: all-zero bytes are a valid `rlimit`.
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid for writing. Beyond the limit there is a signal that ends the process.
@@ -271,7 +265,7 @@ fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> 
         return Err("it would exceed the limit for the size of files".to_owned());
     }
     // SAFETY: the descriptor is open for writing.
-    if unsafe { libc::fallocate(file.0, 0, from as libc::off_t, bytes as libc::off_t) } == 0 {
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, from as libc::off_t, bytes as libc::off_t) } == 0 {
         return Ok(());
     }
     let error = last_error();
@@ -284,7 +278,8 @@ fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> 
     while at < bytes {
         let length = zeros.len().min(bytes - at);
         // SAFETY: the buffer is that long and the descriptor open for writing.
-        let written = unsafe { libc::pwrite(file.0, zeros.as_ptr().cast(), length, (from + at) as libc::off_t) };
+        let written =
+            unsafe { libc::pwrite(file.as_raw_fd(), zeros.as_ptr().cast(), length, (from + at) as libc::off_t) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => at += written,
             _ => return Err(last_error().to_string()),
@@ -305,7 +300,8 @@ mod tests {
         let bytes = shape.words() * layout::WORD;
         let words = map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1).expect("memory");
         let recorder = Recorder::new(words, shape, &ProcessFacts::default()).expect("a recorder");
-        let backing = Backing { words, shape, in_file: true, grows: true, wanted: true, why: None };
+        let backing =
+            Backing { words, shape, in_file: true, grows: true, present: AtomicUsize::new(0), wanted: true, why: None };
         backing.limit(&recorder);
         let first = |which| (shape.segments_at() + recorder.segments_of(which).0 * segment::WORDS) + segment::RECORDS;
         for which in Lane::ALL {
@@ -320,10 +316,9 @@ mod tests {
             libc::mprotect(at, 64 << 10, libc::PROT_READ)
         };
         assert_eq!(protected, 0);
-        let done = AtomicUsize::new(0);
-        let line = backing.make_present(&done, &recorder);
+        let line = backing.make_present(&recorder);
         assert!(line.is_some_and(|line| line.contains(&format!("room for {} MiB", from >> 20))));
-        assert!(backing.is_present(&done) && recorder.closed().iter().all(Range::is_empty));
+        assert!(backing.is_present() && recorder.closed().iter().all(Range::is_empty));
         assert_eq!(Lane::ALL.map(|which| words[first(which)].load(Ordering::Relaxed)), [1, 2, 3]);
         words.iter().for_each(|word| _ = word.fetch_or(1 << 63, Ordering::Relaxed));
     }

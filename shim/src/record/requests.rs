@@ -1,12 +1,9 @@
 //! Requests for a report of what is known now, which `lazyguard dump` makes.
 //!
-//! Protocol: where the recording is a file, the command writes the request's number into a word of its header
-//! (`docs/TRACE_FORMAT.md`), which costs a load to look at. Where it is in memory, the run folder holds an empty file whose
-//! time of modification, in nanoseconds since 1970, is the number; a mapping of that file, which nothing ever touches, tells
-//! the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number.
-//!
-//! The log's thread looks and answers: it is there in every guarded process, and what it opens is in its own table of
-//! descriptors alone.
+//! Protocol: where the recording is a file, the command writes the request's number into a word of its header (`docs/TRACE_FORMAT.md`).
+//! Where it is in memory, the run folder holds an empty file whose time of modification, in nanoseconds since 1970, is the number; a
+//! mapping of that file tells the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number. The
+//! log's thread looks and answers.
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 
@@ -16,17 +13,17 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::report::{fails, is_last, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// See the module.
 pub struct Requests {
     /// The file that is looked at, where the recording is in memory.
     file: Option<RequestFile>,
-    /// The newest answered request, or the initial number.
     answered: AtomicU64,
     /// Whether requests come by the recording's header.
     in_recording: bool,
@@ -36,17 +33,11 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests that come through this folder and this recording.
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        Self {
-            file,
-            answered,
-            in_recording: backing.in_file(),
-            announced: AtomicBool::new(false),
-            ended: Mutex::new(false),
-        }
+        let (in_recording, announced, ended) = (backing.in_file(), AtomicBool::new(false), Mutex::new(false));
+        Self { file, answered, in_recording, announced, ended }
     }
 
     /// Answers a request, if there is a new one, by what `report` says of this moment; and without a request, as the last one, where another
@@ -79,12 +70,8 @@ impl Requests {
             return false;
         }
         let Some(report) = report() else { return false };
-        let mut dump = DumpReport::new(
-            asked.unwrap_or(answered),
-            process.settings.hang_after_nanos,
-            process.tracker.counts(),
-            report,
-        );
+        let (number, threshold) = (asked.unwrap_or(answered), process.settings.hang_after_nanos);
+        let mut dump = DumpReport::new(number, threshold, process.tracker.counts(), report);
         // A failed write is not retried: the command sees the number of the answer, and finds no answer.
         let write = |dump: &DumpReport| {
             let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
@@ -110,7 +97,6 @@ impl Requests {
     }
 }
 
-/// An empty file in the run folder, and a mapping of it.
 struct RequestFile {
     path: CString,
     place: usize,
@@ -146,12 +132,9 @@ impl RequestFile {
 
     /// The time of modification.
     fn number(&self) -> Option<u64> {
-        // SAFETY: all-zero bytes are a valid `stat`.
-        let mut about: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: a terminated path; the structure is valid for writing.
-        let known = unsafe { libc::stat(self.path.as_ptr(), &mut about) } == 0;
-        let (seconds, nanos) = (u64::try_from(about.st_mtime).ok()?, u64::try_from(about.st_mtime_nsec).ok()?);
-        known.then_some(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?)
+        let about = fs::metadata(OsStr::from_bytes(self.path.as_bytes())).ok()?;
+        let (seconds, nanos) = (u64::try_from(about.mtime()).ok()?, u64::try_from(about.mtime_nsec()).ok()?);
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
     }
 
     fn remove(&self) {

@@ -1,17 +1,11 @@
-//! The run folder.
+//! The run folder. With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm` or `TMPDIR`,
+//! for its owner only, which a clean exit without a hang removes; that of a killed process stays as evidence, and later processes keep the
+//! newest few ([`lazyguard_core::old_runs`]).
 //!
-//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the folder
-//! for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. The folder of a
-//! process that is killed or leaves by `_exit` stays as evidence. Later processes keep the newest few and remove the others
-//! ([`lazyguard_core::old_runs`]).
+//! Under `lazyguard run` it lies in the folder of the run. The folder of a process that has changed its user lies in a place that
+//! `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or is a private one, which `lazyguard run` does not read.
 //!
-//! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
-//! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
-//! private one of the process, which `lazyguard run` does not read.
-//!
-//! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
-//!
-//! Must not: hold a file open, or use a folder or link of another process.
+//! Must not: hold a file open, since a program may close descriptors that are not its own; or use a folder or link of another process.
 
 use super::cleanup;
 use crate::runtime::{environment, files, standard_error};
@@ -32,7 +26,6 @@ pub fn rank() -> Option<String> {
     settings::rank(environment::present_text)
 }
 
-/// See the module.
 pub struct RunFolder {
     path: PathBuf,
     /// Whether the user or `lazyguard run` removes it, and the process does not.
@@ -45,12 +38,11 @@ impl RunFolder {
     /// Makes the folder, or says in one line why the one that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read
-        // exists.
+        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read exists.
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
-            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None }),
+            None => Self::private(process),
             Some(template) => match Self::wanted(template, process) {
                 Ok(path) => {
                     let asked_for = !is_for_a_run_alone();
@@ -62,7 +54,6 @@ impl RunFolder {
         }
     }
 
-    /// The fallback where the requested folder cannot be made.
     fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
         let complain =
             |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
@@ -77,7 +68,7 @@ impl RunFolder {
             return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone(), shared: None });
         }
         complain("`lazyguard run` sees nothing of this process");
-        Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None })
+        Self::private(process)
     }
 
     fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
@@ -114,15 +105,16 @@ impl RunFolder {
             return Ok(false);
         }
         match OpenOptions::new().append(true).create_new(true).open(folder.join(LOG)) {
-            Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error),
+            made => made.map(|_| true),
         }
     }
 
-    fn private(process: u32) -> Option<PathBuf> {
+    fn private(process: u32) -> Option<Self> {
         // Job systems name folders for temporary files that are not there.
-        private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
+        let path =
+            private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))?;
+        Some(Self { path, stays: false, asked_for: false, shared: None })
     }
 
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
@@ -140,22 +132,18 @@ impl RunFolder {
         })
     }
 
-    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Replaces a file as a whole: a reader finds the former content or the new.
     pub fn replace(&self, name: &str, content: &str) -> io::Result<()> {
         self.replace_by(name, &mut |file| file.write_all(content.as_bytes()))
     }
 
-    /// The same with what `write` writes.
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
-    /// Whether it is where the user wants it.
     pub fn asked_for(&self) -> bool {
         self.asked_for
     }
@@ -165,14 +153,12 @@ impl RunFolder {
         self.shared.as_deref()
     }
 
-    /// Removes the folder, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
             Self::remove(&self.path);
         }
     }
 
-    /// Removes a private folder, as far as it is there.
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
             // What is not there needs no removing.
@@ -206,7 +192,6 @@ fn shared_folder(template: &str) -> Option<PathBuf> {
 
 const OUT: &str = "LAZYGUARD_OUT";
 
-/// The machine's name.
 pub fn host_name() -> String {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for writing; its last byte stays zero.

@@ -10,7 +10,6 @@ use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
 use lazyguard_core::trace::Lane;
 
 impl Guard {
-    /// The summary of the run so far.
     pub fn summary(&self, ended: &str) -> Summary {
         let (calls, launches) = self.tracker.counts();
         let recording = self.recording_summary();
@@ -43,7 +42,6 @@ impl Guard {
         }
     }
 
-    /// The recording's part of the summary.
     fn recording_summary(&self) -> RecordingSummary {
         let counts = Lane::ALL.map(|lane| self.tracker.recorder().counts(lane));
         RecordingSummary {
@@ -54,7 +52,6 @@ impl Guard {
         }
     }
 
-    /// The preloading part of the summary.
     pub fn preload_summary(&self) -> PreloadSummary {
         let mut summary = self.loader.summary(self.settings.preload);
         summary.notes.extend(self.profile.as_ref().and_then(Notes::complaint));

@@ -1,10 +1,9 @@
-//! Which rank of a job writes a report on standard error.
+//! Which rank of a job writes a report on standard error: the ranks hang together, and their lines end in one log. Under `lazyguard run`,
+//! the first rank that reports a cause writes a few lines. The others keep their reports in their folders, and the run compares them at its
+//! end.
 //!
-//! The ranks of a job hang together, and their lines end in one log. Under `lazyguard run`, the first rank that reports a cause writes a few
-//! lines. The other ranks keep their reports in their folders, and the run compares them at its end.
-//!
-//! Protocol: a rank makes an empty file for the cause before it writes. Whoever finds the file writes nothing. The rank removes the file when
-//! its wait is over, so that a later one is reported again.
+//! Protocol: a rank makes an empty file for the cause before it writes; a rank that finds the file writes nothing. The rank removes the
+//! file when its wait is over, so that a later one is reported again.
 //!
 //! Must not: withhold a report where no file can be made, or hold its lock at a file operation: an exiting thread of the program takes it.
 
@@ -25,7 +24,6 @@ use std::sync::Mutex;
 /// The most causes that are reported of a job's hangs, and of its slow waits.
 const MOST_CAUSES: usize = 2;
 
-/// See the module.
 pub struct Turns {
     place: PathBuf,
     own: Mutex<Own>,
@@ -66,7 +64,6 @@ impl Turns {
         own.writes
     }
 
-    /// Whether this process has written its newest report.
     pub fn writes(&self) -> bool {
         lock(&self.own).writes
     }

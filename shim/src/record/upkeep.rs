@@ -85,7 +85,9 @@ pub fn run(
 }
 
 fn beat(guard: &Guard) {
-    if let Some(line) = guard.heartbeat.beat(guard, &guard.backing) {
+    let recorder = guard.tracker.recorder();
+    recorder.seen_alive(guard.now());
+    if let Some(line) = guard.backing.make_present(recorder) {
         guard.loader.note(line);
     }
 }

@@ -1,9 +1,7 @@
-//! The time, in nanoseconds since the guard was armed, at the cost of reading a register.
-//!
-//! Where the processor's time stamp counter runs at one rate whatever the clock and power states, it is read directly and
-//! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
-//! monotonic across cores to well below the time a driver call takes. The factor is measured from the load of the library to the start of
-//! the clock, which costs nothing; a measurement of some microseconds has to agree with it, else one of a millisecond counts.
+//! The time, in nanoseconds since the guard was armed, at the cost of reading a register: the processor's time stamp counter where that
+//! runs at one rate in all states, scaled by a factor measured against the system's monotonic clock; elsewhere the system's clock. The
+//! factor is measured from the load of the library to the start of the clock. A measurement of some microseconds has to agree with it, else
+//! one of a millisecond counts.
 //!
 //! Must not: enter the kernel in [`now`] where the counter is steady.
 
@@ -33,7 +31,6 @@ pub fn start() {
     HOT.clock_scale.store(scale, Ordering::Relaxed);
 }
 
-/// Nanoseconds since [`start`].
 #[inline(always)]
 pub fn now() -> Nanos {
     now_by(u64::saturating_sub)
@@ -68,7 +65,6 @@ fn system_since(base: u64) -> Nanos {
     system_nanos().saturating_sub(base)
 }
 
-/// The system's monotonic clock at the moment that [`now`] calls 0.
 pub fn monotonic_nanos() -> u64 {
     system_nanos().saturating_sub(now())
 }
@@ -142,7 +138,6 @@ fn counter_is_steady() -> bool {
     true
 }
 
-/// The counter, and nanoseconds of the system's clock, at one moment.
 #[link_section = ".text.lazyguard_start"]
 fn pair() -> (u64, u64) {
     least_interrupted([(); 5].map(|()| {

@@ -1,27 +1,22 @@
 //! The door: the only way from a thread of the program into the guard's own code.
 //!
-//! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of that part, and restores the
-//! thread's cancellation, its `errno` and its floating-point state ([`super::floats`]). Everything that the guard does on a thread of the program goes through it: both halves of a hook, the
-//! look-ups, arming, the end of a thread, the end of the process. [`leaf`] is the same without the calls into the C
-//! library; it is for the fast path of a launch and for the guard's own threads.
+//! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of that part, and restores the thread's
+//! cancellation, its `errno` and its floating-point state ([`super::floats`]). Both halves of a hook, the look-ups, arming, the end of a
+//! thread and of the process go through it. [`leaf`] is the same without the calls into the C library; it is for the fast path of a launch
+//! and for the guard's own threads.
 //!
-//! Why cancellation: `pthread_cancel` unwinds a thread from inside a cancellation point, such as a sleep or a write to a file. The
-//! program's own unwinder does that. It would meet the frames of the guard, which catch panics and have an unwinder of their
-//! own, and the process would end with SIGABRT. The program's call of the driver lies outside the door, so it is
-//! cancelled exactly where it is cancelled without the guard; a request that arrives inside stays pending until the thread is
-//! outside again.
+//! Why cancellation: `pthread_cancel` unwinds a thread from inside a cancellation point, by the program's own unwinder. That would meet
+//! frames of the guard, which catch panics and have an unwinder of their own, and the process would end with SIGABRT. The program's call of
+//! the driver lies outside the door; a request that arrives inside stays pending until the thread is outside again.
 //!
-//! A jump out of a signal handler (`siglongjmp`) may lead out of the guard. The next visit of the thread from further out finds that, by
-//! the address of the frame that was left, and gives the thread its cancellation back at its end. What the guard cannot mend is
-//! `pthread_exit` in a handler that interrupts the guard: that unwinds as a cancellation does, and ends the process.
+//! A jump out of a signal handler (`siglongjmp`) may lead out of the guard. The next visit of the thread from further out finds that by the
+//! address of the frame that was left, and gives the thread its cancellation back. `pthread_exit` in a handler that interrupts the guard
+//! ends the process.
 //!
-//! What keeps this true:
-//!
-//! * [`inside`] has no landing pad in its frame: the part runs in a frame of its own ([`contained`], never inlined), and what the
-//!   part gives back has nothing to drop. So a thread with asynchronous cancellation, which is unwound where the
-//!   C library restores its state, passes through this frame as through a frame of C.
-//! * `scripts/check-library` follows the calls of the built library from every export. Outside the door it reaches none of the
-//!   C library's cancellation points; inside it reaches none that sleeps or waits for an event.
+//! [`inside`] has no landing pad in its frame: the part runs in a frame of its own ([`contained`], never inlined), and what it gives back
+//! has nothing to drop. So a thread that is unwound where the C library restores its state passes through this frame as through a frame of
+//! C. `scripts/check-library` follows the calls of the built library from every export: outside the door it reaches no cancellation point
+//! of the C library; inside it none that sleeps or waits for an event.
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 

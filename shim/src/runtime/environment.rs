@@ -21,14 +21,12 @@ unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept(UnsafeCell::new([0; ROOM]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an entry had no room.
 static TOO_LONG: AtomicBool = AtomicBool::new(false);
 
 /// Whether [`remember`] has found a variable of the guard's own.
 #[link_section = ".data.lazyguard_start"]
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether the process began without any variable of the guard's own.
 pub fn is_empty() -> bool {
     !ANY.load(Ordering::Relaxed)
 }
@@ -37,7 +35,6 @@ pub fn is_empty() -> bool {
 #[link_section = ".data.lazyguard_start"]
 static AT_START: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
 
-/// Runs before the library's constructor.
 #[used]
 #[link_section = ".init_array.00000"]
 static TAKES_THE_LIST: extern "C" fn(c_int, *const *const c_char, *mut *const c_char) = take_list;
@@ -128,7 +125,6 @@ fn keep(entry: &[u8]) {
     USED.store(used + entry.len(), Ordering::Release);
 }
 
-/// Names and values of what is kept.
 fn kept_bytes() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
     // SAFETY: what lies before `USED` is written and never changes again.
     let bytes = unsafe { std::slice::from_raw_parts(KEPT.0.get().cast::<u8>(), USED.load(Ordering::Acquire)) };
@@ -138,7 +134,6 @@ fn kept_bytes() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
     })
 }
 
-/// The same as text.
 fn kept() -> impl Iterator<Item = (Cow<'static, str>, Cow<'static, str>)> {
     kept_bytes().map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)))
 }
@@ -147,18 +142,15 @@ fn is_own(name: &str) -> bool {
     name.starts_with("LAZYGUARD")
 }
 
-/// All of the guard's: names and values.
 pub fn all() -> Vec<(String, String)> {
     kept().filter(|(name, _)| is_own(name)).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
-/// A line where there was no room for a variable.
 pub fn complaint() -> Option<&'static str> {
     let line = "the variables LAZYGUARD_... of the environment have more than 32 KB in all: the last ones are ignored";
     TOO_LONG.load(Ordering::Relaxed).then_some(line)
 }
 
-/// The names of the variables of other tools in the driver.
 pub fn tools() -> Vec<String> {
     kept().filter(|(name, _)| is_of_a_tool(name)).map(|(name, _)| name.into_owned()).collect()
 }
@@ -180,7 +172,6 @@ pub fn present(name: &str) -> Option<OsString> {
     })
 }
 
-/// The same as text.
 pub fn present_text(name: &str) -> Option<String> {
     present(name)?.into_string().ok()
 }
@@ -198,7 +189,6 @@ pub fn switched_on() -> bool {
     SWITCH.load(Ordering::Relaxed) != OFF
 }
 
-/// Whether a value switches something off.
 pub fn is_off(value: &[u8]) -> bool {
     matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
 }

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// How often the guard failed.
 pub fn count() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }

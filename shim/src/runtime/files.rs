@@ -12,7 +12,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The kernel's link to the program's file.
 pub const PROGRAM: &str = "/proc/self/exe";
 
 /// The program's file; where there is no `/proc`, by the name that it was started with.
@@ -25,7 +24,6 @@ pub fn program() -> Option<PathBuf> {
     })
 }
 
-/// Opens a file to read it; where the path is a link, what it leads to.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
@@ -83,7 +81,15 @@ pub fn is_trusted(about: &fs::Metadata) -> bool {
     [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
 }
 
-fn no_file() -> io::Error {
+/// The same of an open file or of a folder, as a result.
+pub fn trusted(about: &fs::Metadata, why: &'static str) -> io::Result<()> {
+    match is_trusted(about) {
+        true => Ok(()),
+        false => Err(io::Error::other(why)),
+    }
+}
+
+pub fn no_file() -> io::Error {
     io::Error::other("something that is no file is in the way")
 }
 

@@ -5,7 +5,6 @@
 //!
 //! Must not: reach anything outside this file. The door needs it where no landing pad may be.
 
-/// A thread's control and status words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Floats([u64; 2]);
 
@@ -67,7 +66,6 @@ impl Floats {
         before
     }
 
-    /// Gives the calling thread back what it had.
     #[inline(always)]
     pub fn give_back(self) {
         if Self::present() != self {

@@ -1,12 +1,7 @@
-//! Memory for large copies, which is there before it is written to.
-//!
-//! Memory that the allocator takes from the kernel comes page by page, at the first write to each: for a copy of some megabytes that takes several times
-//! as long as the copying itself. Here the kernel is asked for all pages at once, and for large ones. Where it has no large pages, or does not know
-//! the request, the pages come as they do otherwise.
-//!
-//! A large page comes in a tenth of a millisecond, which it takes to clear it. In a virtual machine whose host has not given it that memory yet it takes
-//! some milliseconds (4.5 were measured), and where memory is fragmented it may: small pages that were in use before come sooner there. So after the first
-//! that was slow, a process asks for small ones.
+//! Memory for large copies, which is there before it is written to. Memory from the kernel comes page by page, at the first write to each,
+//! which takes several times as long as the copying. Here the kernel is asked for all pages at once, and for large ones; where it does not
+//! know the request, the pages come as they do otherwise. A large page takes a tenth of a millisecond, and milliseconds in some virtual
+//! machines (4.5 were measured) or where memory is fragmented: after the first slow one a process asks for small ones.
 //!
 //! Must not: end the process where there is no memory, or take much more than is asked for.
 
@@ -23,10 +18,8 @@ const LEAST_IN_LARGE: usize = LARGE / 4;
 /// A large page that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// Whether one was.
 static ARE_SLOW: AtomicBool = AtomicBool::new(false);
 
-/// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const POPULATE_WRITE: libc::c_int = 23;
 
 /// Pages of this process alone, zero at first, which begin at a large page if they hold one.
@@ -80,19 +73,16 @@ impl FreshPages {
         unsafe { self.mapped.as_ptr().add(self.skipped) }
     }
 
-    /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: so many bytes are mapped from there on, and zero until they are written to.
         unsafe { std::slice::from_raw_parts(self.begin(), self.bytes) }
     }
 
-    /// The bytes, to be written to.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the pages are borrowed for as long as the slice.
         unsafe { std::slice::from_raw_parts_mut(self.begin(), self.bytes) }
     }
 
-    /// The bytes, for as long as the process lives.
     pub fn leak(self) -> &'static [u8] {
         let pages = std::mem::ManuallyDrop::new(self);
         // SAFETY: as above, and the pages are given back no more.
@@ -107,7 +97,6 @@ impl Drop for FreshPages {
     }
 }
 
-/// How much of so many bytes lies in large pages.
 fn large_bytes(bytes: usize) -> usize {
     let rest = bytes % LARGE;
     bytes - rest + if rest >= LEAST_IN_LARGE { LARGE } else { 0 }

@@ -1,9 +1,6 @@
-//! What every launch reads, on one line of a processor's cache. Between two launches a program does enough to push it out of the
-//! nearest cache, and the launch would wait for each further line.
-//!
-//! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate is
-//! `preload::gate`'s, the epoch is the armed process's state's, the distance is [`super::tls`]'s, the driver's functions are
-//! `lookup::driver`'s. The pointers have no type here, so that nothing is below this file.
+//! What every launch reads, on one line of a processor's cache: between two launches a program pushes it out of the nearest cache, and the
+//! launch would wait for each further line. Each field is one module's: [`super::process`], [`super::clock`], `preload::gate`, the state,
+//! [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
 //!
 //! Must not: hold anything that is not read at every launch.
 
@@ -14,7 +11,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 /// In the gate's word: a submission has to make its own fence. Until it is known whether it has to, it has to.
 pub const FENCE: u64 = 1 << 32;
 
-/// See the module.
 #[repr(C, align(64))]
 pub struct Hot {
     /// The armed process, or null.
@@ -35,7 +31,6 @@ pub struct Hot {
 
 const _: () = assert!(size_of::<Hot>() == 64);
 
-/// See the module.
 pub static HOT: Hot = Hot {
     armed: AtomicPtr::new(null_mut()),
     clock_base: AtomicU64::new(0),

@@ -1,17 +1,14 @@
-//! The library's allocator: memory of its own, which no thread waits for.
+//! The library's allocator: memory of its own, which no thread waits for. The program's allocator may be gone at the exit, have no lock, or
+//! be locked by this very thread, where a signal handler interrupts it. Small blocks come from chunks. A freed block goes on the list of
+//! its size and is used again; chunks are kept. Large blocks are mappings, which are given back.
 //!
-//! The program's allocator is the program's: it may be gone at the exit, have no lock, or be locked by this very thread, where a signal handler
-//! interrupts it. So the library maps its memory itself. Small blocks come from chunks. A freed block goes on the list of its size and is used again;
-//! chunks are kept, so that they are bounded by the most that was in use at a time. Large blocks are mappings, which are given back.
+//! Protocol: a list is a stack whose head is exchanged as one word, with a counter in it: a thread that was interrupted between its look at
+//! the head and its exchange finds another word. Nothing is locked. So a signal handler may interrupt any step and allocate, or never
+//! return; and a forked child lacks at most the blocks that other threads had in hand.
 //!
-//! Protocol: a list is a stack whose head is exchanged as one word, with a counter in it: a thread that was interrupted between its look at the head and
-//! its exchange finds another word. Nothing is locked. So a signal handler may interrupt any step and allocate, or never return; and a forked child
-//! lacks at most the blocks that other threads had in hand. An allocator with a lock, as those of the crates are, waits for ever in each of these cases.
-//!
-//! Rust ends a process whose allocation fails, but the program may well live on. So when the kernel refuses, the memory comes
-//! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
-//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without. A report
-//! of a hang is begun where there [`is_left`] enough for it.
+//! Rust ends a process whose allocation fails, but the program may well live on. When the kernel refuses, the memory comes from a reserve,
+//! and the guard is disarmed: what is in progress ends, and nothing follows. What may be larger than the reserve is asked for by
+//! [`copy_of`], and done without. A report of a hang is begun where there [`is_left`] enough for it.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
@@ -26,7 +23,6 @@ const RESERVE: usize = 2 << 20;
 /// Small blocks are cut from mappings of this size.
 const CHUNK: usize = 256 << 10;
 
-/// The largest block of a list.
 const LARGEST: usize = 16 << 10;
 
 /// Every block begins at a multiple of this.
@@ -44,7 +40,6 @@ unsafe impl Sync for Reserve {}
 static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The free blocks of one size.
 struct List(AtomicU64);
 
 /// In a list's word: where the first block is, in units of [`LEAST`]. Programs have 48 bits of addresses. The counter is above it.
@@ -99,7 +94,6 @@ fn class(size: usize) -> (usize, usize) {
     (8 + (power - 7) * 4 + quarter - 4, (quarter + 1) << (power - 2))
 }
 
-/// Where a layout's memory comes from.
 enum Source {
     /// A list, whose blocks have so many bytes and this alignment.
     List(&'static List, usize, usize),
@@ -123,7 +117,6 @@ fn source(layout: Layout) -> Source {
     found.unwrap_or(Source::Mapping)
 }
 
-/// New pages, zero; null where there are none.
 fn map(bytes: usize) -> *mut u8 {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new pages, at an address of the kernel's choice.
@@ -134,7 +127,6 @@ fn map(bytes: usize) -> *mut u8 {
     mapped.cast()
 }
 
-/// At the beginning of each chunk: how much of it is given out.
 struct Chunk(AtomicUsize);
 
 /// The chunk that blocks are cut from; null before the first.
@@ -165,7 +157,6 @@ fn cut(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Memory of this layout; null where there is none.
 fn allocate(layout: Layout) -> *mut u8 {
     match source(layout) {
         Source::List(list, bytes, align) => list.pop().unwrap_or_else(|| cut(bytes, align)),
@@ -180,7 +171,6 @@ struct Own;
 #[global_allocator]
 static ALLOCATOR: Own = Own;
 
-/// Whether the reserve had to be touched.
 pub fn exhausted() -> bool {
     USED.load(Ordering::Relaxed) > 0
 }

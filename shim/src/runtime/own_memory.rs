@@ -1,9 +1,8 @@
 //! This process's memory, read by the kernel, which answers where a page is not there.
 //!
-//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program
-//! must not open a file to find that out, whose descriptor could be the one that another thread has just closed and is about to
-//! have again. So the log's thread, which has descriptors of its own, looks while a thread of the program wants to know
-//! ([`Filter`]); of most processes none does.
+//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program must not
+//! open a file to find that out, whose descriptor could be one that another thread is about to have again. So the log's thread looks while
+//! a thread of the program wants to know ([`Filter`]).
 //!
 //! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
 
@@ -20,7 +19,6 @@ use std::time::{Duration, Instant};
 /// The smallest page there is: where pages are larger, what is not there is looked for in smaller steps.
 const PAGE: u64 = 4096;
 
-/// This process's memory, read by the kernel.
 pub struct OwnMemory {
     process: libc::pid_t,
     /// Whether the system call is missing, or must not be tried.
@@ -62,8 +60,7 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out
-    /// counts as one.
+    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out counts as one.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
@@ -97,7 +94,6 @@ pub fn have_a_filter_looked_for(limit: Duration) {
     }
 }
 
-/// Why memory was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It is not known yet whether that is safe; the log's thread looks within a tenth of a second.
@@ -123,7 +119,6 @@ fn own_process() -> libc::pid_t {
 }
 
 impl OwnMemory {
-    /// From here on.
     pub fn new() -> Self {
         // A process that has forbidden system calls to itself may end at the first of them; what a file needs is used everywhere.
         let has_filter = has_filter().unwrap_or(false);

@@ -28,7 +28,6 @@ impl Begun {
     }
 }
 
-/// How many of the guard's threads there are in this process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A forked child has none of them. Only a store: the caller is the handler of a fork.
@@ -77,12 +76,10 @@ fn left(line: &str) -> Option<u32> {
     fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)
 }
 
-/// Starts a thread in which no signal of the program's is handled. `prepare` runs first in it.
 pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     begin(name, prepare, body).map(Begun::wait)
 }
 
-/// The same, without the wait for `prepare`.
 pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
     // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -148,7 +145,6 @@ extern "C" fn begins(body: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// The calling thread, one of the guard's, ends the process: it takes signals as any thread of the program's.
 pub fn unblock_signals() {
     // SAFETY: all-zero bytes are a valid signal set, which is emptied.
     unsafe {

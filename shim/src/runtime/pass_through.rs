@@ -7,14 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNTS: [AtomicU64; PassThrough::ALL.len()] = [const { AtomicU64::new(0) }; PassThrough::ALL.len()];
 
-/// A call passes through for this reason.
 #[cold]
 #[inline(never)]
 pub fn note(reason: PassThrough) {
     COUNTS[reason as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// The reasons for which calls have passed through, and how many.
 pub fn counts() -> Vec<PassedThrough> {
     let counts = PassThrough::ALL.into_iter().zip(&COUNTS);
     let counts = counts.map(|(reason, count)| PassedThrough { reason, count: count.load(Ordering::Relaxed) });

@@ -1,8 +1,7 @@
 //! The guarded process: what every part of the guard knows of it, and whether it is armed.
 //!
 //! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a
-//! `record::Guard`, which is never freed. A forked child sets it to null and stays unguarded until its own `cuInit` succeeds, which
-//! makes a new guard with a new state and a new folder: what the parent knew means nothing there, and the parent's files stay
+//! `record::Guard`, which is never freed. A forked child sets it to null until its own `cuInit` makes a new guard: the parent's files stay
 //! the parent's. A guard that steps aside sets it to null for good.
 //!
 //! Must not: know any part of the guard above it.
@@ -18,24 +17,17 @@ use lazyguard_core::Nanos;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// See the module.
 pub struct Process {
-    /// The settings in force.
     pub settings: Settings,
-    /// What is known of the program.
     pub tracker: Tracker,
-    /// The process's number.
     pub id: u32,
-    /// The program's file name.
     pub program: String,
     /// The rank in its job; empty where no launcher sets it.
     pub rank: String,
-    /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
 }
 
 impl Process {
-    /// Nanoseconds since this process was armed.
     #[inline]
     pub fn now(&self) -> Nanos {
         clock::now()
@@ -55,7 +47,6 @@ pub fn armed() -> *const Process {
     HOT.armed.load(Ordering::Acquire).cast()
 }
 
-/// The process, if it is armed.
 #[inline]
 pub fn process() -> Option<&'static Process> {
     // SAFETY: a non-null pointer is to a leaked, initialised process; see `arm`.
@@ -72,11 +63,9 @@ pub unsafe fn arm(process: *const Process) {
     HOT.armed.store(process.cast_mut().cast(), Ordering::Release);
 }
 
-/// Whether this process, or the one it was forked from, was ever armed.
 #[link_section = ".data.lazyguard_start"]
 static EVER_ARMED: AtomicBool = AtomicBool::new(false);
 
-/// See [`EVER_ARMED`].
 pub fn was_ever_armed() -> bool {
     EVER_ARMED.load(Ordering::Relaxed)
 }
@@ -87,7 +76,6 @@ static RETIRED: AtomicBool = AtomicBool::new(false);
 /// The process whose guard has stepped aside. The exit clears up after it.
 static LAST: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 
-/// Whether the guard has stepped aside for good.
 pub fn retired() -> bool {
     RETIRED.load(Ordering::Relaxed)
 }
@@ -115,7 +103,6 @@ pub fn retire() -> Option<&'static Process> {
     unsafe { last.as_ref() }
 }
 
-/// Whether the process was forked and has not been armed since.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// This is a forked child. Only stores: the caller is the handler of a fork.
@@ -125,7 +112,6 @@ pub fn forked() {
     pass_through::reset();
 }
 
-/// A call passes untouched because the process is not armed, or not any more.
 #[cold]
 #[inline(never)]
 pub fn note_unarmed() {

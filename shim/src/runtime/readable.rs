@@ -1,9 +1,7 @@
-//! Whether memory that the program points to can be read.
-//!
-//! The driver refuses many calls before it follows their pointers: for want of a context, for a handle that is none, for a flag. A hook that
-//! followed them first would end a program that gets an error without the guard. So a hook asks the kernel about each page before it reads
-//! there: a change of the signal mask in a way that does not exist reads eight bytes of the new mask first, and changes nothing. Every
-//! filter of system calls lets it through that lets threads begin.
+//! Whether memory that the program points to can be read. The driver refuses many calls before it follows their pointers; a hook that
+//! followed them first would end a program that gets an error without the guard. So a hook asks the kernel about each page: a change of the
+//! signal mask in a way that does not exist reads eight bytes of the new mask first, and changes nothing. Every filter of system calls lets
+//! it through that lets threads begin.
 //!
 //! Must not: touch `errno`, or be asked by a launch on the fast path.
 

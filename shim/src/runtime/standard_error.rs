@@ -1,9 +1,7 @@
-//! Lines and reports on standard error.
-//!
-//! A program may have closed descriptor 2 and opened a file of its own there. So the guard remembers the descriptor's identity, and
-//! writes nothing to it once it is another file. What it was when the process began is standard error, whatever it is. If it has
-//! changed when the guard is armed, the guard takes it for the program's new standard error, as a daemon makes one, unless it is an
-//! ordinary file opened for reading as well, as programs open their data.
+//! Lines and reports on standard error. A program may have closed descriptor 2 and opened a file of its own there. So the guard remembers
+//! the descriptor's identity when the process begins, and writes nothing once it is another file. If it has changed when the guard is
+//! armed, it is the program's new standard error, as a daemon makes one, unless it is an ordinary file opened for reading as well, as
+//! programs open their data.
 //!
 //! Must not: write anything but a [`Block`]. A name from the program must not make a line there.
 
@@ -16,27 +14,31 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 #[link_section = ".data.lazyguard_start"]
 static INODE: AtomicU64 = AtomicU64::new(0);
 
+/// The system call itself, since this runs before the library's own references are bound.
 #[link_section = ".text.lazyguard_start"]
-fn identity() -> Option<(u64, u64)> {
+fn about() -> Option<libc::stat> {
     // SAFETY: all-zero bytes are a valid `stat`.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid for writing.
     let known = unsafe { libc::syscall(libc::SYS_fstat, libc::STDERR_FILENO, &raw mut stat) } == 0;
-    // The inode is kept plus one, so that 0 is free to mean "not remembered".
-    known.then_some((stat.st_dev, stat.st_ino.wrapping_add(1)))
+    known.then_some(stat)
+}
+
+/// The inode is kept plus one, so that 0 is free to mean "not remembered".
+#[link_section = ".text.lazyguard_start"]
+fn identity() -> Option<(u64, u64)> {
+    about().map(|stat| (stat.st_dev, stat.st_ino.wrapping_add(1)))
 }
 
 fn remembered() -> (u64, u64) {
     (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed))
 }
 
-/// Remembers what descriptor 2 is when the process begins.
 #[inline(always)]
 pub fn at_start() {
     keep(identity().unwrap_or((0, 0)));
 }
 
-/// Remembers what descriptor 2 is when the guard is armed.
 pub fn when_armed() {
     let now = identity().unwrap_or((0, 0));
     if now != remembered() {
@@ -52,12 +54,8 @@ fn keep((device, inode): (u64, u64)) {
 
 /// Whether descriptor 2 is an ordinary file that is open for reading and writing.
 fn is_data() -> bool {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is valid for writing; the other call takes integers only.
-    let (known, flags) =
-        unsafe { (libc::fstat(libc::STDERR_FILENO, &mut stat) == 0, libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL)) };
-    known && stat.st_mode & libc::S_IFMT == libc::S_IFREG && flags & libc::O_ACCMODE == libc::O_RDWR
+    // SAFETY: takes integers only.
+    is_ordinary() && unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE == libc::O_RDWR
 }
 
 /// Whether descriptor 2 is what it was.
@@ -101,11 +99,7 @@ pub fn write(block: &Block) {
 
 /// Whether descriptor 2 is an ordinary file, which takes everything.
 fn is_ordinary() -> bool {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is valid for writing.
-    let known = unsafe { libc::fstat(libc::STDERR_FILENO, &mut stat) } == 0;
-    known && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+    about().is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
 /// Writes one line in LazyGuard's name.

@@ -5,7 +5,6 @@
 use lazyguard_core::tasks::{self, User};
 use std::path::Path;
 
-/// Why the guard starts no threads; `None` where it may.
 pub fn too_few() -> Option<String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let enough = tasks::enough(processors);
@@ -17,7 +16,6 @@ pub fn too_few() -> Option<String> {
     ))
 }
 
-/// The user, where the number of the user's threads is limited. The superuser's is not.
 fn user() -> Option<User> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is valid for writing; the other call takes nothing and cannot fail.

@@ -20,7 +20,6 @@ thread_local! {
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The key whose destructor ends a thread's slot; `u32::MAX` until there is one.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Makes the key. Without one, slots of ended threads stay taken, which is waste, not harm.
@@ -38,7 +37,6 @@ pub fn prepare() {
     }
 }
 
-/// The calling thread's slot in this process's state, if it has one already.
 #[inline(always)]
 pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     tls::own(process).map(tls::Own::slot)
@@ -56,7 +54,6 @@ pub fn number() -> u32 {
     }
 }
 
-/// The calling thread's launches find what its slot knows by now. For a thread inside a call.
 pub fn know_launches() {
     // SAFETY: slots lie in the process's state, which is never freed.
     if let Some(slot) = unsafe { tls::get().slot.as_ref() } {
@@ -64,7 +61,6 @@ pub fn know_launches() {
     }
 }
 
-/// The calling thread's slot in this process's state.
 #[inline]
 pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {
     if let Some(slot) = slot_if_any(process) {
@@ -117,7 +113,6 @@ fn own_name() -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// A thread's name, or nothing.
 pub fn name(thread: u32) -> String {
     std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"))
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())

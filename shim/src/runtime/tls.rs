@@ -1,9 +1,7 @@
-//! What the calling thread keeps for itself: the process it is known to, and its slot there.
-//!
-//! Reaching a thread's own variable from a shared library takes a call into the dynamic linker, with lines of code and data that
-//! the program has thrown out of the caches between two launches. This library is loaded when the process starts, so its
-//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so
-//! where the compiler cannot be told. On other processors the compiler's own way serves.
+//! What the calling thread keeps for itself: the process it is known to, and its slot there. Reaching a thread's variable from a shared
+//! library takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
+//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so where the
+//! compiler cannot be told. On other processors the compiler's own way serves.
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
@@ -16,15 +14,12 @@ use std::ptr::null;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::Ordering;
 
-/// The thread's way through the door (`door`): the frame by which it came in, and its cancellation before.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Door {
     /// The address of the frame; 0 while the thread is outside.
     pub frame: usize,
-    /// The state.
     pub state: i32,
-    /// The type.
     pub kind: i32,
 }
 
@@ -42,15 +37,11 @@ struct Variable {
     visits: u32,
 }
 
-/// See the module.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Mine {
-    /// The armed process, or null.
     pub process: *const Process,
-    /// The slot in it.
     pub slot: *const ThreadSlot,
-    /// The slot's number.
     pub number: u32,
     /// How many places the recording has.
     place_count: u32,
@@ -65,7 +56,6 @@ pub struct Mine {
 const _: () = assert!(size_of::<Mine>() <= 64);
 
 impl Mine {
-    /// Of the thread with this slot.
     pub fn of(process: *const Process, slot: &'static ThreadSlot, number: u32) -> Self {
         let places = AtHand::places(slot);
         let (entry, first) = (std::ptr::from_ref(AtHand::entry(slot)).cast(), places.as_ptr().cast());
@@ -169,7 +159,6 @@ pub fn own(process: *const Process) -> Option<Own> {
 }
 
 impl Own {
-    /// The slot.
     #[inline(always)]
     pub fn slot(self) -> &'static ThreadSlot {
         // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
@@ -228,7 +217,6 @@ impl AtHand for Hand {
     }
 }
 
-/// The calling thread's way through the door.
 #[inline(always)]
 pub fn door() -> Door {
     // SAFETY: the thread's own variable, which lives as long as the thread.
@@ -256,7 +244,6 @@ pub fn attributes() -> usize {
     unsafe { (&raw const (*place()).attributes).read_volatile() }
 }
 
-/// Stores that.
 pub fn set_attributes(at: usize) {
     // SAFETY: as above.
     unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
@@ -269,14 +256,12 @@ pub fn visits() -> u32 {
     unsafe { (&raw const (*place()).visits).read_volatile() }
 }
 
-/// Stores that.
 #[inline(always)]
 pub fn set_visits(depth: u32) {
     // SAFETY: as above.
     unsafe { (&raw mut (*place()).visits).write_volatile(depth) };
 }
 
-/// The calling thread's.
 #[inline(always)]
 pub fn get() -> Mine {
     // SAFETY: the thread's own variable, which lives as long as the thread.

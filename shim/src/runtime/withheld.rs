@@ -17,7 +17,6 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    /// From here on, in the calling thread.
     pub fn new() -> Self {
         let were_pending = pending();
         // SAFETY: all-zero bytes are a valid signal set; both sets are valid, and the mask is restored when this is dropped.

@@ -1,10 +1,8 @@
-//! A command that runs beside the program, unseen by it.
-//!
-//! A child that becomes another program signals its end to its parent, and any wait for children finds it. So the shell is a grandchild whose parent has
-//! ended. That parent, the go-between, shares the process's memory and starts the shell with `posix_spawn`; it raises no signal at its end, and only a wait
-//! with `__WALL` finds it. The thread that makes the go-between stands still until the go-between has ended, so the go-between may use the C library in its place. The
-//! shell has a process group of its own, and none of the program's descriptors, handlers and blocked signals. With which status it ends is not
-//! known. A program that is the first process of its namespace, or reaps orphans, has the shell as a child.
+//! A command that runs beside the program, unseen by it. A child that becomes another program signals its end to its parent, and any wait
+//! for children finds it. So the shell is a grandchild whose parent, the go-between, has ended. The go-between shares the process's memory,
+//! starts the shell with `posix_spawn` and raises no signal at its end; only a wait with `__WALL` finds it. The thread that makes it stands
+//! still until it has ended, so it may use the C library in that thread's place. The shell has a process group of its own, and none of the
+//! program's descriptors, handlers and blocked signals.
 //!
 //! Must not: copy the process (a copy would share pages with transfers under way, and run the handlers of `pthread_atfork`).
 
@@ -24,14 +22,12 @@ use std::time::{Duration, Instant};
 /// A command that does not end in this time is said to run on, and left alone.
 const LOOKED_AT: Duration = Duration::from_secs(10);
 
-/// The commands that were started and have not been seen to end.
 #[derive(Default)]
 pub struct Commands {
     running: Vec<Running>,
 }
 
 impl Commands {
-    /// Starts a command because of a hang.
     pub fn start(&mut self, guard: &Guard, command: &str, report: &HangReport) {
         match Running::start(&arguments(command), &variables(guard, report)) {
             Ok(running) => self.running.push(running),
@@ -99,7 +95,6 @@ fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     variables
 }
 
-/// What is preloaded, without the guard.
 fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
     const NAME: &str = "liblazyguard.so";
     let is_own = |entry: &[u8]| {
@@ -117,13 +112,11 @@ fn are_one_file(one: &Path, other: &Path) -> bool {
     of(one).is_some_and(|file| Some(file) == of(other))
 }
 
-/// The file that this library was loaded from.
 fn own_file() -> Option<PathBuf> {
     let own = own_file as *const () as u64;
     modules(&own_maps()).into_iter().find(|module| module.has_code_at(own)).map(|module| module.path.into())
 }
 
-/// A command that was started.
 struct Running {
     shell: libc::pid_t,
     since: Instant,
@@ -169,7 +162,6 @@ impl Running {
     }
 }
 
-/// The go-between's stack, in words of 16 bytes.
 const STACK: usize = (64 << 10) / size_of::<u128>();
 
 /// What the go-between is given, and where it answers.
@@ -211,7 +203,6 @@ extern "C" fn go_between(given: *mut c_void) -> c_int {
     0
 }
 
-/// Closes every descriptor from this one on.
 fn close_from(first: c_int, descriptors: c_int) {
     // SAFETY: takes integers only; the table is the caller's own copy.
     unsafe {

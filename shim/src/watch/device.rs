@@ -12,7 +12,6 @@ use lazyguard_core::Nanos;
 /// A stream, and when the newest submission to it returned.
 type AtRest = (u32, Nanos);
 
-/// See the module.
 #[derive(Default)]
 pub struct Device {
     /// The streams that were at rest at the last look, and when that was.
@@ -23,12 +22,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// A call has returned an error by which the work in flight is lost.
     pub fn is_lost(&mut self) {
         self.lost = true;
     }
 
-    /// The streams that have been at rest for the threshold with work outstanding, where it is time to look at them.
     pub fn due(&mut self, guard: &Guard, now: Nanos, awake_since: Nanos, rest: Nanos) -> Option<Vec<u32>> {
         let threshold = guard.settings.hang_after_nanos;
         if self.lost || now < self.looked + (threshold / 2).max(rest) {
@@ -45,7 +42,6 @@ impl Device {
         Some(streams)
     }
 
-    /// Whether one of the streams that were reported still has outstanding what it had.
     pub fn stands(guard: &Guard, streams: &[AtRest]) -> bool {
         streams.iter().any(|(number, submitted)| {
             let stream = guard.tracker.stream_entry(*number).filter(|stream| stream.alive());

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 static LAUNCH_BLOCKING: AtomicBool = AtomicBool::new(false);
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
-/// Reads them, on the thread that has initialised the driver.
 pub fn read() {
     door::inside(|| {
         LAUNCH_BLOCKING.store(number("CUDA_LAUNCH_BLOCKING") != 0, Ordering::Relaxed);
@@ -37,7 +36,6 @@ pub fn note(slot: &ThreadSlot, at: Nanos) {
     }
 }
 
-/// The value of a variable; 0 where it is not set or no number.
 fn number(name: &str) -> u32 {
     environment::present_text(name).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }

@@ -47,7 +47,7 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     const AT_ONCE: Nanos = 1;
     let mut report = what_is_known(guard, AT_ONCE, 0)?;
     let (calls, running) = threads_of(guard, &report);
-    report.stacks = stacks::look(guard, &calls, &running);
+    report.stacks = stacks::read(guard, &calls, &running, false);
     report.places = stacks::places(report.addresses());
     Some(report)
 }

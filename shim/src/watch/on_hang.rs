@@ -31,7 +31,6 @@ pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) 
     }
 }
 
-/// Completes everything that is to outlive the process.
 fn complete(guard: &'static Guard, how: &str) {
     guard.log.finish(guard, guard.folder.as_ref());
     guard.tracker.recorder().seen_alive(guard.now());
@@ -70,7 +69,6 @@ fn abort() -> ! {
     leave(128 + libc::SIGABRT);
 }
 
-/// Ends the process at once.
 fn leave(status: c_int) -> ! {
     loop {
         // SAFETY: takes an integer, and does not return.

@@ -38,6 +38,7 @@ use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
 use lazyguard_core::report::ProbeSeen;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
+use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, LaunchKey, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,7 +55,6 @@ const MOST_ADDRESSES: usize = 4096;
 const MOST_WITH_EVENTS: usize = 64;
 const MOST_LAUNCHES: usize = 16;
 
-/// One question.
 enum Question {
     Stream { number: u32, handle: u64, context: u64, created: bool },
     Events { stream: u32, events: Vec<(u64, Nanos)> },
@@ -64,7 +64,6 @@ enum Question {
 }
 
 impl Question {
-    /// As a report names it.
     fn name(&self) -> String {
         match self {
             Self::Stream { number, .. } => format!("cuStreamQuery of stream {number}"),
@@ -76,7 +75,6 @@ impl Question {
     }
 }
 
-/// One answer.
 enum Answer {
     Idle { number: u32, asked: Nanos },
     Busy { number: u32 },
@@ -88,10 +86,8 @@ enum Answer {
     Resident { key: LaunchKey, blocks: u64 },
 }
 
-/// What the asking thread and the watchdog share.
 struct Session {
     questions: Vec<Question>,
-    /// Which question is being asked.
     at: AtomicUsize,
     done: AtomicBool,
     answers: Mutex<Vec<Answer>>,
@@ -143,33 +139,25 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
             !waits && call.queries.is_none() && call.stream.as_ref().is_some_and(|s| s.number == number)
         })
     };
-    let mut questions = Vec::new();
-    for wait in snapshot.waits.iter().take(MOST_ADDRESSES) {
-        questions.push(Question::Memory { address: wait.address, wide: wait.wide });
-    }
+    let waits = snapshot.waits.iter().take(MOST_ADDRESSES);
+    let mut questions: Vec<_> = waits.map(|wait| Question::Memory { address: wait.address, wide: wait.wide }).collect();
     for busy in snapshot.streams.iter().take(MOST_STREAMS) {
-        let number = busy.stream.number;
+        let (number, context) = (busy.stream.number, busy.stream.context);
         let Some(stream) = tracker.stream_entry(number).filter(|s| s.alive()) else { continue };
-        let reason = if stream.destroyed() {
-            Some("it was destroyed")
-        } else if stream.capturing() || tracker.contexts().any(|(n, c)| n == stream.context() && c.capturing()) {
-            Some("there is a capture in its context")
-        } else if stream.kind() == StreamKind::PerThread {
-            Some("it is another thread's own default stream")
-        } else if submitting(number) {
-            Some("a thread is blocked submitting to it")
-        } else {
-            None
+        let reason = match stream.kind() {
+            _ if stream.destroyed() => "it was destroyed",
+            _ if stream.capturing() || tracker.contexts().any(|(n, c)| n == stream.context() && c.capturing()) => {
+                "there is a capture in its context"
+            }
+            StreamKind::PerThread => "it is another thread's own default stream",
+            _ if submitting(number) => "a thread is blocked submitting to it",
+            kind => {
+                let (handle, created) = (stream.handle(), kind != StreamKind::Legacy);
+                questions.push(Question::Stream { number, handle, context, created });
+                continue;
+            }
         };
-        match reason {
-            Some(reason) => left_out.push(format!("stream {number}: {reason}")),
-            None => questions.push(Question::Stream {
-                number,
-                handle: stream.handle(),
-                context: busy.stream.context,
-                created: stream.kind() != StreamKind::Legacy,
-            }),
-        }
+        left_out.push(format!("stream {number}: {reason}"));
     }
     // An event that was recorded again in a capture is part of that, and asking would end it.
     let capture = tracker.contexts().any(|(_, context)| context.capturing());
@@ -195,7 +183,6 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     questions
 }
 
-/// The newest of many, oldest first.
 fn newest<T>(mut all: Vec<T>, count: usize) -> Vec<T> {
     all.drain(..all.len().saturating_sub(count));
     all
@@ -221,7 +208,6 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
 }
 
 impl Session {
-    /// The body of the asking thread.
     fn run(&self, guard: &'static Guard) {
         let _mode = Uncaptured::new();
         for (at, question) in self.questions.iter().enumerate() {
@@ -236,62 +222,50 @@ impl Session {
     }
 }
 
-/// Puts one question to the driver.
 fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
-    match *question {
-        Question::Stream { number, handle, context, created } => {
-            let _asking = Probing::new();
-            stream(guard, number, handle, context, created).into_iter().collect()
-        }
-        Question::Events { stream, ref events } => {
-            let _asking = Probing::new();
-            let (mut low, mut high, mut asked) = (0, events.len(), 0);
-            let mut last = None;
-            // Events on one stream end in their order.
-            while low < high {
-                let middle = low + (high - low) / 2;
-                let (event, recorded) = events[middle];
-                // Gone, or recorded again, since the list was made.
-                let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
-                let same = there && guard.tracker.event_is(event, stream, recorded);
-                let complete = same && driver::event_query(event as Handle) == Some(SUCCESS);
-                asked += 1;
-                if complete {
-                    last = Some(Answer::Complete { stream, event, recorded });
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            last.into_iter().chain([Answer::Events { asked }]).collect()
-        }
+    let _asking = (!matches!(question, Question::Memory { .. })).then(Probing::new);
+    let answer = match *question {
+        Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
+        Question::Events { stream, ref events } => return ask_events(guard, stream, events),
         Question::Loaded { function, handle } => {
-            let _asking = Probing::new();
-            if !is_still(guard, function, handle) {
-                return Vec::new();
-            }
             let mut state = 0;
-            let asked = driver::function_is_loaded(&mut state, handle as Handle);
-            (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
+            let asked = is_still(guard, function, handle)
+                .then(|| driver::function_is_loaded(&mut state, handle as Handle))
+                .flatten();
+            (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function })
         }
-        Question::Memory { address, wide } => driver_queries::host_memory(address, wide)
-            .value()
-            .map(|value| Answer::Holds { address, wide, value })
-            .into_iter()
-            .collect(),
+        Question::Memory { address, wide } => {
+            let held = driver_queries::host_memory(address, wide).value();
+            held.map(|value| Answer::Holds { address, wide, value })
+        }
         Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
-            let _asking = Probing::new();
-            if !is_still(guard, key.function, handle) {
-                return Vec::new();
-            }
-            let needs = driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);
-            needs
-                .and_then(|needs| resident_blocks(driver_queries::limits(device), needs))
-                .map(|blocks| Answer::Resident { key, blocks })
-                .into_iter()
-                .collect()
+            let needs = || driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);
+            let needs = is_still(guard, key.function, handle).then(needs).flatten();
+            let blocks = needs.and_then(|needs| resident_blocks(driver_queries::limits(device), needs));
+            blocks.map(|blocks| Answer::Resident { key, blocks })
+        }
+    };
+    answer.into_iter().collect()
+}
+
+/// Events on one stream end in their order.
+fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer> {
+    let (mut low, mut high, mut asked, mut last) = (0, events.len(), 0, None);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let (event, recorded) = events[middle];
+        // Gone, or recorded again, since the list was made.
+        let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
+        let same = there && guard.tracker.event_is(event, stream, recorded);
+        asked += 1;
+        if same && driver::event_query(event as Handle) == Some(SUCCESS) {
+            last = Some(Answer::Complete { stream, event, recorded });
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
+    last.into_iter().chain([Answer::Events { asked }]).collect()
 }
 
 /// Whether the function's module is still loaded since the list was made.
@@ -322,22 +296,22 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     }
 }
 
-/// Puts an answer where a diagnosis finds it.
 fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen) {
     let now = guard.now();
-    let record = |class: Class| {
-        let entry_point = EntryPoint::of_class(class);
-        Record { kind: Kind::Seen, entered: now, returned: now, ..Record::of(entry_point) }
+    let push = |class: Class, with: &dyn Fn(&mut Record)| {
+        let of = Record::of(EntryPoint::of_class(class));
+        let mut record = Record { kind: Kind::Seen, entered: now, returned: now, ..of };
+        with(&mut record);
+        slot.push(&record, Lane::RareEvents);
     };
     match *answer {
         Answer::Idle { number, asked } => {
             guard.tracker.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
-            slot.push(&Record { stream: number, ..record(Class::StreamQuery) }, Lane::RareEvents);
+            push(Class::StreamQuery, &|record| record.stream = number);
             seen.idle.push(number);
         }
         Answer::Busy { number } => {
-            let result = driver::NOT_READY;
-            slot.push(&Record { stream: number, result, ..record(Class::StreamQuery) }, Lane::RareEvents);
+            push(Class::StreamQuery, &|record| (record.stream, record.result) = (number, driver::NOT_READY));
             seen.busy.push(number);
         }
         Answer::Failed { number, result } => seen.failed.push((number, result)),
@@ -349,27 +323,22 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             guard.tracker.event_complete(event, now);
             if news {
-                slot.push(
-                    &Record { stream, raw: RawPayload::about(event), ..record(Class::EventQuery) },
-                    Lane::RareEvents,
-                );
+                push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }
             seen.events_complete += 1;
         }
         Answer::Events { asked } => seen.events_asked += asked,
         Answer::NotLoaded { function } => {
-            let name =
-                guard.tracker.function_name(function).map_or_else(|| format!("function {function}"), str::to_owned);
+            let name = guard.tracker.function_name(function);
+            let name = name.map_or_else(|| format!("function {function}"), str::to_owned);
             seen.not_loaded.push(lazyguard_core::report::demangle(&name));
         }
-        Answer::Holds { address, wide, value } => {
-            let flags = if wide { lazyguard_core::trace::layout::flag::WIDE } else { 0 };
-            let record = Record { flags, raw: RawPayload::holds(address, value), ..record(Class::WaitValue) };
-            slot.push(&record, Lane::RareEvents);
-        }
-        Answer::Resident { key, blocks } => {
-            let (function, raw) = (key.function, RawPayload::resident(key, blocks));
-            slot.push(&Record { function, raw, ..record(Class::Launch) }, Lane::RareEvents);
-        }
+        Answer::Holds { address, wide, value } => push(Class::WaitValue, &|record| {
+            record.flags = if wide { flag::WIDE } else { 0 };
+            record.raw = RawPayload::holds(address, value);
+        }),
+        Answer::Resident { key, blocks } => push(Class::Launch, &|record| {
+            (record.function, record.raw) = (key.function, RawPayload::resident(key, blocks));
+        }),
     }
 }

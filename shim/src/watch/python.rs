@@ -1,16 +1,10 @@
 //! The stacks of a Python program's threads, by the interpreter's own function for a process that has crashed.
 //!
-//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it reads what other threads may be changing, and could reach
-//! memory that is gone. So a child runs it, made by the bare system call. No handler that a library registered for a fork runs, the
-//! child has a copy of everything as it was at one moment, and if the child crashes, the program goes on as before. The child's end
-//! is signalled to no process, and no `wait` of the program finds it. The child opens its own pipe, reads the output from it and
-//! leaves that in memory shared with the parent, so this process needs no descriptor that the program could close.
-//!
-//! The guard finds the function in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
-//! builds do not export it; then the file's own table, where it was not stripped, says where it is.
-//!
-//! Why no library: those that read an interpreter's memory (`py-spy`) have to know its structures in every version, and stop the
-//! process for it.
+//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it reads what other threads may be changing. So a child runs it,
+//! made by the bare system call: no handler for a fork runs, the child has a copy of everything as it was at one moment, and its crash
+//! leaves the program alone. Its end is signalled to no process, and no `wait` of the program finds it. The child opens its own pipe, and
+//! leaves the output in memory shared with the parent. The function is found in the table of exported functions, in memory: `dlsym` would
+//! take the dynamic linker's lock. Where a build does not export it, the file's own table says where it is.
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
@@ -30,7 +24,6 @@ use std::time::{Duration, Instant};
 const DUMP: &str = "_Py_DumpTracebackThreads";
 const INTERPRETER: &str = "Py_IsInitialized";
 
-/// After this many seconds the child ends by itself, and after this long it is killed.
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
@@ -39,14 +32,12 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// pages, and take half a second where memory is slow.
 const MOST_TABLE_KIB: u64 = 32 << 10;
 
-/// Room for the text.
 const MOST_BYTES: usize = 256 << 10;
 
 /// `const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interp, PyThreadState *current_tstate)`: null if all went
 /// well, else what went wrong. Without an interpreter and a thread it finds them by itself.
 type Dump = unsafe extern "C" fn(c_int, *const c_void, *const c_void) -> *const c_char;
 
-/// What parent and child share.
 #[repr(C)]
 struct Shared {
     length: AtomicU32,
@@ -108,7 +99,6 @@ fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
     is_it.then(|| unexported_function(&file, DUMP))?.map(|address| image.bias.wrapping_add(address))
 }
 
-/// Memory that a child sees as well.
 struct SharedMemory(*mut Shared);
 
 impl SharedMemory {
@@ -135,7 +125,6 @@ impl Drop for SharedMemory {
     }
 }
 
-/// The text, by way of a child.
 fn asked(dump: Dump) -> Result<String, String> {
     if tables_kib().is_some_and(|kib| kib > MOST_TABLE_KIB) {
         return Err("the process is too large for a copy of it to be made".to_owned());
@@ -204,8 +193,7 @@ fn child(dump: Dump, shared: *mut Shared) -> ! {
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS, libc::SIGALRM];
     PAGE.store(shared, Ordering::Relaxed);
     let mut pipe = [-1; 2];
-    // SAFETY: the structures are valid for the calls, which concern this child alone; the handler does nothing that is
-    // forbidden to one.
+    // SAFETY: the structures are valid for the calls, which concern this child alone; the handler does nothing that is forbidden to one.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });

@@ -15,13 +15,15 @@
 //!
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
+use super::telling::say_that_it_is_due;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::nccl;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::report::{HangReport, RevokedSeen, REVOKED_RESULT};
+use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT};
+use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
@@ -85,6 +87,33 @@ pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
         |one: &Communicator| STREAMS.get(one.number.wrapping_sub(1) as usize).map_or(0, |s| s.load(Ordering::Relaxed));
     let is_busy = |one: &Communicator| streams.contains(&stream(one));
     guard.tracker.communicators().with_peers().filter(is_busy).map(|one| one.id()).collect()
+}
+
+/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
+pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
+    if guard.settings.on_hang != OnHang::Revoke {
+        return false;
+    }
+    let ids = concerned(guard, report);
+    let outcome = match ids.is_empty() {
+        true => Outcome::Failed("no collective is on the path of this hang".to_owned()),
+        false => {
+            // The other ranks begin at the same time.
+            guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, &ids));
+            say_that_it_is_due(guard, report);
+            revoke(guard, Some(&ids))
+        }
+    };
+    let seen = match outcome {
+        Outcome::Revoked(seen) => seen,
+        Outcome::None => none(guard, "the process has no such communicator".to_owned()),
+        Outcome::Failed(why) => none(guard, why),
+    };
+    let is_done = seen.is_done();
+    guard.reports.add(&Block::marked([seen.in_words()]));
+    report.revoked = Some(seen);
+    say_that_it_is_due(guard, report);
+    is_done
 }
 
 /// Revokes the communicators with these ids; `None`: all that have other ranks.

@@ -1,13 +1,11 @@
-//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`.
+//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`. A thread that enters a
+//! driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that changes. The kernel says where the
+//! stack of a thread lies that sleeps in a host function. The guard asks before and after the reading whether the thread has gone on, and
+//! reports no stack of one that has. The tables that files carry for exceptions give the outer frames. The stacks themselves go into the
+//! run folder, for the command to read further.
 //!
-//! A thread that enters a driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that
-//! changes, so another thread can read it. The kernel says where the stack of a thread lies that sleeps in a host function. The
-//! guard asks before and after the reading whether the thread has gone on, and reports no stack of one that has. The tables that
-//! files carry for exceptions, as they lie in memory, give the outer frames. The stacks themselves go into the run folder, for the
-//! command to read further.
-//!
-//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory;
-//! or open a file other than those of `/proc/self` and its own.
+//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory; or open a
+//! file other than those of `/proc/self` and its own.
 
 use super::system_call;
 use crate::record::Guard;
@@ -25,21 +23,11 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// The most threads whose stacks are read, and the most bytes of each that are kept.
 const MOST_THREADS: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The stacks of these calls' threads and of those that run host functions; they are also kept in the run folder.
-pub fn save(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
-    read(guard, calls, running, true)
-}
-
-/// The same, kept nowhere.
-pub fn look(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
-    read(guard, calls, running, false)
-}
-
-fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
+/// The stacks of these calls' threads and of those that run host functions; `keep` says whether they go into the run folder as well.
+pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
     let has_frame = |call: &&PublishedCall| call.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
@@ -66,7 +54,6 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     seen
 }
 
-/// The files that hold these addresses: return addresses, and entry addresses of functions.
 pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
@@ -83,7 +70,6 @@ fn is_of_nccl(call: &PublishedCall) -> bool {
     !call.entry_point.is_of_driver()
 }
 
-/// What is mapped where.
 struct Space<'a> {
     memory: OwnMemory,
     maps: &'a str,
@@ -91,7 +77,6 @@ struct Space<'a> {
     images: Vec<OnceCell<Option<Image>>>,
 }
 
-/// A stack that was read.
 struct Found {
     /// The call that the thread is in; `None` of one that sleeps in a host function.
     call: Option<PublishedCall>,
@@ -167,7 +152,6 @@ impl<'a> Space<'a> {
         frame_pointer.checked_add(above_frame_pointer(&self.memory, self.image(library)?, Machine::OWN, hook)?)
     }
 
-    /// The stack of a thread that sleeps in the kernel.
     fn sleeping(&self, thread: u32) -> Option<Found> {
         let (begin, address) = asleep(thread)?;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
@@ -187,12 +171,8 @@ impl<'a> Space<'a> {
             return FrameSeen { address, ..FrameSeen::default() };
         };
         let bias = self.image(number).map_or(module.base, |image| image.bias);
-        FrameSeen {
-            address,
-            module: module.name().to_owned(),
-            offset: address.wrapping_sub(bias),
-            ..FrameSeen::default()
-        }
+        let (module, offset) = (module.name().to_owned(), address.wrapping_sub(bias));
+        FrameSeen { address, module, offset, ..FrameSeen::default() }
     }
 
     fn write(&self, file: &mut File, guard: &Guard, found: &[Found]) -> io::Result<()> {
@@ -213,15 +193,9 @@ impl<'a> Space<'a> {
         let stands =
             |thread: &DumpThread| found.iter().any(|found| found.seen.thread == thread.thread && found.stands(guard));
         threads.retain(stands);
-        let modules: Vec<_> = self
-            .modules
-            .iter()
-            .enumerate()
-            .map(|(number, module)| {
-                let build_id = self.image(number).map_or(&[][..], |image| &image.build_id);
-                DumpModule { module, build_id }
-            })
-            .collect();
+        let build_id = |number| self.image(number).map_or(&[][..], |image| &image.build_id);
+        let modules = self.modules.iter().enumerate();
+        let modules: Vec<_> = modules.map(|(n, module)| DumpModule { module, build_id: build_id(n) }).collect();
         dump.finish(guard.id, clock::unix_nanos() / 1_000_000_000, &threads, &modules, self.maps)
     }
 }

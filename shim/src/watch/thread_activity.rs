@@ -19,12 +19,10 @@ const MOST_THREADS: usize = 256;
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
-/// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     all().filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
 }
 
-/// The driver's own threads.
 pub fn drivers() -> impl Iterator<Item = u32> {
     all().filter(|thread| thread::name(*thread).starts_with(THE_DRIVERS))
 }
@@ -42,7 +40,6 @@ fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
     in_call(&system_call::line(thread)?, is_own_thread)
 }
 
-/// Whether the process has a thread with this id.
 fn is_own_thread(id: u64) -> bool {
     std::fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }

@@ -1,26 +1,16 @@
-//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and
-//! reports what it waits for.
+//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and reports what
+//! it waits for.
 //!
 //! It reads the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the process's own
-//! recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a moment at
-//! most, and the report with those answers goes to standard error. While nothing changes it reports again, shortly, after pauses
-//! that double. When what was reported is over, it says in a line how: the program went on, a call came back with an error, or its
-//! thread left it.
+//! recording, diagnoses it and reports. While nothing changes it reports again, shortly, after pauses that double. When what was reported
+//! is over, it says in a line how.
 //!
-//! Each step of a report may be the last one that succeeds, so the surest comes first:
-//!
-//! 1. The watchdog writes the report into the run folder. (Where no thread is in a call the knowledge may be old, so it asks the
-//!    driver first.)
-//! 2. The probe asks the driver, and the watchdog takes the snapshot again with its answers: 300 ms at most. If nothing is in
-//!    flight after all, it removes the report.
-//! 3. The kernel reads the stacks of the blocked threads, from where their slots say that they begin, and the guard writes them as
-//!    a minidump. It stops and signals no thread.
-//! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
-//! 5. At a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
-//!    process's memory and makes only system calls and that one call.
-//! 6. The guard asks the driver where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the work of the context.
-//! 7. The guard carries `LAZYGUARD_ON_HANG` out, now or when it is time. That cannot be undone, so it waits until a verdict is
-//!    certain or has lasted for three times the threshold.
+//! Each step of a report may be the last one that succeeds, so the surest comes first. (1) The report goes into the run folder; where no
+//! thread is in a call the knowledge may be old, and the driver is asked first. (2) The probe asks the driver, 300 ms at most, and the
+//! snapshot is taken again with its answers; if nothing is in flight after all, the report is removed. (3) The kernel reads the stacks of
+//! the blocked threads, without a signal or a stop. (4) One block goes to standard error. (5) At a hang in a process with Python, a child
+//! writes the stacks of Python's threads. (6) The driver is asked where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the
+//! work of the context. (7) `LAZYGUARD_ON_HANG`, once a verdict is certain or has lasted for three thresholds: that cannot be undone.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
@@ -33,13 +23,13 @@ use super::processor_time;
 use super::python;
 use super::revoke;
 use super::stacks;
+use super::telling::{keep, say_that_it_is_due, say_that_it_is_over, take_gpu_dump};
 use crate::record::marker::Marker;
 use crate::record::reports::{Reported, Waiting};
-use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
+use crate::record::run_folder::HANG;
 use crate::record::Guard;
 use crate::runtime::own_thread;
 use crate::runtime::process::retired;
-use crate::runtime::standard_error;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::{Block, HangReport, Outcome, RevokedSeen};
@@ -64,13 +54,11 @@ const OVERSLEPT_NANOS: u64 = 400_000_000;
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 
-/// The longest pause between two reports of the same.
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
 
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
-/// The watchdog's thread, and whether it ends the process.
 static OWN: Mutex<Option<Thread>> = Mutex::new(None);
 static ENDS: AtomicBool = AtomicBool::new(false);
 
@@ -130,9 +118,7 @@ struct Incident {
     pause: Nanos,
     /// When it was last reported.
     told: Nanos,
-    /// Whether the user's action has been taken.
     acted: bool,
-    /// Whether the action has been announced.
     announced: bool,
 }
 
@@ -153,7 +139,6 @@ struct Watch {
     awake_since: Nanos,
     incident: Option<Incident>,
     failed: Option<Failed>,
-    /// Whether the incident was over at the last look.
     was_over: bool,
     /// The earliest time of the next look.
     look_at: Nanos,
@@ -161,13 +146,10 @@ struct Watch {
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
-    /// Reports of hangs, and of what was slow.
     reports: u64,
     slow_reports: u64,
     device: Device,
-    /// How long the last look took.
     cost: Cell<Nanos>,
-    /// The commands that were started because of hangs.
     commands: Commands,
 }
 
@@ -260,7 +242,6 @@ impl Watch {
         ((self.is_known(&waiting) || self.is_past(&waiting, now)) && asks()).then_some(waiting)
     }
 
-    /// How long the process has been awake since then.
     fn awake(&self, since: Nanos, now: Nanos) -> Nanos {
         now.saturating_sub(since.max(self.awake_since))
     }
@@ -274,7 +255,6 @@ impl Watch {
         self.incident.as_ref().is_some_and(|incident| incident.waiting.contains(waiting))
     }
 
-    /// Whether what was reported is no longer so.
     fn is_over(&self, incident: &Incident, waiting: &[Waiting]) -> bool {
         match incident.waiting.is_empty() {
             true if !incident.streams.is_empty() => !Device::stands(self.guard, &incident.streams),
@@ -297,7 +277,7 @@ impl Watch {
         if certain || lasted {
             incident.acted = true;
             incident.report.acts = true;
-            if !revoke_for(self.guard, &mut incident.report) {
+            if !revoke::revoke_for(self.guard, &mut incident.report) {
                 take_gpu_dump(self.guard, Some(&mut incident.report));
                 say_that_it_is_due(self.guard, &incident.report);
                 if let (true, Some(marker)) = (self.guard.settings.on_hang.ends_waits(), &self.guard.marker) {
@@ -445,7 +425,6 @@ impl Watch {
         }
     }
 
-    /// How long to look away.
     fn pause_of(&self, report: &HangReport) -> Nanos {
         let pause = match report.status {
             // Short, so that a slow operation is called a hang soon after its threshold.
@@ -487,18 +466,16 @@ impl Watch {
             self.forget();
             return;
         }
-        if report.status == Status::Slow {
-            self.slow_reports += 1;
-        }
-        if report.status == Status::Hang {
-            self.reports += 1;
-            guard.reports.count_hang();
-            if let Some(marker) = &guard.marker {
-                marker.raise(guard.id, &guard.rank, false);
+        match report.status {
+            Status::Hang => {
+                self.reports += 1;
+                guard.reports.count_hang();
+                guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
             }
+            _ => self.slow_reports += 1,
         }
         let (calls, running) = threads_of(guard, &report);
-        report.stacks = stacks::save(guard, &calls, &running);
+        report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
         {
             // From its first line on, an exit says that it is over.
@@ -547,7 +524,6 @@ impl Watch {
         }
     }
 
-    /// There is nothing to report after all.
     fn forget(&mut self) {
         if let Some(folder) = &self.guard.folder {
             // If the file cannot be removed, the report stays as it was: written before the driver was asked.
@@ -559,7 +535,6 @@ impl Watch {
     }
 }
 
-/// The streams that a report is about for which no thread waits.
 fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
     let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
     let streams = report.snapshot.streams.iter().filter(is_one);
@@ -568,106 +543,4 @@ fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u
 
 fn is_query(call: &PublishedCall) -> bool {
     Keep::of(call.entry_point.class()) == Keep::Folded
-}
-
-/// At an orderly exit: a reported standstill whose calls have returned is over.
-pub fn at_exit(guard: &Guard) {
-    let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
-    let still = |(thread, entered): &Waiting| {
-        let mut calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-        calls.any(|call| call.thread == *thread && call.entered == *entered)
-    };
-    if !waiting.iter().any(still) {
-        report.ends = ends(guard, &report);
-        say_that_it_is_over(guard, report, guard.now());
-    }
-}
-
-/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
-fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
-    if guard.settings.on_hang != OnHang::Revoke {
-        return false;
-    }
-    let ids = revoke::concerned(guard, report);
-    let outcome = match ids.is_empty() {
-        true => revoke::Outcome::Failed("no collective is on the path of this hang".to_owned()),
-        false => {
-            // The other ranks begin at the same time.
-            guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, &ids));
-            say_that_it_is_due(guard, report);
-            revoke::revoke(guard, Some(&ids))
-        }
-    };
-    let seen = match outcome {
-        revoke::Outcome::Revoked(seen) => seen,
-        revoke::Outcome::None => revoke::none(guard, "the process has no such communicator".to_owned()),
-        revoke::Outcome::Failed(why) => revoke::none(guard, why),
-    };
-    let is_done = seen.is_done();
-    guard.reports.add(&Block::marked([seen.in_words()]));
-    report.revoked = Some(seen);
-    say_that_it_is_due(guard, report);
-    is_done
-}
-
-/// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
-/// blocked calls may return an error: the report says so before.
-fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
-    let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };
-    if let (Some(report), true) = (&mut report, seen.taken && seen.fails) {
-        report.gpu_dump = Some(seen.clone());
-        say_that_it_is_due(guard, report);
-    }
-    guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
-    if seen.fails_calls() {
-        guard.reports.add(&Block::marked(["the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says"]));
-    }
-    let core = |folder: &RunFolder| {
-        format!("where the device's threads stand is in {}", folder.path().join(GPU_CORE).display())
-    };
-    let line = seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core));
-    guard.reports.add(&Block::marked(line));
-    if let Some(report) = report {
-        report.gpu_dump = Some(seen);
-    }
-}
-
-/// `lazyguard run --on-hang kill` waits for this: the report is complete.
-fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
-    if let Some(reported) = lock(&guard.reports.open).as_mut() {
-        reported.report.acts = true;
-        reported.report.gpu_dump.clone_from(&report.gpu_dump);
-        reported.report.revoked.clone_from(&report.revoked);
-    }
-    let Some(folder) = &guard.folder else { return };
-    let ended = lock(&guard.reports.ended);
-    if !*ended {
-        // Where it cannot be replaced, `keep` has said so a moment ago.
-        let _ = folder.replace(HANG, &report.json());
-    }
-}
-
-fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
-    guard.reports.over(&report.went_on(now));
-    report.resolved = Some(now);
-    keep(guard, &report);
-    report
-}
-
-/// Keeps a report, and everything else, in the run folder.
-fn keep(guard: &Guard, report: &HangReport) {
-    let Some(folder) = &guard.folder else { return };
-    // The process may be at its exit meanwhile: the exiting thread's report is the last.
-    let ended = lock(&guard.reports.ended);
-    if *ended {
-        return;
-    }
-    let summary = guard.summary("running").json();
-    let kept = folder
-        .replace(HANG, &report.json())
-        .and_then(|()| folder.replace(RUN, &summary))
-        .and_then(|()| guard.backing.save(folder));
-    if let Err(error) = kept {
-        standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
-    }
 }

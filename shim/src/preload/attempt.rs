@@ -1,0 +1,374 @@
+//! One attempt to load what is pending for a context: close the gate, see that no submission is under way, ask whether anything is in
+//! flight, and only then load, inside the budget. If something is in flight everything stays pending: the load would wait for it, which is
+//! the very deadlock that this is to prevent.
+//!
+//! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
+
+use super::gate::Closed;
+use super::idle::{self, nothing_under_way, Current, Uncaptured};
+use super::kernels;
+use super::loader::Loader;
+use super::queue::Item;
+use crate::lookup::driver::Handle;
+use crate::runtime::process::Process;
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::image::Prints;
+use lazyguard_core::preload::{
+    is_blanket, leaves_enough_free, loads_libraries, within_budget, within_pace, FirstLaunch, Skip, Spent,
+};
+use lazyguard_core::state::{Context, FunctionKind, ThreadSlot};
+use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
+use lazyguard_core::Nanos;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest that the gate is kept closed at a time.
+const AT_A_TIME: Duration = Duration::from_millis(200);
+
+/// The call of the program at whose occasion something is loaded.
+#[derive(Clone, Copy)]
+pub struct Occasion {
+    pub entry_point: EntryPoint,
+    pub entered: Nanos,
+    /// Whether it submits something: a call that is captured does not.
+    pub submits: bool,
+}
+
+impl Loader {
+    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
+    /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
+    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
+    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
+        if !self.has_pending() || context == 0 {
+            return;
+        }
+        if !at_start && self.is_early(process) && !self.releases_are_due(process, context) {
+            return;
+        }
+        // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
+        for _ in 0..2 {
+            if self.busy.swap(true, Ordering::Acquire) {
+                return;
+            }
+            let turn = Turn(&self.busy);
+            // The gate is opened now and then, also where much is to be loaded at once.
+            while Attempt::new(self, process, context, occasion, at_start).make(slot) && at_start {}
+            drop(turn);
+            if !self.releases_are_due(process, context) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the context was busy a moment ago, or what waits for it is out of pace.
+    fn is_early(&self, process: &Process) -> bool {
+        let now = process.now();
+        now < self.busy_until.load(Ordering::Relaxed)
+            || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
+    }
+
+    /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
+    /// further call.
+    fn releases_are_due(&self, process: &Process, context: u32) -> bool {
+        self.releases.wait_for(context) && process.tracker.in_flight(context).is_empty()
+    }
+}
+
+/// This thread's turn at loading.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct Attempt<'a> {
+    loader: &'a Loader,
+    process: &'a Process,
+    context: u32,
+    occasion: Occasion,
+    at_start: bool,
+    /// How far the context is with its first launch, at this call.
+    first: FirstLaunch,
+    begun: Instant,
+    loaded: u64,
+    /// Modules and libraries that the program is expected to load itself.
+    modules: u64,
+    refused: u64,
+    left_out: u64,
+    /// The pace ended it, or the gate had to be opened; the rest stays pending.
+    interrupted: bool,
+}
+
+/// What an item stands for.
+struct Content {
+    kind: FunctionKind,
+    /// The library or module.
+    owner: u64,
+    /// The functions or kernels.
+    handles: Vec<u64>,
+    /// It is not to come into the context yet: the item stays pending.
+    is_held: bool,
+}
+
+impl Content {
+    const NONE: Self = Self { kind: FunctionKind::Function, owner: 0, handles: Vec::new(), is_held: false };
+}
+
+/// Why no further kernel is loaded now.
+enum Stop {
+    TurnIsOver,
+    Budget(Skip),
+}
+
+/// What is spent on an item, on top of what was spent before: in the context, and on what turned up late in all contexts.
+struct Bill {
+    before: [Spent; 2],
+    kernels: u64,
+    since: Instant,
+}
+
+impl Bill {
+    fn now(&self) -> [Spent; 2] {
+        let nanos = self.since.elapsed().as_nanos() as u64;
+        self.before.map(|b| Spent { kernels: b.kernels + self.kernels, nanos: b.nanos + nanos, bytes: b.bytes })
+    }
+}
+
+impl<'a> Attempt<'a> {
+    fn new(loader: &'a Loader, process: &'a Process, context: u32, occasion: Occasion, at_start: bool) -> Self {
+        let has_launched = process.tracker.context_entry(context).is_some_and(Context::has_launched);
+        let first = match (has_launched, occasion.entry_point.class()) {
+            (true, _) => FirstLaunch::Made,
+            (false, Class::Launch) if occasion.submits => FirstLaunch::Now,
+            (false, _) => FirstLaunch::ToCome,
+        };
+        let (begun, [loaded, modules, refused, left_out]) = (Instant::now(), [0; 4]);
+        let interrupted = false;
+        Self {
+            loader,
+            process,
+            context,
+            occasion,
+            at_start,
+            first,
+            begun,
+            loaded,
+            modules,
+            refused,
+            left_out,
+            interrupted,
+        }
+    }
+
+    fn due(&self) -> Vec<Item> {
+        self.loader.due(self.process, self.context, self.first, self.at_start)
+    }
+
+    /// Makes it. Returns whether something was loaded, and more may be.
+    fn make(mut self, slot: &ThreadSlot) -> bool {
+        let (loader, process, context) = (self.loader, self.process, self.context);
+        let waits = || !self.due().is_empty() || loader.releases.wait_for(context);
+        let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
+            return false;
+        };
+        let handle = entry.handle() as Handle;
+        let entered = process.now();
+        let Some(closed) = Closed::close(context) else { return false };
+        let _uncaptured = Uncaptured::new();
+        let clear = nothing_under_way(process, slot, context);
+        if !entry.alive() || entry.handle() != handle as u64 {
+            return false;
+        }
+        let Some(_current) = Current::make(handle) else { return false };
+        let idle = clear && self.is_idle(slot.thread());
+        // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
+        let items = self.due();
+        if idle {
+            self.begun = Instant::now();
+            while self.begun.elapsed() <= AT_A_TIME && !closed.breached() && loader.releases.make_next(context) {}
+            self.begun = Instant::now();
+            self.load(&items, &closed);
+        } else {
+            loader.queue().puts_back(Skip::InFlight, context, &items);
+            loader.was_idle(process, false, entered);
+        }
+        drop(closed);
+        if idle {
+            loader.was_idle(process, true, entered);
+        }
+        if self.loaded + self.refused + self.left_out == 0 {
+            return self.interrupted && self.modules > 0;
+        }
+        loader.queue().skip(Skip::DriverRefused, self.refused);
+        slot.push(&self.record(&items, entered), Lane::RareEvents);
+        self.interrupted && self.loaded + self.modules > 0
+    }
+
+    fn record(&self, items: &[Item], entered: Nanos) -> Record {
+        let owner = items.first().map_or(0, |item| item.owner());
+        let raw = RawPayload::preload(Preload {
+            loaded: self.loaded,
+            refused: self.refused,
+            left_out: self.left_out,
+            owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+        });
+        let (returned, context) = (self.process.now(), self.context.min(0xffff) as u16);
+        Record { kind: Kind::Preload, entered, returned, context, raw, ..Record::of(self.occasion.entry_point) }
+    }
+
+    fn is_idle(&self, thread: u32) -> bool {
+        let (process, context, entered) = (self.process, self.context, self.occasion.entered);
+        match self.loader.questions.whole_context_idle(process, context, entered, self.at_start) {
+            Some(idle) => idle,
+            // The tables were full: objects without a number are not tracked.
+            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread, entered).is_empty(),
+        }
+    }
+
+    /// Whether another kernel may be loaded: the pace is met, the gate need not be opened, and the budget has room.
+    fn may_go_on(&self, closed: &Closed, bill: &Bill) -> Result<(), Stop> {
+        let settings = &self.process.settings;
+        let [spent, late] = bill.now();
+        let in_pace = self.at_start || is_blanket(settings) || within_pace(settings, self.process.now(), &late);
+        if !in_pace || closed.breached() || self.begun.elapsed() > AT_A_TIME {
+            return Err(Stop::TurnIsOver);
+        }
+        if is_blanket(settings) {
+            return Ok(());
+        }
+        within_budget(settings, &spent).map_err(Stop::Budget)
+    }
+
+    fn load(&mut self, items: &[Item], closed: &Closed) {
+        for item in items {
+            self.load_item(*item, closed);
+            if self.interrupted {
+                break;
+            }
+        }
+    }
+
+    fn load_item(&mut self, item: Item, closed: &Closed) {
+        let (loader, process, context) = (self.loader, self.process, self.context);
+        let leaves_out = |reason| {
+            loader.queue().skip(reason, 1);
+            loader.done(context, item);
+        };
+        let memory = kernels::memory();
+        if item.is_ahead() && memory.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
+            loader.queue().puts_back(Skip::LittleMemoryFree, context, &[item]);
+            return loader.is_full(process);
+        }
+        let before = {
+            let queue = loader.queue();
+            [queue.spent(context), queue.late]
+        };
+        let mut bill = Bill { before, kernels: 0, since: Instant::now() };
+        if item.is_ahead() {
+            // The module or library is loaded before its functions can be asked for.
+            match self.may_go_on(closed, &bill) {
+                Ok(()) => {}
+                Err(Stop::Budget(reason)) => return leaves_out(reason),
+                Err(Stop::TurnIsOver) => {
+                    self.interrupted = true;
+                    return loader.wait_for_the_pace(process, bill.before[1].nanos);
+                }
+            }
+        }
+        let content = match self.content(item) {
+            Ok(content) => content,
+            Err(reason) => return leaves_out(reason),
+        };
+        self.load_all(&content, closed, &mut bill);
+        let [mut spent, late] = bill.now();
+        spent.bytes += memory.zip(kernels::memory()).map_or(0, |(before, now)| before.free.saturating_sub(now.free));
+        let mut queue = loader.queue();
+        queue.set_spent(context, spent);
+        if !self.at_start {
+            queue.late = late;
+        }
+        drop(queue);
+        if self.interrupted {
+            loader.wait_for_the_pace(process, late.nanos);
+        } else if !content.is_held {
+            loader.done(context, item);
+        }
+    }
+
+    fn load_all(&mut self, content: &Content, closed: &Closed, bill: &mut Bill) {
+        let (tracker, &Content { kind, owner, ref handles, .. }) = (&self.process.tracker, content);
+        for (n, &handle) in handles.iter().enumerate() {
+            let number = tracker.function(handle, kind, owner);
+            if tracker.function_entry(number).is_some_and(|f| f.loaded_in(self.context)) {
+                continue;
+            }
+            match self.may_go_on(closed, bill) {
+                Ok(()) if kernels::load(self.process, self.context, kind, handle, owner) => {
+                    bill.kernels += 1;
+                    self.loaded += 1;
+                }
+                Ok(()) => self.refused += 1,
+                Err(Stop::TurnIsOver) => {
+                    self.interrupted = true;
+                    break;
+                }
+                Err(Stop::Budget(reason)) => {
+                    let left_out = (handles.len() - n) as u64;
+                    self.loader.queue().skip(reason, left_out);
+                    self.left_out += left_out;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// What an item stands for. A module or library that is expected is loaded for it.
+    fn content(&mut self, item: Item) -> Result<Content, Skip> {
+        let there = match item {
+            Item::Library(library) | Item::Rest(library) => {
+                return listed(FunctionKind::Kernel, library, kernels::of_library(library));
+            }
+            Item::Module(module) => return listed(FunctionKind::Function, module, kernels::of_module(module)),
+            Item::Kernel(kernel, library) => return listed(FunctionKind::Kernel, library, Some(vec![kernel])),
+            Item::Function(function, module) => return listed(FunctionKind::Function, module, Some(vec![function])),
+            Item::Ahead(image, nth) => self.loader.ahead.load(self.context, image, nth)?,
+            Item::AheadLibrary(number) => Some(self.loader.libraries.load(number)?),
+        };
+        let Some(there) = there else { return Ok(Content::NONE) };
+        let (process, context, owner, kind) = (self.process, self.context, there.owner, there.kind);
+        self.modules += u64::from(there.is_new);
+        // A library comes into the context with its first kernel. Of one that was there before, it is known whether it prints.
+        match kind {
+            FunctionKind::Function => process.tracker.set_present_preloaded(owner, context),
+            FunctionKind::Kernel if there.is_new && there.prints != Prints::No => {
+                self.loader.prints(owner, there.prints)
+            }
+            FunctionKind::Kernel => {}
+        }
+        if self.loader.waits_for_launch(item, self.first) {
+            return Ok(Content { is_held: true, ..Content::NONE });
+        }
+        let handles = match (there.functions, kind) {
+            (Some(functions), _) => functions,
+            // A run that hangs in the load of a module has not used it yet. So all of it is loaded, as of a module that the program loads.
+            (None, FunctionKind::Function) if loads_libraries(process.settings.preload) => {
+                kernels::of_module(owner).unwrap_or_default()
+            }
+            (None, FunctionKind::Function) => Vec::new(),
+            // Something else of it is wanted, such as a variable.
+            (None, FunctionKind::Kernel) => {
+                kernels::bring(process, context, owner);
+                Vec::new()
+            }
+        };
+        listed(kind, owner, Some(handles))
+    }
+}
+
+fn listed(kind: FunctionKind, owner: u64, handles: Option<Vec<u64>>) -> Result<Content, Skip> {
+    let content = |handles| Content { kind, owner, handles, is_held: false };
+    handles.map(content).ok_or(Skip::CannotEnumerate)
+}

@@ -1,0 +1,53 @@
+//! What is loaded ahead of the program's own load and handed over to it: modules and libraries of images ([`super::ahead`]), and libraries
+//! of fat binaries ([`super::libraries`]).
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::image::Prints;
+use lazyguard_core::state::FunctionKind;
+use std::ffi::CString;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A module that is in a context, or a library that is in the process.
+#[derive(Debug, PartialEq, Eq)]
+pub struct There {
+    /// Its handle.
+    pub owner: u64,
+    /// What its functions are: a library has kernels.
+    pub kind: FunctionKind,
+    /// The functions of it that the program uses; `None` where the profile names none.
+    pub functions: Option<Vec<u64>>,
+    /// Whether it was loaded just now.
+    pub is_new: bool,
+    /// Whether it prints, of one that was loaded just now.
+    pub prints: Prints,
+}
+
+impl There {
+    /// The functions of these names are looked up.
+    pub fn of(owner: u64, kind: FunctionKind, names: &[CString], new: Option<Prints>) -> Self {
+        let look_up = |name: &CString| {
+            let mut function = null_mut();
+            let found = match kind {
+                FunctionKind::Kernel => driver::library_kernel(&mut function, owner as Handle, name.as_ptr()),
+                FunctionKind::Function => driver::module_function(&mut function, owner as Handle, name.as_ptr()),
+            };
+            (found == Some(SUCCESS)).then_some(function as u64)
+        };
+        let functions = (!names.is_empty()).then(|| names.iter().filter_map(look_up).collect());
+        Self { owner, kind, functions, is_new: new.is_some(), prints: new.unwrap_or(Prints::Unknown) }
+    }
+}
+
+/// How many were loaded, and how many of them the program has got.
+#[derive(Default)]
+pub struct Counted {
+    pub loaded: AtomicU64,
+    pub given: AtomicU64,
+}
+
+impl Counted {
+    pub fn both(&self) -> (u64, u64) {
+        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+    }
+}

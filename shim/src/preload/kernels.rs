@@ -1,0 +1,79 @@
+//! The functions of modules and the kernels of libraries: listed, and loaded into the current context.
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::process::Process;
+use lazyguard_core::preload::Memory;
+use lazyguard_core::state::FunctionKind;
+use std::ptr::null_mut;
+
+/// From this version on the driver can list a library's kernels and a module's functions.
+pub const LISTS_SINCE: i32 = 12040;
+
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+const NOT_SUPPORTED: i32 = 801;
+
+/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
+const NUM_REGS: i32 = 4;
+
+/// How many kernels a library has.
+pub fn count(library: u64) -> Option<u32> {
+    let mut count = 0;
+    (driver::library_kernel_count(&mut count, library as Handle)? == SUCCESS).then_some(count)
+}
+
+pub fn of_library(library: u64) -> Option<Vec<u64>> {
+    list(count(library)?, |kernels, count| driver::library_kernels(kernels, count, library as Handle))
+}
+
+pub fn of_module(module: u64) -> Option<Vec<u64>> {
+    let mut count = 0;
+    let counted = driver::module_function_count(&mut count, module as Handle)? == SUCCESS;
+    list(counted.then_some(count)?, |functions, count| driver::module_functions(functions, count, module as Handle))
+}
+
+fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Option<Vec<u64>> {
+    let mut handles = vec![null_mut(); count as usize];
+    let filled_in = fill_in(handles.as_mut_ptr(), count)? == SUCCESS;
+    filled_in.then(|| handles.into_iter().map(|handle| handle as u64).collect())
+}
+
+/// What the driver says of the memory of the current context's device.
+pub fn memory() -> Option<Memory> {
+    let (mut free, mut total) = (0, 0);
+    let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;
+    asked.then_some(Memory { free: free as u64, total: total as u64 })
+}
+
+/// Brings a library's module into the current context.
+pub fn bring(process: &Process, context: u32, library: u64) {
+    if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
+        process.tracker.set_present_preloaded(library, context);
+    }
+}
+
+/// Loads one kernel or function into the current context.
+pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
+    let tracker = &process.tracker;
+    let entry = |handle, kind| tracker.function_entry(tracker.function(handle, kind, owner));
+    let loaded = match kind {
+        FunctionKind::Kernel => {
+            let mut function = null_mut();
+            let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
+            // A kernel's function is loaded with it. The report names what that prevented under the kernel, whose use comes first.
+            if let Some(function) = loaded.then(|| entry(function as u64, FunctionKind::Function)).flatten() {
+                function.set_loaded_in(context);
+            }
+            loaded
+        }
+        FunctionKind::Function => match driver::function_load(handle as Handle) {
+            Some(result) if result != NOT_SUPPORTED => result == SUCCESS,
+            // Before 12.4, asking a resolved function for an attribute loads it.
+            _ => driver::function_attribute(&mut 0, NUM_REGS, handle as Handle) == Some(SUCCESS),
+        },
+    };
+    if loaded {
+        entry(handle, kind).into_iter().for_each(|function| function.set_preloaded(context));
+        tracker.set_present_preloaded(owner, context);
+    }
+    loaded
+}

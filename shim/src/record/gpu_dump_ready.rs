@@ -1,0 +1,146 @@
+//! The driver is made ready for a GPU core dump on request, before the first context ([`super::gpu_dump`]).
+//!
+//! Must not: ask the driver for anything before `cuInit` has succeeded.
+
+use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
+use crate::lookup::driver::{self, SUCCESS};
+use crate::runtime::environment;
+use lazyguard_core::gpu_dump::{is_virtual, obstacle, LONGEST_PATH, MPS_FOLDER};
+use std::ffi::{c_int, CStr, OsStr};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The numbers are those of `CUcoredumpSettings`.
+const ENABLE_ON_EXCEPTION: c_int = 1;
+const ENABLE_USER_TRIGGER: c_int = 4;
+const FILE: c_int = 5;
+const PIPE: c_int = 6;
+const GENERATION_FLAGS: c_int = 7;
+
+/// `CU_COREDUMP_SKIP_ABORT`.
+const SKIP_ABORT: u32 = 1 << 4;
+pub(super) const ABORTS: &str =
+    "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
+/// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
+const FLAGS: u32 = 0x3f;
+
+pub(super) struct Ready {
+    pub pipe: PathBuf,
+    pub file: PathBuf,
+    /// The pipe is the guard's, and so is the file; else the program has named them.
+    pub own_pipe: bool,
+    pub own_file: bool,
+    /// The driver aborts the process after the dump.
+    pub aborts: bool,
+    /// Calls of the program look for the file: an error may come late.
+    pub is_watched: bool,
+}
+
+pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, String> {
+    let no = |why: &str| Err(why.to_owned());
+    let Some(folder) = folder else { return no("there is no run folder") };
+    let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
+    if own_file.as_os_str().len() > LONGEST_PATH {
+        return no("the run folder's path is longer than the driver takes");
+    }
+    if let Some(why) = what_surrounds() {
+        return Err(why);
+    }
+    if let Some(why) = of_devices() {
+        return no(why);
+    }
+    // The driver has just read the same environment, in the same thread: in `cuInit`.
+    let Some(flags) = number(GENERATION_FLAGS) else { return no("the driver (before 12.5) has none on request") };
+    let asked_for = switch(ENABLE_USER_TRIGGER);
+    let (mut flags, mut own_exceptions) = (flags, asked_for);
+    if !asked_for {
+        set_text(PIPE, &own_pipe);
+        // A program that wants dumps of its own at exceptions has them as it has set them.
+        own_exceptions = switch(ENABLE_ON_EXCEPTION);
+        if !own_exceptions {
+            set_text(FILE, &own_file);
+            set(GENERATION_FLAGS, &mut FLAGS.to_ne_bytes());
+            flags = number(GENERATION_FLAGS).unwrap_or(0);
+        }
+        if flags & SKIP_ABORT == 0 {
+            return no(ABORTS);
+        }
+        set(ENABLE_USER_TRIGGER, &mut [1]);
+        if switch(ENABLE_USER_TRIGGER) && !switch(ENABLE_ON_EXCEPTION) {
+            set(ENABLE_USER_TRIGGER, &mut [0]);
+            return no("CUDA_ENABLE_COREDUMP_ON_EXCEPTION=0 is set: the driver has none on request then");
+        }
+    }
+    let (true, Some(pipe), Some(file)) = (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) else {
+        return no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set");
+    };
+    let (is_own_pipe, is_own_file) = (pipe == own_pipe, file == own_file);
+    // Not on a file system that may let calls wait.
+    let is_watched = is_own_file && !own_exceptions && is_local;
+    let aborts = flags & SKIP_ABORT == 0;
+    Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts, is_watched })
+}
+
+fn what_surrounds() -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let (variable, folder, control) = MPS_FOLDER;
+    let mps = Path::new(environment::get(variable).as_deref().unwrap_or(folder)).join(control).exists();
+    obstacle(environment::tools().iter().map(String::as_str), &status, mps)
+}
+
+/// What speaks against it in the devices: a context that is there already, or a virtual one.
+fn of_devices() -> Option<&'static str> {
+    const LATE: &str = "a context was there before the guard saw one made";
+    if !driver::current_context().is_null() {
+        return Some(LATE);
+    }
+    let mut name = [0u8; 256];
+    for device in 0.. {
+        let (mut flags, mut active) = (0, 0);
+        if driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) {
+            break;
+        }
+        if active != 0 {
+            return Some(LATE);
+        }
+        driver::device_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device);
+        if CStr::from_bytes_until_nul(&name).is_ok_and(|name| is_virtual(&name.to_string_lossy())) {
+            return Some("the device is a virtual GPU");
+        }
+    }
+    None
+}
+
+/// An attribute of this size; `false` where the driver has none such.
+fn get(which: c_int, value: &mut [u8]) -> bool {
+    let mut bytes = value.len();
+    driver::core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes) == Some(SUCCESS)
+}
+
+fn set(which: c_int, value: &mut [u8]) {
+    let mut bytes = value.len();
+    // What is in force is asked for afterwards.
+    _ = driver::set_core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes);
+}
+
+fn switch(which: c_int) -> bool {
+    let mut value = [0];
+    get(which, &mut value) && value != [0]
+}
+
+fn number(which: c_int) -> Option<u32> {
+    let mut value = [0; 4];
+    get(which, &mut value).then(|| u32::from_ne_bytes(value))
+}
+
+fn text(which: c_int) -> Option<PathBuf> {
+    let mut value = [0; LONGEST_PATH + 1];
+    let text = get(which, &mut value).then(|| CStr::from_bytes_until_nul(&value).ok())??;
+    Some(PathBuf::from(OsStr::from_bytes(text.to_bytes())))
+        .filter(|path| !text.is_empty() && path.file_name().is_some())
+}
+
+fn set_text(which: c_int, path: &Path) {
+    set(which, &mut [path.as_os_str().as_bytes(), b"\0"].concat());
+}

@@ -1,0 +1,86 @@
+//! The words of the watchdog about an open report: in the run folder, and on standard error.
+//!
+//! Must not: write into the folder of a process whose final summary is written.
+
+use super::live_report::ends;
+use crate::record::reports::{Reported, Waiting};
+use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
+use crate::record::Guard;
+use crate::runtime::standard_error;
+use lazyguard_core::report::{Block, HangReport};
+use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
+
+/// At an orderly exit: a reported standstill whose calls have returned is over.
+pub fn at_exit(guard: &Guard) {
+    let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
+    let still = |(thread, entered): &Waiting| {
+        let mut calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
+        calls.any(|call| call.thread == *thread && call.entered == *entered)
+    };
+    if !waiting.iter().any(still) {
+        report.ends = ends(guard, &report);
+        say_that_it_is_over(guard, report, guard.now());
+    }
+}
+
+/// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
+/// blocked calls may return an error: the report says so before.
+pub(super) fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
+    let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };
+    if let (Some(report), true) = (&mut report, seen.taken && seen.fails) {
+        report.gpu_dump = Some(seen.clone());
+        say_that_it_is_due(guard, report);
+    }
+    guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
+    if seen.fails_calls() {
+        guard.reports.add(&Block::marked(["the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says"]));
+    }
+    let core = |folder: &RunFolder| {
+        format!("where the device's threads stand is in {}", folder.path().join(GPU_CORE).display())
+    };
+    let line = seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core));
+    guard.reports.add(&Block::marked(line));
+    if let Some(report) = report {
+        report.gpu_dump = Some(seen);
+    }
+}
+
+/// `lazyguard run --on-hang kill` waits for this: the report is complete.
+pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
+    if let Some(reported) = lock(&guard.reports.open).as_mut() {
+        reported.report.acts = true;
+        reported.report.gpu_dump.clone_from(&report.gpu_dump);
+        reported.report.revoked.clone_from(&report.revoked);
+    }
+    let Some(folder) = &guard.folder else { return };
+    let ended = lock(&guard.reports.ended);
+    if !*ended {
+        // Where it cannot be replaced, `keep` has said so a moment ago.
+        let _ = folder.replace(HANG, &report.json());
+    }
+}
+
+pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
+    guard.reports.over(&report.went_on(now));
+    report.resolved = Some(now);
+    keep(guard, &report);
+    report
+}
+
+pub(super) fn keep(guard: &Guard, report: &HangReport) {
+    let Some(folder) = &guard.folder else { return };
+    // The process may be at its exit meanwhile: the exiting thread's report is the last.
+    let ended = lock(&guard.reports.ended);
+    if *ended {
+        return;
+    }
+    let summary = guard.summary("running").json();
+    let kept = folder
+        .replace(HANG, &report.json())
+        .and_then(|()| folder.replace(RUN, &summary))
+        .and_then(|()| guard.backing.save(folder));
+    if let Err(error) = kept {
+        standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
+    }
+}
