@@ -7,7 +7,7 @@
 //! Must not: open anything before [`Descriptors::now`]. What is open then is the program's.
 
 use crate::process::Stat;
-use crate::system;
+use crate::system::{self, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The signals that were ignored, and which of the standard streams were closed, before the runtime of this process changed both.
-static AT_START: OnceLock<(u64, [bool; 3])> = OnceLock::new();
+/// The signals that were ignored or blocked, and which of the standard streams were closed, before the runtime of this process changed both.
+static AT_START: OnceLock<(Signals, [bool; 3])> = OnceLock::new();
 
 // Runs before `main`: the runtime ignores SIGPIPE, and opens /dev/null for each standard stream that is closed.
 #[allow(unsafe_code)]
 #[ctor::ctor(unsafe)]
 fn at_the_start() {
     let closed = [0, 1, 2].map(|stream| system::descriptor_flags(stream).is_none());
-    let _ = AT_START.set((system::ignored_signals(), closed));
+    let _ = AT_START.set((Signals::now(), closed));
 }
 
-/// The signals that this process was started with as ignored.
-pub(super) fn ignored() -> u64 {
-    AT_START.get().map_or_else(system::ignored_signals, |(ignored, _)| *ignored)
+/// The signals as this process was started with them.
+pub(super) fn signals() -> Signals {
+    AT_START.get().map_or_else(Signals::now, |(signals, _)| *signals)
 }
 
 fn was_closed(stream: usize) -> bool {

@@ -101,7 +101,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     }
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut caught = signals::Caught::now();
-    caught.complaint().iter().for_each(output::say);
     // From now on, orphans become children of this process. An old kernel may lack this.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
@@ -129,7 +128,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let program = match program::start(&options.program, &variables, inherited::ignored(), || caught.program_starts()) {
+    let program = match program::start(&options.program, &variables, || caught.program_starts()) {
         Ok(program) => program,
         Err(not_started) => {
             if let Some(sampler) = sampler {
@@ -252,7 +251,7 @@ fn without_a_second_process(options: &Options, not_started: NotStarted, variable
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
-    let not_started = program::take_this_place(&options.program, &variables, inherited::ignored());
+    let not_started = program::take_this_place(&options.program, &variables);
     output::say(&not_started.line);
     not_started.code
 }

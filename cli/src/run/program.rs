@@ -2,6 +2,7 @@
 //!
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
+use super::inherited;
 use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
 use crate::library::LIBRARY;
@@ -59,19 +60,18 @@ pub(super) type Variable = (&'static str, OsString);
 pub(super) fn start(
     program: &[OsString],
     variables: &[Variable],
-    ignored: u64,
     mut just_before: impl FnMut(),
 ) -> Result<Pid, NotStarted> {
-    run(program, variables, ignored, |exec| {
+    run(program, variables, |exec| {
         just_before();
         exec.in_a_child()
     })
 }
 
 /// Replaces this process by the program. Returns only where that fails.
-pub(super) fn take_this_place(program: &[OsString], variables: &[Variable], ignored: u64) -> NotStarted {
+pub(super) fn take_this_place(program: &[OsString], variables: &[Variable]) -> NotStarted {
     let become_it = |exec: &Exec| Err::<Infallible, _>(exec.in_this_process());
-    match run(program, variables, ignored, become_it) {
+    match run(program, variables, become_it) {
         Ok(never) => match never {},
         Err(not_started) => not_started,
     }
@@ -80,14 +80,13 @@ pub(super) fn take_this_place(program: &[OsString], variables: &[Variable], igno
 fn run<T>(
     program: &[OsString],
     variables: &[Variable],
-    ignored: u64,
     mut start: impl FnMut(&Exec) -> io::Result<T>,
 ) -> Result<T, NotStarted> {
     let Some(name) = program.first() else {
         let line = "no program was given".to_owned();
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
-    let started = prepared(name, program, variables, ignored).and_then(|mut exec| {
+    let started = prepared(name, program, variables).and_then(|mut exec| {
         let started = start(&exec);
         match started.as_ref().err().and_then(Errno::from_io_error) {
             Some(Errno::TOOBIG) => {
@@ -112,9 +111,14 @@ fn text(text: &OsStr) -> io::Result<CString> {
     Ok(CString::new(text.as_bytes())?)
 }
 
-fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable], ignored: u64) -> io::Result<Exec> {
+fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable]) -> io::Result<Exec> {
     let arguments = program.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
-    Ok(Exec { file: text(name)?, arguments, environment: environment(system::environment(), variables)?, ignored })
+    Ok(Exec {
+        file: text(name)?,
+        arguments,
+        environment: environment(system::environment(), variables)?,
+        signals: inherited::signals(),
+    })
 }
 
 /// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of
@@ -218,13 +222,13 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let why = |name: &str| start(&[name.into()], &[], 0, || ()).map(|_| ()).unwrap_err();
+        let why = |name: &str| start(&[name.into()], &[], || ()).map(|_| ()).unwrap_err();
         for (name, code) in
             [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
         {
             assert_eq!((why(name).code, why(name).for_want_of_room), (code, false), "{name}");
             let program = [OsString::from(name)];
-            assert_eq!(take_this_place(&program, &[], 0).code, code, "{name}");
+            assert_eq!(take_this_place(&program, &[]).code, code, "{name}");
         }
         assert!(why("/no/such/program").line.contains("/no/such/program"));
         let want = |error: Errno| NotStarted::new(OsStr::new("app"), &error.into()).for_want_of_room;

@@ -8,7 +8,7 @@ use super::inherited::StandardError;
 use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
 use super::root::Root;
-use super::signals::{Caught, Events, Heard};
+use super::signals::{Caught, Heard};
 use super::terminal;
 use super::tree::{self, Tree};
 use super::unguarded;
@@ -77,7 +77,6 @@ pub(super) fn supervise(
     limits: Limits,
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
-    let (early, events) = caught.deliver();
     Supervisor {
         program,
         identity: Identity::of(program),
@@ -97,7 +96,7 @@ pub(super) fn supervise(
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
-    .run(&events, &early, root)
+    .run(caught, root)
 }
 
 fn name_of(folder: &Path) -> String {
@@ -137,7 +136,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn run(mut self, events: &Events, early: &[Heard], root: &Root) -> Result<Ended, Failure> {
+    fn run(mut self, mut caught: Caught, root: &Root) -> Result<Ended, Failure> {
+        let early = caught.early();
         self.interrupted |= early.iter().any(Heard::is_ctrl_c);
         let signals: Vec<_> = early.iter().filter(|heard| !heard.is_own()).filter_map(Heard::signal).collect();
         // In which order they came is not known. A program that is not stopped takes no harm from SIGCONT, but no one else may end its stop.
@@ -149,7 +149,7 @@ impl Supervisor {
             match self.ending {
                 None => {
                     if let Some(status) = self.status {
-                        self.hear_of_ctrl_c(status, events);
+                        self.hear_of_ctrl_c(status, &caught);
                         return Ok(self.ended(status));
                     }
                     self.end_if_it_is_time(root);
@@ -162,7 +162,7 @@ impl Supervisor {
                     }
                 }
             }
-            events.wait(self.pause())?.iter().for_each(|heard| self.hear(heard));
+            caught.wait(self.pause()).iter().for_each(|heard| self.hear(heard));
         }
     }
 
@@ -197,15 +197,15 @@ impl Supervisor {
     }
 
     /// The kernel sends Ctrl-C to the program and to this process in any order. The program's end may be known before the signal arrives.
-    fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Events) {
+    fn hear_of_ctrl_c(&mut self, status: ExitStatus, caught: &Caught) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
         let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && terminal::is_there();
         while may_be_it && !self.interrupted {
             let left = until.saturating_duration_since(Instant::now());
-            match events.wait(Some(left)) {
-                Ok(heard) if !left.is_zero() => self.interrupted = heard.iter().any(Heard::is_ctrl_c),
-                _ => return,
+            if left.is_zero() {
+                return;
             }
+            self.interrupted = caught.wait(Some(left)).iter().any(Heard::is_ctrl_c);
         }
     }
 
