@@ -1,6 +1,6 @@
 //! The guard's library, which is preloaded.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use crate::elf::Elf;
 use crate::library;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> 
         Ok(path) => path,
         Err(failure) => {
             found.problem(
-                About::Library,
                 failure.to_string(),
                 "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib",
             );
@@ -21,11 +20,11 @@ pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> 
     let elf = match library::look_into(&path) {
         Ok(elf) => elf,
         Err(why) => {
-            found.problem(About::Library, why, "take the one that was built with this command");
+            found.problem(why, "take the one that was built with this command");
             return None;
         }
     };
     let needs = elf.glibc.map(|(a, b)| format!(", which needs glibc {a}.{b}")).unwrap_or_default();
-    found.ok(About::Library, format!("{}{needs}", path.display()));
+    found.ok(format!("{}{needs}", path.display()));
     Some(elf)
 }

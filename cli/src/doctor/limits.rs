@@ -1,6 +1,6 @@
 //! The limits of this process. A program that is started from here inherits them.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use lazyguard_core::settings::{OnHang, Settings};
 use lazyguard_core::tasks::{self, Files, Left, User};
@@ -28,7 +28,7 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
     let mut all_well = true;
     let mut note = |what: String, todo: &str| {
         all_well = false;
-        found.note(About::Limits, what, todo);
+        found.note(what, todo);
     };
     if let Some(Left { threads, limit }) = limits.threads_left.filter(|left| left.threads < limits.threads_enough) {
         note(
@@ -71,7 +71,7 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
         );
     }
     if all_well {
-        found.ok(About::Limits, "no limit of this process stands in the guard's way");
+        found.ok("no limit of this process stands in the guard's way");
     }
 }
 
