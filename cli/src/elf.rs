@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// A version of the C library.
 pub(crate) type Glibc = (u32, u32);
 
 /// A symbol of a table that one of the questions is about.
@@ -29,7 +28,6 @@ impl Symbol {
     }
 }
 
-/// An ELF file of 64 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Elf {
     pub path: PathBuf,
@@ -40,7 +38,6 @@ pub(crate) struct Elf {
     pub interpreter: Option<PathBuf>,
     pub needed: Vec<String>,
     pub soname: Option<String>,
-    /// Dynamic symbols.
     pub symbols: Vec<Symbol>,
     /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
     pub glibc: Option<Glibc>,
@@ -56,9 +53,7 @@ pub(crate) enum Unreadable {
     File(io::Error),
     /// It begins like this.
     NotElf(Vec<u8>),
-    /// 32 bits.
     Narrow,
-    /// It is broken.
     Broken(String),
 }
 
@@ -97,7 +92,6 @@ pub(crate) fn says(path: &Path, text: &str) -> bool {
     section(path, ".rodata").is_some_and(|data| holds(&data, text.as_bytes()))
 }
 
-/// The machine that this command is for.
 pub(crate) const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {
         elf::EM_AARCH64.0
@@ -106,7 +100,6 @@ pub(crate) const fn own_machine() -> u16 {
     }
 }
 
-/// How a machine is called.
 pub(crate) fn machine_name(machine: u16) -> String {
     match machine {
         62 => "x86-64".to_owned(),
@@ -193,7 +186,6 @@ impl Elf {
         Ok(found)
     }
 
-    /// The dynamic symbol of this name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
@@ -217,7 +209,6 @@ impl Elf {
         }
     }
 
-    /// Its file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }

@@ -7,6 +7,7 @@
 //! holds nothing.
 
 use crate::files;
+use crate::system::unix_now;
 use lazyguard_core::Nanos;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 /// The file's name.
@@ -230,9 +231,8 @@ fn card(index: u32, device: &Device<'_>) -> Card {
 }
 
 fn sample(card: u32, device: &Device<'_>) -> Sample {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Sample {
-        unix_ns: Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX),
+        unix_ns: unix_now().as_nanos() as Nanos,
         card,
         power_state: device.performance_state().ok().and_then(number_of),
         sm_mhz: device.clock_info(Clock::SM).ok(),

@@ -39,7 +39,6 @@ struct Range {
     written_before: u64,
 }
 
-/// A line of source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
     /// The file, as the program's debug information names it.
@@ -48,7 +47,6 @@ pub(crate) struct SourceLine {
     pub line: u32,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;
 use std::ptr::{null, null_mut};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Blocks these signals in this thread, and in those that it starts from now on.
 pub(crate) fn blocked(signals: SigSet) -> SigSet {
@@ -39,6 +39,11 @@ pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int
 pub(crate) fn do_not_ignore(signal: Signal) {
     // SAFETY: the default action runs no code of this process.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+}
+
+/// The time since 1970.
+pub(crate) fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A child that has ended, which stays to be reaped.
@@ -124,10 +129,10 @@ pub(crate) struct Exec {
 
 impl Exec {
     /// Replaces this process by the program. Returns only where that fails.
-    pub fn in_this_process(&self) -> io::Error {
+    pub fn in_this_process(&self) -> io::Result<Pid> {
         let mut prepared = Prepared::of(self);
         prepared.exec();
-        io::Error::from_raw_os_error(prepared.error)
+        Err(io::Error::from_raw_os_error(prepared.error))
     }
 
     /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this

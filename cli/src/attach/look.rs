@@ -18,7 +18,6 @@ use std::cell::Cell;
 const MOST_BYTES: u64 = 256 << 10;
 const MOST_FRAMES: usize = 512;
 
-/// How often a thread is looked at that has gone on meanwhile.
 const ATTEMPTS: usize = 4;
 
 /// System calls of x86-64 in which threads sleep: number, name, and whether the kernel goes on with it after a stop as if there had been none
@@ -56,7 +55,6 @@ enum Doing {
 }
 
 impl Doing {
-    /// By the text of `/proc/PID/task/TID/syscall`.
     fn read(text: &str) -> Option<Self> {
         let mut fields = text.split_ascii_whitespace();
         let first = fields.next()?;
@@ -88,7 +86,6 @@ impl Doing {
     }
 }
 
-/// A thread at one moment.
 pub(super) struct Look {
     pub thread: u32,
     pub name: String,
@@ -118,7 +115,6 @@ pub(super) struct CallFrame {
     caller: u64,
 }
 
-/// Looks at the threads of a process.
 pub(super) struct Looker<'a> {
     target: &'a Target,
     /// What the kernel has said to a try to stop a thread.
@@ -130,12 +126,10 @@ impl<'a> Looker<'a> {
         Self { target, refused: Cell::new(None) }
     }
 
-    /// All threads that are there.
     pub fn look_at_all(&self) -> Vec<Look> {
         self.target.threads().into_iter().filter_map(|thread| self.look_at(thread)).collect()
     }
 
-    /// What was refused, in words.
     pub fn refused(&self) -> Vec<String> {
         self.refused.get().map(|error| refused::why_not_stopped(self.target.process, error)).into_iter().collect()
     }
@@ -210,7 +204,6 @@ impl<'a> Looker<'a> {
     }
 }
 
-/// How much of a stack that begins there is copied.
 fn room(regions: &[(u64, u64)], begin: u64) -> usize {
     let behind = regions.partition_point(|(first, _)| *first <= begin);
     let region = behind.checked_sub(1).and_then(|number| regions.get(number)).filter(|(_, end)| begin < *end);
@@ -249,7 +242,6 @@ impl<M: Memory> Memory for WithStack<'_, M> {
     }
 }
 
-/// The owner of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Driver,
@@ -270,7 +262,6 @@ fn owner(frame: &FrameSeen) -> Owner {
 }
 
 impl Look {
-    /// Where the thread is.
     pub fn place(&self) -> Place {
         let frames: Vec<_> = self.stack.frames.iter().map(|frame| (owner(frame), frame)).collect();
         let own: Vec<_> = frames.iter().map(|(owner, _)| *owner).filter(|owner| *owner != Owner::System).collect();

@@ -54,7 +54,6 @@ fn pid(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|process| *process > 0).ok_or("no number of a process, which is what attach is given")
 }
 
-/// Looks at a process, and prints what was seen.
 pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     look_at(arguments.process, arguments.format, Duration::from_nanos(arguments.between), arguments.all)
 }

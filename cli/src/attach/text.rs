@@ -10,13 +10,10 @@ use lazyguard_core::api::counted;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use std::io;
 
-/// Threads shown of a process none of whose threads is in the driver.
 const MOST_SHOWN: usize = 4;
 
-/// Python frames shown of a thread.
 const MOST_PYTHON: usize = 12;
 
-/// Writes it.
 pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io::Result<()> {
     let Attached { process, threads, .. } = attached;
     let command = attached.command.join(" ");

@@ -9,7 +9,6 @@ use crate::elf::{is_followed, Elf};
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::settings::Settings;
 
-/// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
     for missing in &closure.missing {
         found.problem(
@@ -92,7 +91,6 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
     }
 }
 
-/// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
     for file in closure.files.iter().filter(|file| file.has_device_code) {

@@ -43,7 +43,6 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, found: &mut Findings
     }
 }
 
-/// `/dev/nvidia0` and so on.
 fn numbered(machine: &Machine) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(machine.at("/dev")).into_iter().flatten().flatten();
     let is_device = |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());

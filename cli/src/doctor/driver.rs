@@ -75,7 +75,6 @@ const FEATURES: [Feature; 5] = [
     },
 ];
 
-/// A driver that was found.
 pub(super) struct Driver {
     /// Behind all links.
     pub file: PathBuf,
@@ -91,7 +90,6 @@ fn release(text: &str) -> Option<String> {
     (numbers.len() >= 2 && numbers[0] >= 100).then(|| text.to_owned())
 }
 
-/// The branch of a release: its first number.
 fn branch(release: &str) -> u32 {
     release.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
@@ -145,7 +143,6 @@ pub(super) fn look(
     Some(driver)
 }
 
-/// `why` the dynamic linker gives no file for the driver.
 fn none(machine: &Machine, why: &str, found: &mut Findings) {
     if !why.starts_with(ABSENT) {
         let what = format!("{NAME} cannot be loaded: {why}");
@@ -190,7 +187,6 @@ fn introduce(driver: &Driver, found: &mut Findings) {
     }
 }
 
-/// Compares the library's release with the kernel module's.
 fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     if driver.is_simulated {
         return;

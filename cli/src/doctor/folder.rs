@@ -9,9 +9,7 @@ use lazyguard_core::settings::{expand_folder, FolderFacts, Settings, RANKS};
 use rustix::process::{getrlimit, Resource};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Examines the run folder.
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     let asked_for = settings.out.is_some();
     let folder = match &settings.out {
@@ -113,7 +111,7 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
 fn wanted(machine: &Machine, template: &str) -> io::Result<PathBuf> {
     let host = machine.text("/proc/sys/kernel/hostname").unwrap_or_default();
     let rank = RANKS.iter().find_map(|name| machine.told(name));
-    let start_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let start_seconds = crate::system::unix_now().as_secs();
     let process = std::process::id();
     let facts = FolderFacts { host: host.trim(), process, rank: rank.as_deref(), start_seconds };
     std::path::absolute(expand_folder(template, &facts))

@@ -20,7 +20,6 @@ struct Allowed {
     own_descriptors: bool,
 }
 
-/// Tries what the guard uses.
 pub(super) fn look(found: &mut Findings) {
     let allowed = Allowed {
         proc: proc_is_mounted(),

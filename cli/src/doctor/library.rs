@@ -5,7 +5,6 @@ use crate::elf::Elf;
 use crate::library;
 use std::path::PathBuf;
 
-/// Finds the library, and reports whether it can be preloaded.
 pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     let path = match library::find(named) {
         Ok(path) => path,

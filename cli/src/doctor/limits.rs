@@ -6,20 +6,17 @@ use lazyguard_core::settings::{OnHang, Settings};
 use lazyguard_core::tasks::{self, Files, Left, User};
 use rustix::process::{getrlimit, Resource};
 
-/// The limits that matter to the guard.
 struct Limits {
     /// Threads that may still be started, and how many the guard needs.
     threads_left: Option<Left>,
     threads_enough: u64,
     core_bytes: Option<u64>,
     address_space: Option<u64>,
-    /// The kernel pipes core files to a program.
     core_is_piped: bool,
     first_of_container: bool,
     system_calls_filtered: bool,
 }
 
-/// Examines the limits.
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     judge(&Limits::of(machine), settings, found);
 }

@@ -7,14 +7,12 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// See the module.
 pub(super) struct Machine {
     root: PathBuf,
     environment: BTreeMap<OsString, OsString>,
 }
 
 impl Machine {
-    /// The machine that the command runs on.
     pub fn this() -> Self {
         Self { root: PathBuf::from("/"), environment: std::env::vars_os().collect() }
     }
@@ -26,18 +24,15 @@ impl Machine {
         Self { root: root.to_owned(), environment }
     }
 
-    /// The path of one of its files, under the root.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The text of a file.
     pub fn text(&self, path: &str) -> Option<String> {
         files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// A variable of the environment.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
@@ -48,7 +43,6 @@ impl Machine {
         Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The variables that are text.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }

@@ -68,7 +68,6 @@ pub(crate) struct Arguments {
     program: Vec<PathBuf>,
 }
 
-/// Looks at the machine and, if one is given, at a program.
 pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     if arguments.start_driver {
         return start::child();

@@ -7,7 +7,6 @@ use super::loader::Answer;
 use super::machine::Machine;
 use crate::elf::Elf;
 
-/// The guard's own file name.
 const OWN: &str = "liblazyguard.so";
 
 /// Where another library is in the search order of the dynamic linker, seen from the guard.
@@ -19,7 +18,6 @@ enum Order {
     GuardIsMissing,
 }
 
-/// Examines everything that is preloaded.
 pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
     let by_system = names(&without_comments(&machine.text("/etc/ld.so.preload").unwrap_or_default()));

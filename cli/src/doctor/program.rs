@@ -101,7 +101,6 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     wanted.map(|word| PathBuf::from(OsStr::from_bytes(word)))
 }
 
-/// What makes the dynamic linker leave out what is preloaded.
 fn privileges(path: &Path, found: &mut Findings) {
     let Ok(about) = path.metadata() else { return };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());

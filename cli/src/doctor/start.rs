@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// The argument that makes the child.
 pub(super) const ARGUMENT: &str = "--start-driver";
 
 /// What to do about an error of the driver's, where that is known.
@@ -146,7 +145,6 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// A line of the child's.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     /// With these devices.

@@ -5,11 +5,12 @@
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
+use super::root::{folders, process_with};
+use crate::runs::is_nested_in;
 use crate::{attach, files};
-use lazyguard_core::old_runs::process_of;
 use lazyguard_core::report::DumpReport;
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
-use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
@@ -18,53 +19,26 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The most processes whose main threads are looked at.
 const MOST_LOOKED_AT: usize = 16;
-
-/// The keys read from a report.
-#[derive(Deserialize)]
-struct Told {
-    #[serde(default)]
-    acts: bool,
-    #[serde(default)]
-    resolved: Option<u64>,
-    #[serde(default)]
-    gpu_dump: Option<Failed>,
-}
-
-/// Of a hang whose blocked calls return an error on purpose.
-#[derive(Deserialize)]
-struct Failed {
-    #[serde(default)]
-    ignored: bool,
-    #[serde(default)]
-    taken: bool,
-    #[serde(default)]
-    bytes: Option<u64>,
-    #[serde(default)]
-    missing: Option<String>,
-}
 
 /// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
 /// work as before. Asked of a process that lives.
 pub(super) fn answers(folder: &Path) -> bool {
-    let told = told_in(folder);
     // A process that does not hang itself has no report: it is to end.
-    told.is_some_and(|told| told.resolved.is_some() && !told.gpu_dump.is_some_and(|failed| failed.ignored))
+    report_in(folder).is_some_and(|hang| !hang["resolved"].is_null() && hang["gpu_dump"]["ignored"] != true)
 }
 
 /// Whether the guard in this process waits for what becomes of its request to the driver.
 pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
-    let dump = told_in(folder).and_then(|told| told.gpu_dump);
-    dump.is_some_and(|dump| dump.taken && dump.bytes.is_none() && dump.missing.is_none())
+    let waits = |dump: &Value| dump["taken"] == true && dump["bytes"].is_null() && dump["missing"].is_null();
+    report_in(folder).is_some_and(|hang| waits(&hang["gpu_dump"]))
 }
 
-fn told_in(folder: &Path) -> Option<Told> {
+fn report_in(folder: &Path) -> Option<Value> {
     let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Reads reports, each version only once.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// The file, and when it was made, of each report read.
@@ -72,7 +46,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The folder of a process with a hang that is to be acted on.
     pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
         folders_of_processes(root, of_other_users).into_iter().find(|folder| self.is_due(folder))
     }
@@ -88,15 +61,15 @@ impl Watch {
         }
         let Ok(text) = files::all_of_short(file) else { return false };
         self.read.insert(path, version);
-        serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
+        serde_json::from_slice::<Value>(&text).is_ok_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
     }
 }
 
 fn folders_of_processes(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
-    let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
+    let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders).collect();
     // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-    let nested = own.iter().filter(|folder| crate::runs::is_nested_in(folder, root));
-    let nested: Vec<_> = nested.flat_map(|folder| folders_in(folder)).collect();
+    let nested = own.iter().filter(|folder| is_nested_in(folder, root));
+    let nested: Vec<_> = nested.flat_map(|folder| folders(folder)).collect();
     own.into_iter().chain(nested).collect()
 }
 
@@ -109,9 +82,8 @@ pub(super) fn with_contexts(root: &Path, of_other_users: Option<&Path>) -> Vec<P
 /// Before the processes of a run are ended: keeps the stack of each main thread of which the process itself has said nothing. The rank to blame
 /// computes perhaps, or is stopped. A thread looks, for the kernel may not answer; it is left behind then.
 pub(super) fn keep_main_threads(root: &Path, of_other_users: Option<&Path>, alive: &[u32], limit: Duration) {
-    let folders = folders_of_processes(root, of_other_users).into_iter();
-    let process = |folder: &Path| process_of(&folder.file_name()?.to_string_lossy());
-    let found = folders.filter_map(|folder| Some((process(&folder).filter(|p| alive.contains(p))?, folder)));
+    let all = folders_of_processes(root, of_other_users).into_iter();
+    let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
     let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
     let (done, wait) = mpsc::channel();
     let looks = move || {
@@ -134,13 +106,8 @@ fn is_known(folder: &Path, process: u32) -> bool {
         dump.hang.snapshot.blocked.iter().any(|call| call.queries.is_none())
             || dump.hang.stacks.iter().any(|stack| stack.thread == process)
     };
-    told_in(folder).is_some_and(|told| told.resolved.is_none())
+    report_in(folder).is_some_and(|hang| hang["resolved"].is_null())
         || answer().and_then(|text| serde_json::from_slice(&text).ok()).is_some_and(has_stack)
-}
-
-fn folders_in(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]

@@ -47,10 +47,11 @@ use crate::findings::{self, Annotations, Finished};
 use crate::metrics::Writer;
 use crate::nvml::Sampler;
 use crate::on_hang::{FAIL, KILL};
+use crate::system::{unix_now, Exec};
 use crate::{library, output, profile_cache, timing, Failure};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
+use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -58,13 +59,12 @@ use rustix::process::{child_subreaper, getpid, set_child_subreaper, Signal};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use supervise::{Ended, Limits};
 
 /// The longest pause between two looks for processes that use CUDA without the guard, where no option makes them a failure.
 const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
@@ -82,7 +82,7 @@ fn variable(name: &str) -> Option<String> {
 fn supervised(mut options: Options) -> Result<u8, Failure> {
     let descriptors = Descriptors::now(options.files().into_iter().flatten().map(PathBuf::as_path));
     let rank = settings::rank(variable);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = unix_now();
     let host = host();
     let facts = FolderFacts {
         host: &host,
@@ -128,7 +128,11 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let program = match program::start(&options.program, &variables, || caught.program_starts()) {
+    let start = |exec: &Exec| {
+        caught.program_starts();
+        exec.in_a_child()
+    };
+    let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
             if let Some(sampler) = sampler {
@@ -143,13 +147,14 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         }
     };
     descriptors.give_up();
-    let every = look_every(&options);
+    let settings = settings_of(&options);
+    let every = look_every(&settings);
     let limits = Limits {
         timeout: options.timeout,
         kill_after: options.kill_after,
         look_for_hangs_every: acts_on_hang(&options).then_some(every),
         fails: on_hang_is(&options, FAIL),
-        gpu_dump_wait: gpu_dump_wait(&options),
+        gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
         look_for_unseen_every: (acts_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
@@ -158,7 +163,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     // Without a folder or the guard, a line has said so; a guard that is switched off is to see nothing; and an outer run sees these processes.
     let library = library.filter(|_| root.is_there());
     let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
-    let watched = library.as_ref().filter(|_| is_switched_on(&options) && !leaves_it);
+    let watched = library.as_ref().filter(|_| settings.enabled && !leaves_it);
     let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
     let mut ended = supervise::supervise(program, tree, caught, &root, others.as_ref(), limits, unguarded)?;
     if let Some(sampler) = sampler {
@@ -182,8 +187,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let run = Finished {
         command,
         root: root.path().to_owned(),
-        started_unix_nanos: u64::try_from(started.as_nanos()).unwrap_or(u64::MAX),
-        nanos: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        started_unix_nanos: started.as_nanos() as u64,
+        nanos: since.elapsed().as_nanos() as u64,
         end: ended.end,
         rank,
         unguarded: std::mem::take(&mut ended.unguarded),
@@ -251,13 +256,12 @@ fn without_a_second_process(options: &Options, not_started: NotStarted, variable
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
-    let not_started = program::take_this_place(&options.program, &variables);
-    output::say(&not_started.line);
-    not_started.code
+    let not_started = program::start(&options.program, &variables, Exec::in_this_process).err();
+    not_started.iter().for_each(|not_started| output::say(&not_started.line));
+    not_started.map_or(exit_code::OWN_FAILURE, |not_started| not_started.code)
 }
 
 impl Options {
-    /// The files that this command is to write, where they are asked for.
     fn files(&self) -> [Option<&PathBuf>; 6] {
         let wanted = &self.wanted;
         let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline, &self.metrics];
@@ -306,10 +310,9 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         for_other_users: for_other_users.as_deref(),
         job: Some(&job),
     };
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mark = serde_json::json!({
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
-        "started_unix_ns": u64::try_from(started.as_nanos()).unwrap_or(0),
+        "started_unix_ns": unix_now().as_nanos() as u64,
         "job": root::shared(given, facts.rank).map(|(job, _)| job),
         "command": command, "around": around,
     });
@@ -338,7 +341,6 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     }
 }
 
-/// The variables that the program gets in addition.
 fn variables(
     options: &Options,
     root: &Root,
@@ -373,7 +375,6 @@ fn kills_on_hang(options: &Options) -> bool {
     on_hang_is(options, KILL)
 }
 
-/// Whether this command has something to do at a hang.
 fn acts_on_hang(options: &Options) -> bool {
     kills_on_hang(options) || on_hang_is(options, FAIL)
 }
@@ -383,25 +384,15 @@ fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// Whether the guard in the program's processes is on.
-fn is_switched_on(options: &Options) -> bool {
-    settings_with(options, "LAZYGUARD").enabled
-}
-
-fn gpu_dump_wait(options: &Options) -> Duration {
-    Duration::from_nanos(settings_with(options, "LAZYGUARD_GPU_DUMP_WAIT").gpu_dump_wait_nanos)
-}
-
-/// The settings with this one as the program's processes have it, and all others as they are by default.
-fn settings_with(options: &Options, name: &str) -> settings::Settings {
-    let variable = variable(name);
-    let value = options.setting(name).or(variable.as_deref()).unwrap_or_default();
-    settings::Settings::read(std::iter::once((name, value))).0
+/// The settings that the program's processes have.
+fn settings_of(options: &Options) -> settings::Settings {
+    let value = |name: &'static str| options.setting(name).map(str::to_owned).or_else(|| variable(name));
+    let given: Vec<_> = SETTINGS.iter().filter_map(|row| Some((row.name, value(row.name)?))).collect();
+    settings::Settings::read(given.iter().map(|(name, value)| (*name, value.as_str()))).0
 }
 
 /// A tenth of the hang threshold, within limits: hundreds of ranks may share the folder.
-fn look_every(options: &Options) -> Duration {
-    let settings = settings_with(options, "LAZYGUARD_HANG_AFTER");
+fn look_every(settings: &settings::Settings) -> Duration {
     Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
 }
 

@@ -11,7 +11,6 @@ use crate::system::{self, Exec};
 use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
-use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io;
@@ -33,12 +32,9 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     OsStr::from_bytes(&joined.join(&b':')).to_owned()
 }
 
-/// Why a program was not started.
 #[derive(Debug)]
 pub(super) struct NotStarted {
-    /// The exit code.
     pub code: u8,
-    /// The line to print.
     pub line: String,
     /// Whether only resources were missing: no second process, or no descriptor to start it with.
     pub for_want_of_room: bool,
@@ -53,35 +49,14 @@ impl NotStarted {
     }
 }
 
-/// A variable of the program's, and its value.
 pub(super) type Variable = (&'static str, OsString);
 
-/// Starts the program; `just_before` is called right before that.
+/// Starts the program by `start`, which is called again with what it can do without, and for a script without an interpreter.
 pub(super) fn start(
     program: &[OsString],
     variables: &[Variable],
-    mut just_before: impl FnMut(),
+    mut start: impl FnMut(&Exec) -> io::Result<Pid>,
 ) -> Result<Pid, NotStarted> {
-    run(program, variables, |exec| {
-        just_before();
-        exec.in_a_child()
-    })
-}
-
-/// Replaces this process by the program. Returns only where that fails.
-pub(super) fn take_this_place(program: &[OsString], variables: &[Variable]) -> NotStarted {
-    let become_it = |exec: &Exec| Err::<Infallible, _>(exec.in_this_process());
-    match run(program, variables, become_it) {
-        Ok(never) => match never {},
-        Err(not_started) => not_started,
-    }
-}
-
-fn run<T>(
-    program: &[OsString],
-    variables: &[Variable],
-    mut start: impl FnMut(&Exec) -> io::Result<T>,
-) -> Result<T, NotStarted> {
     let Some(name) = program.first() else {
         let line = "no program was given".to_owned();
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
@@ -222,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let why = |name: &str| start(&[name.into()], &[], || ()).map(|_| ()).unwrap_err();
+        let why = |name: &str| start(&[name.into()], &[], Exec::in_a_child).map(|_| ()).unwrap_err();
         for (name, code) in
             [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
         {
             assert_eq!((why(name).code, why(name).for_want_of_room), (code, false), "{name}");
             let program = [OsString::from(name)];
-            assert_eq!(take_this_place(&program, &[]).code, code, "{name}");
+            assert_eq!(start(&program, &[], Exec::in_this_process).unwrap_err().code, code, "{name}");
         }
         assert!(why("/no/such/program").line.contains("/no/such/program"));
         let want = |error: Errno| NotStarted::new(OsStr::new("app"), &error.into()).for_want_of_room;

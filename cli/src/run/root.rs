@@ -11,7 +11,7 @@ use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};
 use crate::old_runs;
 use crate::process::exists;
-use crate::runs::is_run;
+use crate::runs::{self, is_run};
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
 use chrono::DateTime;
@@ -33,7 +33,6 @@ use std::time::Duration;
 /// The name of a process's folder, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
-/// The file that marks a folder as a run's, and identifies the run.
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
 /// The number of processes with a good end whose recordings are kept.
@@ -42,9 +41,7 @@ const MOST_KEPT: usize = 8;
 /// The folder that the user wants, and the folder of an outer `lazyguard run`, from options and environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given<'a> {
-    /// `--out`.
     pub option: Option<&'a str>,
-    /// `LAZYGUARD_OUT`.
     pub variable: Option<&'a str>,
     /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
@@ -75,7 +72,6 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
@@ -95,13 +91,11 @@ pub(super) struct Root {
 impl Root {
     /// No folder at all: the guarded processes make none for this run, and it has no findings of them.
     pub fn nowhere() -> Self {
-        let random = RandomState::new().build_hasher().finish();
         // A path that does not exist.
-        let path = PathBuf::from(format!("/nonexistent/lazyguard-{random:016x}"));
+        let path = PathBuf::from(format!("/nonexistent/lazyguard-{:016x}", random()));
         Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
     }
 
-    /// Whether there is a folder.
     pub fn is_there(&self) -> bool {
         !self.absent
     }
@@ -113,8 +107,7 @@ impl Root {
 
     /// Adds to the mark how processes ended that have a folder here.
     pub fn note(&self, ends: &[ProcessEnd]) {
-        let names = folders_in(&self.path).filter_map(|folder| folder.file_name()?.to_str().map(str::to_owned));
-        let own: HashSet<u32> = names.filter_map(|name| process_of(&name)).collect();
+        let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
         let mark = files::read_in(&self.path, MARK)
             .ok()
@@ -129,7 +122,6 @@ impl Root {
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
 
-    /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
         // A process that has changed its user may be unable to look up `around`.
         let for_other_users = given.for_other_users.map(Path::new).filter(|place| place.is_dir());
@@ -235,34 +227,24 @@ impl Root {
     }
 
     fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
-        let prefix = format!("{PRIVATE_RUN}{}-", getuid());
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases(std::env::var_os("TMPDIR")) {
             tidy(&base, &old_runs::sight());
-            let random = RandomState::new().build_hasher().finish() as u16;
-            let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
-            // Fails if the name exists: a folder or link of another process is never used.
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
-                    Err(error) => {
-                        // Made a moment ago, and for its owner only.
-                        let _ = fs::remove_dir_all(&path);
-                        last = error;
-                    }
-                    made => return made,
-                },
-                Err(error) => last = (base, error),
+            let made = private_folder(&base, process).map_err(|error| (base, error));
+            match made
+                .and_then(|path| Self::at(path.clone(), mark, false, Vec::new()).inspect_err(|_| remove_own(&path)))
+            {
+                Err(error) => last = error,
+                made => return made,
             }
         }
         Err(last)
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the user has named the folder.
     pub fn is_asked_for(&self) -> bool {
         self.asked_for
     }
@@ -272,12 +254,10 @@ impl Root {
         template_in(&self.text)
     }
 
-    /// Whether an outer run sees what this one leaves.
     pub fn is_nested(&self) -> bool {
         self.nested
     }
 
-    /// Its path, as text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -298,7 +278,7 @@ impl Root {
             let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
             Some((since, recording, folder))
         };
-        let mut all: Vec<_> = folders_in(&self.path).filter_map(recorded).collect();
+        let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
         if all.len() <= MOST_KEPT {
             return;
         }
@@ -309,11 +289,9 @@ impl Root {
         }
     }
 
-    /// Processes with a folder here that are still alive.
     pub fn living(&self) -> Vec<u32> {
-        let names =
-            folders_in(&self.path).filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
-        names.filter_map(|name| process_of(&name)).filter(|process| exists(*process)).collect()
+        let all = folders(&self.path);
+        all.iter().filter_map(|folder| process_with(folder)).filter(|process| exists(*process)).collect()
     }
 
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
@@ -322,7 +300,7 @@ impl Root {
             return false;
         }
         let has_content = has_processes(&self.path);
-        let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
+        let others_keep = || folders(&self.path).iter().any(|folder| is_kept_run(folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
                 // `lazyguard_core::old_runs` keeps it for a day.
@@ -338,9 +316,7 @@ impl Root {
             let _ = fs::remove_file(self.path.join(MARK));
             remove_empty(&self.made);
         } else {
-            // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
-            let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
-            old_runs::remove(&self.path);
+            remove_own(&self.path);
         }
         self.path.exists() && has_content
     }
@@ -349,7 +325,7 @@ impl Root {
     /// any. Recordings are not left: hundreds of inner runs would be too big.
     fn leaves_findings(&self) -> bool {
         let mut any = false;
-        for folder in folders_in(&self.path) {
+        for folder in folders(&self.path) {
             if folder.join(HAZARDS).exists() || is_run(&folder) {
                 any = true;
                 let _ = fs::remove_file(folder.join(RECORDING));
@@ -359,6 +335,24 @@ impl Root {
         }
         any
     }
+}
+
+/// Makes a private folder of a run. Fails if the name exists: a folder or link of another process is never used.
+pub(super) fn private_folder(base: &Path, process: u32) -> io::Result<PathBuf> {
+    let suffix = private_suffix(namespace(), random() as u16);
+    let path = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
+    DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}
+
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Removes a folder that this process has made, for its owner only. Where it has nothing but the mark, no descriptor is needed for that.
+pub(super) fn remove_own(folder: &Path) {
+    let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
+    old_runs::remove(folder);
 }
 
 /// Removes folders that this run has made above its own, and its own, as far as they are empty.
@@ -376,22 +370,25 @@ fn is_kept_run(folder: &Path) -> bool {
     is_run(folder) && folder.join(KEPT).is_file()
 }
 
-fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+/// The folders in a folder; none where it cannot be read.
+pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
+    runs::folders(root).unwrap_or_default()
+}
+
+/// The process that a folder is named after.
+pub(super) fn process_with(folder: &Path) -> Option<u32> {
+    process_of(folder.file_name()?.to_str()?)
 }
 
 fn has_processes(root: &Path) -> bool {
-    folders_in(root).any(|folder| is_run(&folder) || is_process_folder(&folder))
+    folders(root).iter().any(|folder| is_run(folder) || is_process_folder(folder))
 }
 
 /// Whether a process of the run is alive, and so still writes into the folder.
 fn has_living(root: &Path) -> bool {
-    folders_in(root).any(|folder| {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let lives = process_of(&name).is_some_and(exists);
+    folders(root).iter().any(|folder| {
         // Processes of a nested run may outlive it.
-        lives || is_run(&folder) && (is_supervised(&folder) || has_living(&folder))
+        process_with(folder).is_some_and(exists) || is_run(folder) && (is_supervised(folder) || has_living(folder))
     })
 }
 

@@ -39,7 +39,6 @@ const PASSED_ON: [Signal; 15] = [
 /// Caught signals, from before the program's start on, so that none is lost.
 pub(super) struct Caught {
     wanted: SigSet,
-    /// Those that came before the program was there.
     early: Vec<Heard>,
 }
 
@@ -65,7 +64,6 @@ impl Caught {
         std::mem::take(&mut self.early)
     }
 
-    /// Waits for the next signals, at most for `limit`.
     pub fn wait(&self, limit: Option<Duration>) -> Vec<Heard> {
         let first = system::next_signal(&self.wanted, limit);
         let others = std::iter::from_fn(|| system::next_signal(&self.wanted, Some(Duration::ZERO)));
@@ -73,7 +71,6 @@ impl Caught {
     }
 }
 
-/// A signal that has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     signal: c_int,
@@ -87,12 +84,10 @@ impl Heard {
         [Signal::CHILD.as_raw(), Signal::XFSZ.as_raw()].contains(&self.signal)
     }
 
-    /// Whether the user has pressed Ctrl-C.
     pub fn is_ctrl_c(&self) -> bool {
         self.from.is_none() && self.signal == Signal::INT.as_raw()
     }
 
-    /// The signal.
     pub fn signal(&self) -> Option<Signal> {
         Signal::from_named_raw(self.signal)
     }
@@ -110,7 +105,6 @@ impl Heard {
     }
 }
 
-/// Where a signal comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     Kernel,

@@ -7,7 +7,7 @@ use super::hang::{self, Watch};
 use super::inherited::StandardError;
 use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
-use super::root::Root;
+use super::root::{process_with, Root};
 use super::signals::{Caught, Heard};
 use super::terminal;
 use super::tree::{self, Tree};
@@ -18,7 +18,6 @@ use crate::ends::ProcessEnd;
 use crate::findings::{End, Unguarded};
 use crate::Failure;
 use crate::{output, system};
-use lazyguard_core::old_runs::process_of;
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,6 @@ const EVIDENCE_WITHIN: Duration = Duration::from_secs(3);
 /// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
-/// The limits after which the command ends the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
@@ -53,21 +51,17 @@ pub(super) struct Limits {
     pub thin_out: bool,
 }
 
-/// The end of the run.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
-    /// Whether that was by Ctrl-C.
     pub interrupted: bool,
     /// The ends of the processes that this one has reaped.
     pub processes: Vec<ProcessEnd>,
     /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
-    /// Processes that use CUDA without the guard.
     pub unguarded: Unguarded,
 }
 
-/// Supervises the program until its end.
 pub(super) fn supervise(
     program: Pid,
     tree: Tree,
@@ -108,7 +102,6 @@ fn name_of(folder: &Path) -> String {
 struct Ending {
     why: End,
     kill_at: Instant,
-    /// When it was first killed.
     killed: Option<Instant>,
 }
 
@@ -130,7 +123,6 @@ struct Supervisor {
     /// Folders of processes whose blocked calls return an error on purpose, and until when they may go without an answer.
     failing: Vec<(PathBuf, Instant)>,
     ending: Option<Ending>,
-    /// Whether Ctrl-C was pressed.
     interrupted: bool,
     thin_out_at: Option<Instant>,
 }
@@ -322,7 +314,7 @@ impl Supervisor {
                  what has not answered in {:?} is ended",
                 self.limits.kill_after
             ));
-            let hangs = process_of(process);
+            let hangs = process_with(&folder);
             let others = hang::with_contexts(root.path(), self.others.as_deref());
             self.ask_processes(|other| Some(other) != hangs, Last::Fails);
             let until = Instant::now() + self.limits.kill_after;
@@ -332,13 +324,12 @@ impl Supervisor {
         self.failing.push((folder, Instant::now() + self.limits.kill_after));
     }
 
-    /// The folder of a process that has neither ended nor begun to handle the error, although its time is over.
     fn does_not_answer(&mut self) -> Option<PathBuf> {
         if self.failing.is_empty() {
             return None;
         }
         let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
-        self.failing.retain(|(folder, _)| process_of(&name_of(folder)).is_some_and(|process| alive.contains(&process)));
+        self.failing.retain(|(folder, _)| process_with(folder).is_some_and(|process| alive.contains(&process)));
         let now = Instant::now();
         let is_late = |(folder, until): &&(PathBuf, Instant)| {
             // What came of the request is in a new report, with which the time begins anew.
@@ -366,7 +357,6 @@ impl Supervisor {
         self.hang.as_mut()?.look(root.path(), self.others.as_deref())
     }
 
-    /// All processes that have not ended.
     fn processes(&self) -> Vec<Pid> {
         match (tree::can_be_seen(), self.status) {
             (true, _) => self.tree.processes(),

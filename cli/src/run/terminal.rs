@@ -17,7 +17,6 @@ pub(super) fn stop_with_the_program(by: Signal) {
     }
 }
 
-/// Whether a terminal controls this session.
 #[allow(clippy::disallowed_methods, reason = "it is a device, and opening it waits for nothing")]
 pub(super) fn is_there() -> bool {
     File::open("/dev/tty").is_ok()

@@ -21,15 +21,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How the names of the driver's files begin.
 const DRIVER: &str = "libcuda.so";
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Watch {
     next: Instant,
     pause: Duration,
     longest_pause: Duration,
-    /// The name of the guard's library.
     library: String,
-    /// Those that are found already.
     known: HashSet<Identity>,
     found: Unguarded,
 }
@@ -46,12 +43,10 @@ impl Watch {
         }
     }
 
-    /// The time until the next look.
     pub fn pause(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Looks at the processes, if it is time for that.
     pub fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>, root: &str, places: &[&Path]) {
         if Instant::now() < self.next {
             return;
@@ -81,13 +76,11 @@ impl Watch {
         self.next = Instant::now() + self.pause;
     }
 
-    /// All that was found.
     pub fn found(self) -> Unguarded {
         self.found
     }
 }
 
-/// What a process has loaded.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Loaded {
     driver: bool,

@@ -6,8 +6,8 @@
 //! Must not: count a process that was given another folder or none, or in which the guard is not armed.
 
 use super::remembered::Identity;
+use super::root::{folders, process_with};
 use crate::files;
-use lazyguard_core::old_runs::process_of;
 use lazyguard_core::settings::RUN_ROOT;
 use rustix::process::Pid;
 use std::collections::HashSet;
@@ -17,10 +17,8 @@ use std::path::Path;
 /// The thread that the guard has in every armed process.
 const THREAD: &str = "lazyguard-log";
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// Those already checked.
     known: HashSet<Identity>,
     found: Vec<String>,
 }
@@ -47,7 +45,6 @@ impl Unseen {
         lines
     }
 
-    /// All that were found.
     pub fn all(self) -> Vec<String> {
         self.found
     }
@@ -78,11 +75,8 @@ fn is_armed(process: Pid) -> bool {
     names.into_iter().any(|name| name.trim_end() == THREAD)
 }
 
-/// The processes that have folders in these places.
 pub(super) fn processes_in(places: &[&Path]) -> HashSet<u32> {
-    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| process_of(&name)).collect()
+    places.iter().flat_map(|place| folders(place)).filter_map(|folder| process_with(&folder)).collect()
 }
 
 #[cfg(test)]

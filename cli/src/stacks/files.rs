@@ -28,14 +28,12 @@ thread_local! {
 
 /// A code file's tables and names, or why they cannot be read.
 pub(super) struct CodeFile {
-    /// The file's own address of its first byte.
     first: u64,
     pub tables: Result<FileTables, &'static str>,
     names: Option<Rc<Loader>>,
 }
 
 impl CodeFile {
-    /// The file of a module.
     pub fn of(module: &Module) -> Rc<Self> {
         let dumped = module.build_id.is_empty().then_some(module.dumped);
         let key = (module.path.clone(), module.build_id.clone(), dumped);

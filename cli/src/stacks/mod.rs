@@ -17,7 +17,6 @@ use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
 use std::path::Path;
 
-/// The most that is read of a dump; a whole one is smaller.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The stacks in a run folder; `None` where it holds none. What cannot be read costs the names, in one line.
