@@ -72,37 +72,46 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
+/// Where a run's folder lies.
+#[derive(Debug)]
+enum Kind {
+    /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
+    AskedFor(Vec<PathBuf>),
+    /// In the folder of another run, whose program has started this one.
+    Nested,
+    Private,
+    /// Nowhere: none could be made, and nothing looks for one.
+    Absent,
+}
+
+/// See the module.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
-    text: String,
-    asked_for: bool,
-    /// It lies in the folder of another run, whose program has started this one.
-    nested: bool,
-    /// The folders that this run made, its own and those above it, the outermost first.
-    made: Vec<PathBuf>,
-    /// There is no folder, because none could be made; nothing looks for one.
-    absent: bool,
+    kind: Kind,
     /// The mark, locked: the lock shows a sweep, even one in another container, that the run is alive. `None` where the file system has no
     /// locks.
     _mark: Option<Locked>,
 }
+
+/// The folder that could not be made, and why.
+type NotMade = (PathBuf, io::Error);
 
 impl Root {
     /// No folder at all: the guarded processes make none for this run, and it has no findings of them.
     pub fn nowhere() -> Self {
         // A path that does not exist.
         let path = PathBuf::from(format!("/nonexistent/lazyguard-{:016x}", random()));
-        Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
+        Self { path, kind: Kind::Absent, _mark: None }
     }
 
     pub fn is_there(&self) -> bool {
-        !self.absent
+        !matches!(self.kind, Kind::Absent)
     }
 
     /// Whether a process, or a run that the program has started, has a folder here.
     pub fn holds_anything(&self) -> bool {
-        has_processes(&self.path)
+        folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
     /// Adds to the mark how processes ended that have a folder here.
@@ -129,24 +138,17 @@ impl Root {
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
                 let wanted = || Self::wanted(template, shared(given, facts.rank), facts, mark);
-                let mut made = wanted();
                 // Another run of the job that has nothing to keep may remove the folder while this one moves in.
-                for _ in 0..20 {
-                    match made {
-                        Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
-                        _ => break,
-                    }
-                    made = wanted();
-                }
-                made
+                let is_gone = |made: &Result<Self, NotMade>| {
+                    made.as_ref().is_err_and(|(_, error)| error.kind() == io::ErrorKind::NotFound)
+                };
+                (0..20).map(|_| wanted()).find(|made| !is_gone(made)).unwrap_or_else(wanted)
             }
             (None, Some(around)) => {
-                let name = |again: &str| (format!("run-{}{}", facts.process, again.replace('.', "-")), None);
-                let inside = |place: &Path| Self::new_in(place, mark, false, Vec::new(), name);
+                let name = |again: &str| format!("run-{}{}", facts.process, again.replace('.', "-"));
+                let inside = |place: &Path| Self::new_in(place, mark, None, name);
                 // A process of the outer run that has changed its user may have started this run.
-                inside(around)
-                    .or_else(|error| for_other_users.map_or(Err(error), inside))
-                    .map(|inside| Self { nested: true, ..inside })
+                inside(around).or_else(|error| for_other_users.map_or(Err(error), inside))
             }
             (None, None) => Self::private(facts.process, mark),
         };
@@ -157,20 +159,15 @@ impl Root {
         })
     }
 
-    fn at(path: PathBuf, mark: &str, asked_for: bool, made: Vec<PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
-        let Some(text) = path.to_str().map(str::to_owned) else {
-            return Err((path, io::Error::other("its name has to be UTF-8")));
-        };
-        let marked = files::create_new(&path.join(MARK));
-        match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
-            Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: lock(file) }),
-            Err(error) => {
-                // No room for the mark, perhaps.
-                let _ = fs::remove_file(path.join(MARK));
-                remove_empty(&made);
-                Err((path, error))
-            }
+    fn at(path: &Path, mark: &str, kind: Kind) -> io::Result<Self> {
+        if path.to_str().is_none() {
+            return Err(io::Error::other("its name has to be UTF-8"));
         }
+        let marked = files::create_new(&path.join(MARK));
+        let marked = marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file));
+        // No room for the mark, perhaps.
+        let marked = marked.inspect_err(|_| drop(fs::remove_file(path.join(MARK))));
+        marked.map(|file| Self { path: path.to_owned(), kind, _mark: lock(file) })
     }
 
     fn wanted(
@@ -178,64 +175,60 @@ impl Root {
         shared: Option<(&str, &str)>,
         facts: &FolderFacts<'_>,
         mark: &str,
-    ) -> Result<Self, (PathBuf, io::Error)> {
+    ) -> Result<Self, NotMade> {
         let folder = PathBuf::from(expand_folder(template, facts));
         let folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        let missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
-        let made: Vec<_> = missing.into_iter().rev().collect();
-        let Some((job, rank)) = shared else {
-            let started = i64::try_from(facts.start_seconds).ok().and_then(|at| DateTime::from_timestamp(at, 0));
-            let started = started.unwrap_or_default().format("%Y%m%d-%H%M%S");
-            return Self::new_in(&folder, mark, true, made, |again| {
-                (format!("{started}-{}{again}", facts.process), None)
-            });
-        };
-        // A rank that is there already is an earlier job's with the same name.
-        Self::new_in(&folder, mark, true, made, |again| (format!("job-{job}{again}"), Some(format!("rank{rank}"))))
+        let mut missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
+        missing.reverse();
+        let started = DateTime::from_timestamp(facts.start_seconds as i64, 0).unwrap_or_default();
+        Self::new_in(&folder, mark, Some(missing), |again| match shared {
+            // A rank that is there already is an earlier job's with the same name.
+            Some((job, rank)) => format!("job-{job}{again}/rank{rank}"),
+            None => format!("{}-{}{again}", started.format("%Y%m%d-%H%M%S"), facts.process),
+        })
     }
 
-    /// A folder for this run alone in one that other runs may have too: of this name, or of one inside the folder of this name, which they
-    /// share. `name` is given what tells a further name from the first.
+    /// A folder for this run alone in one that other runs may have too. `name` is given what tells a further name from the first. `missing`
+    /// are the folders above, if the user has asked for them.
     fn new_in(
         folder: &Path,
         mark: &str,
-        asked_for: bool,
-        made: Vec<PathBuf>,
-        name: impl Fn(&str) -> (String, Option<String>),
-    ) -> Result<Self, (PathBuf, io::Error)> {
+        missing: Option<Vec<PathBuf>>,
+        name: impl Fn(&str) -> String,
+    ) -> Result<Self, NotMade> {
         for again in 1..1000 {
             let again = if again == 1 { String::new() } else { format!(".{again}") };
-            let (name, inside) = name(&again);
-            let mut own = folder.join(name);
-            let mut made = made.clone();
-            made.push(own.clone());
-            if let Some(inside) = inside {
-                own.push(inside);
-                made.push(own.clone());
+            let own = folder.join(name(&again));
+            let mut made: Vec<_> = own.ancestors().take_while(|path| *path != folder).map(Path::to_owned).collect();
+            made.extend(missing.iter().flatten().rev().cloned());
+            made.reverse();
+            let made_now =
+                fs::create_dir_all(own.parent().unwrap_or(folder)).and_then(|()| DirBuilder::new().create(&own));
+            if made_now.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists && own.is_dir()) {
+                continue;
             }
-            let above = own.parent().unwrap_or(folder);
-            match fs::create_dir_all(above).and_then(|()| DirBuilder::new().create(&own)) {
-                Ok(()) => return Self::at(own, mark, asked_for, made),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && own.is_dir() => {}
-                Err(error) => {
-                    remove_empty(&made);
-                    return Err((own, error));
-                }
-            }
+            let kind = if missing.is_some() { Kind::AskedFor(made.clone()) } else { Kind::Nested };
+            return made_now.and_then(|()| Self::at(&own, mark, kind)).map_err(|error| {
+                remove_empty(&made);
+                (own, error)
+            });
         }
         Err((folder.to_owned(), io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs")))
     }
 
-    fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
+    fn private(process: u32, mark: &str) -> Result<Self, NotMade> {
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases(std::env::var_os("TMPDIR")) {
             tidy(&base, &old_runs::sight());
-            let made = private_folder(&base, process).map_err(|error| (base, error));
-            match made
-                .and_then(|path| Self::at(path.clone(), mark, false, Vec::new()).inspect_err(|_| remove_own(&path)))
-            {
-                Err(error) => last = error,
-                made => return made,
+            match private_folder(&base, process) {
+                Err(error) => last = (base, error),
+                Ok(path) => match Self::at(&path, mark, Kind::Private) {
+                    Ok(made) => return Ok(made),
+                    Err(error) => {
+                        remove_own(&path);
+                        last = (path, error);
+                    }
+                },
             }
         }
         Err(last)
@@ -246,26 +239,26 @@ impl Root {
     }
 
     pub fn is_asked_for(&self) -> bool {
-        self.asked_for
+        matches!(self.kind, Kind::AskedFor(_))
     }
 
     /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
-        template_in(&self.text)
+        template_in(self.text())
     }
 
     pub fn is_nested(&self) -> bool {
-        self.nested
+        matches!(self.kind, Kind::Nested)
     }
 
     pub fn text(&self) -> &str {
-        &self.text
+        self.path.to_str().unwrap_or_default()
     }
 
     /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
     /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
     pub fn thin_out(&self) {
-        if self.asked_for {
+        if self.is_asked_for() {
             return;
         }
         let well = |folder: &PathBuf| {
@@ -296,27 +289,23 @@ impl Root {
 
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
-        if self.absent {
-            return false;
-        }
-        let has_content = has_processes(&self.path);
+        let has_content = self.holds_anything();
         let others_keep = || folders(&self.path).iter().any(|folder| is_kept_run(folder)) || has_living(&self.path);
-        if has_content && (self.asked_for || keep || others_keep()) {
-            if !self.asked_for {
+        match &self.kind {
+            Kind::Absent => return false,
+            Kind::AskedFor(_) if has_content => return true,
+            Kind::AskedFor(made) => {
+                // The run's own mark; all else there belongs to others.
+                let _ = fs::remove_file(self.path.join(MARK));
+                remove_empty(made);
+            }
+            _ if has_content && (keep || others_keep()) => {
                 // `lazyguard_core::old_runs` keeps it for a day.
                 let _ = File::create(self.path.join(KEPT));
+                return true;
             }
-            return true;
-        }
-        if self.nested && self.leaves_findings() {
-            return false;
-        }
-        if self.asked_for {
-            // The run's own mark; all else there belongs to others.
-            let _ = fs::remove_file(self.path.join(MARK));
-            remove_empty(&self.made);
-        } else {
-            remove_own(&self.path);
+            Kind::Nested if self.leaves_findings() => return false,
+            Kind::Nested | Kind::Private => remove_own(&self.path),
         }
         self.path.exists() && has_content
     }
@@ -378,10 +367,6 @@ pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
 /// The process that a folder is named after.
 pub(super) fn process_with(folder: &Path) -> Option<u32> {
     process_of(folder.file_name()?.to_str()?)
-}
-
-fn has_processes(root: &Path) -> bool {
-    folders(root).iter().any(|folder| is_run(folder) || is_process_folder(folder))
 }
 
 /// Whether a process of the run is alive, and so still writes into the folder.
@@ -517,7 +502,7 @@ mod tests {
         };
         root.thin_out();
         assert!(kept(&root).iter().all(|&is_there| is_there), "the user has asked for them");
-        root.asked_for = false;
+        root.kind = Kind::Private;
         root.thin_out();
         assert_eq!(kept(&root)[..6], [true, true, false, false, false, true]);
         assert!(kept(&root)[5..].iter().all(|&is_there| is_there));
@@ -555,7 +540,7 @@ mod tests {
         let inner = Root::make(around, &FACTS, "{}").unwrap();
         assert_eq!(inner.path(), outer.path().join("run-42"));
         process_in(&inner);
-        assert!(inner.finish(true) && has_processes(outer.path()));
+        assert!(inner.finish(true) && outer.holds_anything());
         let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
         assert!(!inner.finish(true));
         // A process in between uses another folder.
