@@ -28,13 +28,12 @@ impl Symbol {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
     pub path: PathBuf,
     pub machine: u16,
     /// A library, and no program that is loaded wherever there is room.
     pub is_library: bool,
-    pub has_dynamic: bool,
     pub interpreter: Option<PathBuf>,
     pub needed: Vec<String>,
     pub soname: Option<String>,
@@ -101,13 +100,9 @@ pub(crate) const fn own_machine() -> u16 {
 }
 
 pub(crate) fn machine_name(machine: u16) -> String {
-    match machine {
-        62 => "x86-64".to_owned(),
-        183 => "aarch64".to_owned(),
-        21 => "ppc64".to_owned(),
-        243 => "riscv".to_owned(),
-        other => format!("machine {other}"),
-    }
+    let known = [(62, "x86-64"), (183, "aarch64"), (21, "ppc64"), (243, "riscv")];
+    let name = known.iter().find(|(number, _)| *number == machine);
+    name.map_or_else(|| format!("machine {machine}"), |(_, name)| (*name).to_owned())
 }
 
 impl Elf {
@@ -128,24 +123,11 @@ impl Elf {
     fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
         let file = ElfFile64::<Endianness, _>::parse(cache)?;
         let (endian, header) = (file.endian(), file.elf_header());
-        let mut found = Self {
-            path: path.to_owned(),
-            machine: header.e_machine(endian).0,
-            is_library: false,
-            has_dynamic: false,
-            interpreter: None,
-            needed: Vec::new(),
-            soname: None,
-            symbols: Vec::new(),
-            glibc: None,
-            fat_binaries: 0,
-            has_device_code: false,
-        };
+        let mut found = Self { path: path.to_owned(), machine: header.e_machine(endian).0, ..Self::default() };
         for segment in header.program_headers(endian, cache)? {
             if let Some(name) = segment.interpreter(endian, cache)? {
                 found.interpreter = Some(PathBuf::from(String::from_utf8_lossy(name).into_owned()));
             }
-            found.has_dynamic |= segment.dynamic(endian, cache)?.is_some();
         }
         let mut position_independent_program = false;
         if let Some((entries, strings)) = file.elf_section_table().dynamic(endian, cache)? {
@@ -266,7 +248,7 @@ mod tests {
         assert!(!is_built_for_cuda(Path::new("/proc/self/exe")) && !is_built_for_cuda(Path::new("/proc/self/maps")));
         let own = Elf::read(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(own.machine, own_machine());
-        assert!(own.has_dynamic && !own.is_library && own.interpreter.is_some(), "{own:?}");
+        assert!(!own.is_library && own.interpreter.is_some(), "{own:?}");
         assert!(own.needed.iter().any(|name| name.starts_with("libc.so")), "{:?}", own.needed);
         assert!(own.glibc >= Some((2, 2)), "{:?}", own.glibc);
     }

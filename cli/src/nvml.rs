@@ -173,24 +173,22 @@ fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>
     if devices.is_empty() {
         cards.why = Some("the management library knows no card".to_owned());
     }
-    let (mut interval, mut written) = (INTERVAL, None::<Instant>);
+    let (mut interval, mut written, mut ends) = (INTERVAL, None::<Instant>, false);
     loop {
         cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
-        if written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
+        if ends || written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
             let _ = cards.write(path);
             written = Some(Instant::now());
             let _ = first.send(());
         }
-        match stopped.recv_timeout(interval) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => break,
+        if ends {
+            return;
         }
+        ends = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
         if cards.thin_out(devices.len()) {
             interval *= 2;
         }
     }
-    cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
-    let _ = cards.write(path);
 }
 
 impl Cards {
@@ -209,11 +207,8 @@ impl Cards {
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
         if much {
-            let mut number = 0;
-            self.samples.retain(|_| {
-                number += 1;
-                ((number - 1) / cards.max(1)).is_multiple_of(2)
-            });
+            let mut numbers = 0_usize..;
+            self.samples.retain(|_| numbers.next().is_some_and(|number| (number / cards.max(1)).is_multiple_of(2)));
         }
         much
     }

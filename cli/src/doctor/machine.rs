@@ -3,6 +3,7 @@
 //! Must not: read anything outside. A test passes a folder as the root, and an environment of its own.
 
 use crate::files;
+use crate::library::of_search_path;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -49,10 +50,6 @@ impl Machine {
 
     /// A program as a shell finds it.
     pub fn program(&self, name: &Path) -> Option<PathBuf> {
-        if name.components().count() > 1 {
-            return Some(name.to_owned());
-        }
-        let path = self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin"));
-        std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+        of_search_path(name.as_os_str(), self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")))
     }
 }

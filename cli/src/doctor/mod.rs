@@ -2,21 +2,6 @@
 //!
 //! Each finding is `ok`, `note` or `problem`, and for the last two says what to do. Exit code 0 if there is no problem, else 1.
 //!
-//! | file | looks at |
-//! |---|---|
-//! | `library` | the library that is preloaded |
-//! | `driver` | the driver, its release, and what it lets the guard do |
-//! | `devices` | the device files, and what hides devices |
-//! | `start` | whether the driver starts |
-//! | `preloaded` | what else gets between programs and the driver |
-//! | `folder` | the run folder |
-//! | `gpu_dump` | whether the driver can be asked where the device's threads stand |
-//! | `limits` | limits of the process |
-//! | `kernel` | what the kernel or a container engine refuses |
-//! | `program` | whether anything can be preloaded into a program |
-//! | `closure`, `calls` | the program's libraries, and how they reach the driver |
-//! | `loader`, `machine`, `finding` | the dynamic linker's answers, the machine, and what is said |
-//!
 //! Must not: load the driver or the program into this process, or leave anything behind.
 
 mod calls;

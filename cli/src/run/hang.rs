@@ -46,8 +46,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
-        folders_of_processes(root, of_other_users).into_iter().find(|folder| self.is_due(folder))
+    pub fn look(&mut self, places: &[PathBuf]) -> Option<PathBuf> {
+        folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
     fn is_due(&mut self, folder: &Path) -> bool {
@@ -65,24 +65,24 @@ impl Watch {
     }
 }
 
-fn folders_of_processes(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
-    let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders).collect();
+fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
+    let own: Vec<_> = places.iter().flat_map(|place| folders(place)).collect();
     // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-    let nested = own.iter().filter(|folder| is_nested_in(folder, root));
-    let nested: Vec<_> = nested.flat_map(|folder| folders(folder)).collect();
+    let nested = own.iter().filter(|folder| is_nested_in(folder, &places[0])).flat_map(|folder| folders(folder));
+    let nested: Vec<_> = nested.collect();
     own.into_iter().chain(nested).collect()
 }
 
 /// The folders of processes whose contexts the driver can be asked to end.
-pub(super) fn with_contexts(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
+pub(super) fn with_contexts(places: &[PathBuf]) -> Vec<PathBuf> {
     let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
-    folders_of_processes(root, of_other_users).into_iter().filter(has_pipe).collect()
+    folders_of_processes(places).into_iter().filter(has_pipe).collect()
 }
 
 /// Before the processes of a run are ended: keeps the stack of each main thread of which the process itself has said nothing. The rank to blame
 /// computes perhaps, or is stopped. A thread looks, for the kernel may not answer; it is left behind then.
-pub(super) fn keep_main_threads(root: &Path, of_other_users: Option<&Path>, alive: &[u32], limit: Duration) {
-    let all = folders_of_processes(root, of_other_users).into_iter();
+pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Duration) {
+    let all = folders_of_processes(places).into_iter();
     let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
     let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
     let (done, wait) = mpsc::channel();
@@ -126,9 +126,9 @@ mod tests {
         let mark = serde_json::json!({ "around": root }).to_string();
         fs::write(root.join("run-7").join(super::super::root::MARK), padded(mark.clone())).unwrap();
         let mut watch = Watch::default();
-        assert_eq!(watch.look(&root, None), None);
+        assert_eq!(watch.look(std::slice::from_ref(&root)), None);
         fs::write(root.join("run-7").join(super::super::root::MARK), mark).unwrap();
-        assert_eq!(watch.look(&root, None), Some(nested));
+        assert_eq!(watch.look(std::slice::from_ref(&root)), Some(nested));
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let mut look = |folder: &Path, report: &str| {
             fs::write(folder.join(".new"), report).unwrap();
             fs::rename(folder.join(".new"), folder.join(HANG)).unwrap();
-            watch.look(&root, None)
+            watch.look(std::slice::from_ref(&root))
         };
         assert_eq!(look(&own, r#"{"status": "hang"}"#), None);
         assert_eq!(look(&own, r#"{"status": "hang", "acts": true, "resolved": 5}"#), None);
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));
         assert_eq!(look(&another_runs, r#"{"acts": true}"#), None, "it was only given the same folder");
-        assert_eq!(watch.look(&root, None), None);
+        assert_eq!(watch.look(std::slice::from_ref(&root)), None);
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -5,10 +5,9 @@
 use super::inherited;
 use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
-use crate::library::LIBRARY;
+use crate::library::{of_search_path, LIBRARY};
 use crate::output;
 use crate::system::{self, Exec};
-use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
 use std::ffi::{CString, OsStr, OsString};
@@ -57,10 +56,7 @@ pub(super) fn start(
     variables: &[Variable],
     mut start: impl FnMut(&Exec) -> io::Result<Pid>,
 ) -> Result<Pid, NotStarted> {
-    let Some(name) = program.first() else {
-        let line = "no program was given".to_owned();
-        return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
-    };
+    let name = &program[0];
     let started = prepared(name, program, variables).and_then(|mut exec| {
         let started = start(&exec);
         match started.as_ref().err().and_then(Errno::from_io_error) {
@@ -115,14 +111,9 @@ fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CStr
     Ok(entries)
 }
 
-/// The program's path, according to the search path: the first file that can be run, else the first.
+/// The program's path.
 pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let files = || std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file());
-    files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
+    of_search_path(name, &std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()))
 }
 
 /// A line for the user if the dynamic linker will preload nothing into this program.

@@ -7,13 +7,19 @@
 //! Every thread of this process has these signals blocked, and one asks the kernel for them: that needs no handler, no descriptor and no
 //! further thread.
 //!
-//! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that.
+//! When the program is stopped, this command stops too, so that the shell takes its terminal back. The program owns the terminal all the
+//! time, because it is in the group to which the shell has given it.
+//!
+//! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Stop where no shell would continue this
+//! command, as when a debugger or another process stops and continues the program by its id.
 
 use super::{inherited, tree};
 use crate::system;
 use nix::sys::signal::SigSet;
 use rustix::process::{getpid, getsid, Pid, Signal};
+use signal_hook::low_level::raise;
 use std::ffi::c_int;
+use std::fs::File;
 use std::time::Duration;
 
 /// The signals that are passed on. `SIGKILL` and `SIGSTOP` cannot be caught; faults, `SIGTTIN` and `SIGTTOU` are caused by this process
@@ -126,6 +132,21 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
             _ => true,
         },
     }
+}
+
+/// Stops this process along with the program, if the terminal's user has stopped the program. Returns when it is continued.
+pub(super) fn stop_with_the_program(by: Signal) {
+    let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
+    if by_the_user && there_is_a_terminal() {
+        // It cannot fail for a signal that exists.
+        let _ = raise(Signal::STOP.as_raw());
+    }
+}
+
+/// Whether a terminal controls this session.
+#[allow(clippy::disallowed_methods, reason = "it is a device, and opening it waits for nothing")]
+pub(super) fn there_is_a_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::findings::Unguarded;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The pause after the first look; each further one is twice as long. What uses CUDA takes a tenth of a second to start.
@@ -28,7 +28,7 @@ pub(super) struct Watch {
     longest_pause: Duration,
     library: String,
     known: HashSet<Identity>,
-    found: Unguarded,
+    pub found: Unguarded,
 }
 
 impl Watch {
@@ -47,7 +47,7 @@ impl Watch {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    pub fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>, root: &str, places: &[&Path]) {
+    pub fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>, root: &str, places: &[PathBuf]) {
         if Instant::now() < self.next {
             return;
         }
@@ -74,10 +74,6 @@ impl Watch {
         }
         self.pause = (self.pause * 2).min(self.longest_pause);
         self.next = Instant::now() + self.pause;
-    }
-
-    pub fn found(self) -> Unguarded {
-        self.found
     }
 }
 
@@ -124,6 +120,6 @@ mod tests {
             watch.look(Vec::new, "", &[]);
             assert_eq!(watch.pause, FIRST_PAUSE * expect);
         }
-        assert_eq!(watch.found(), Unguarded::default());
+        assert_eq!(watch.found, Unguarded::default());
     }
 }

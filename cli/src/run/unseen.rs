@@ -12,7 +12,7 @@ use lazyguard_core::settings::RUN_ROOT;
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The thread that the guard has in every armed process.
 const THREAD: &str = "lazyguard-log";
@@ -20,12 +20,13 @@ const THREAD: &str = "lazyguard-log";
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     known: HashSet<Identity>,
-    found: Vec<String>,
+    /// All that were found.
+    pub found: Vec<String>,
 }
 
 impl Unseen {
     /// Checks the processes; returns a line for each new one without a folder.
-    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[&Path]) -> Vec<String> {
+    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[PathBuf]) -> Vec<String> {
         let mut with_folder = None;
         let mut lines = Vec::new();
         for process in processes {
@@ -43,10 +44,6 @@ impl Unseen {
         }
         self.found.extend_from_slice(&lines);
         lines
-    }
-
-    pub fn all(self) -> Vec<String> {
-        self.found
     }
 }
 
@@ -75,7 +72,7 @@ fn is_armed(process: Pid) -> bool {
     names.into_iter().any(|name| name.trim_end() == THREAD)
 }
 
-pub(super) fn processes_in(places: &[&Path]) -> HashSet<u32> {
+pub(super) fn processes_in(places: &[PathBuf]) -> HashSet<u32> {
     places.iter().flat_map(|place| folders(place)).filter_map(|folder| process_with(&folder)).collect()
 }
 
@@ -108,9 +105,9 @@ mod tests {
         fs::create_dir(root.join(format!("rank0-{}.2", numbers[0]))).unwrap();
         let mut unseen = Unseen::default();
         let expect = vec![format!("process {} ({THREAD})", numbers[1])];
-        assert_eq!(unseen.look(&numbers, text, &[&root]), expect);
-        assert_eq!(unseen.look(&numbers, text, &[&root]), Vec::<String>::new());
-        assert_eq!(unseen.all(), expect);
+        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), expect);
+        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), Vec::<String>::new());
+        assert_eq!(unseen.found, expect);
         all.iter_mut().for_each(|child| {
             drop(child.stdin.take());
             child.wait().unwrap();
