@@ -82,23 +82,23 @@ impl Symbolizer {
         if self.names.len() >= MOST_KEPT && !self.names.contains_key(&address) {
             self.names.clear();
         }
-        let Self { ranges, files, names } = self;
-        names
-            .entry(address)
-            .or_insert_with(|| {
-                let range = ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-                let file = files.entry(range.path.clone()).or_insert_with(|| load(range));
-                Some(written(range, file.as_deref(), address).into())
-            })
-            .as_deref()
+        if !self.names.contains_key(&address) {
+            let name = self.place(address).map(|(range, file)| written(range, file, address).into());
+            self.names.insert(address, name);
+        }
+        self.names[&address].as_deref()
+    }
+
+    /// Where an address is mapped, and the file's names.
+    fn place(&mut self, address: u64) -> Option<(&Range, Option<&Loader>)> {
+        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range));
+        Some((range, file.as_deref()))
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
     pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
-        let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
-            return Vec::new();
-        };
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_deref();
+        let Some((range, file)) = self.place(address) else { return Vec::new() };
         let offset = address.wrapping_sub(range.bias);
         let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
         let place = FrameSeen { address, module: module(&range.path).to_string(), offset, ..FrameSeen::default() };
@@ -137,9 +137,8 @@ impl Symbolizer {
 
     /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
     pub fn line(&mut self, address: u64) -> Option<SourceLine> {
-        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref()?;
-        let at = file.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
+        let (range, file) = self.place(address)?;
+        let at = file?.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
         Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
     }
 }

@@ -143,7 +143,7 @@ impl<'a> Looker<'a> {
         }
         let doing = || Doing::read(&self.target.of_thread(thread, "syscall")?);
         let mut state = None;
-        let mut best: Option<(Walked, bool)> = None;
+        let mut all: Vec<(Walked, bool)> = Vec::new();
         for _ in 0..ATTEMPTS {
             let Some(now) = doing() else { break };
             state.get_or_insert_with(|| now.in_words());
@@ -153,7 +153,7 @@ impl<'a> Looker<'a> {
                     continue;
                 }
                 let is_whole = walked.is_whole;
-                best = longer(best, (walked, false));
+                all.push((walked, false));
                 if is_whole {
                     break;
                 }
@@ -166,7 +166,7 @@ impl<'a> Looker<'a> {
                 Ok(Copied { registers, stack }) => {
                     let walked = self.walk(registers, &stack);
                     let is_whole = walked.is_whole;
-                    best = longer(best, (walked, true));
+                    all.push((walked, true));
                     if is_whole {
                         break;
                     }
@@ -175,6 +175,8 @@ impl<'a> Looker<'a> {
                 Err(NotCopied::Missed) => {}
             }
         }
+        // The one that is followed furthest; of several, the newest.
+        let best = all.into_iter().max_by_key(|(walked, _)| (walked.is_whole, walked.frames.len()));
         let (walked, was_stopped) = best.unwrap_or((Walked { frames: Vec::new(), is_whole: false }, false));
         let places: Vec<_> = walked.frames.iter().map(|frame| (frame.address(), frame.call())).collect();
         let mut stack = stacks::stack(self.target.named(), thread, &places);
@@ -209,15 +211,6 @@ fn room(regions: &[(u64, u64)], begin: u64) -> usize {
     let region = behind.checked_sub(1).and_then(|number| regions.get(number)).filter(|(_, end)| begin < *end);
     // A stack that was mapped since then is read as far as there is something.
     region.map_or(MOST_BYTES, |(_, end)| (end - begin).min(MOST_BYTES)) as usize
-}
-
-/// Of two stacks of a thread the one that is followed further; the newer one where both are.
-fn longer(old: Option<(Walked, bool)>, new: (Walked, bool)) -> Option<(Walked, bool)> {
-    let rank = |(walked, _): &(Walked, bool)| (walked.is_whole, walked.frames.len());
-    match old {
-        Some(old) if rank(&old) > rank(&new) => Some(old),
-        _ => Some(new),
-    }
 }
 
 /// The state in the text of `/proc/PID/task/TID/stat`, behind a name that may hold anything.

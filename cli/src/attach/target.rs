@@ -14,6 +14,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 const MOST_THREADS: usize = 4096;
 
+/// How the names of the driver's files begin.
+pub(super) const DRIVER: &str = "libcuda.so";
+
 /// The kernel's page with functions such as `clock_gettime`, which a thread that spins may be in.
 const VDSO: &str = "[vdso]";
 
@@ -108,16 +111,9 @@ impl Target {
         })
     }
 
-    pub fn driver(&self) -> Option<&str> {
-        self.modules.iter().find(|module| module.name().starts_with("libcuda.so")).map(|module| undeleted(&module.path))
-    }
-
-    pub fn is_guarded(&self) -> bool {
-        self.modules.iter().any(|module| module.name().starts_with("liblazyguard"))
-    }
-
-    pub fn has_nccl(&self) -> bool {
-        self.modules.iter().any(|module| module.name().starts_with("libnccl"))
+    /// The first mapped file whose name begins so.
+    pub fn module(&self, name: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.name().starts_with(name))
     }
 }
 
@@ -135,7 +131,7 @@ fn with_code(maps: &str) -> Vec<Module> {
 
 /// Whether a file belongs to the driver: `libcuda.so.1`, the compiler that it loads, and the device code that the simulated driver runs.
 pub(super) fn is_of_the_driver(file: &str) -> bool {
-    ["libcuda.so", "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
+    [DRIVER, "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
 }
 
 /// What leads from this command's root to the files of a process: nothing, where both have the same root and the same mounts.

@@ -6,6 +6,7 @@
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use super::root::{folders, process_with};
+use crate::parallel::Beside;
 use crate::runs::is_nested_in;
 use crate::{attach, files};
 use lazyguard_core::report::DumpReport;
@@ -16,7 +17,6 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 const MOST_LOOKED_AT: usize = 16;
@@ -85,18 +85,14 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
     let all = folders_of_processes(places).into_iter();
     let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
     let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
-    let (done, wait) = mpsc::channel();
-    let looks = move || {
+    let looks = move |_: &_| {
         for (process, folder) in silent {
             let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
             // What cannot be kept is missing in the report.
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
-        let _ = done.send(());
     };
-    if std::thread::Builder::new().name("lazyguard-looks".to_owned()).spawn(looks).is_ok() {
-        let _ = wait.recv_timeout(limit);
-    }
+    Beside::start("lazyguard-looks", looks).into_iter().for_each(|thread| thread.stop(limit));
 }
 
 /// Whether the process hangs by its own report, or has said where its main thread is.
