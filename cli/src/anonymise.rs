@@ -148,12 +148,8 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
 
 /// Makes a folder of this name in one that this command has made: processes of two machines may have one id.
 fn make_one_of(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let mut path = folder.join(name);
-    let mut number = 1;
-    while path.exists() {
-        number += 1;
-        path = folder.join(format!("{name}-{number}"));
-    }
+    let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+    let path = names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default();
     fs::create_dir(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     Ok(path)
 }

@@ -13,6 +13,7 @@
 use crate::files;
 use crate::format::Format;
 use crate::output::{write_line, Output};
+use crate::parallel::Beside;
 use crate::process::{file_of, maps_of, recording_of, Status};
 use crate::recording_header::header_word;
 use crate::runs::one_process;
@@ -29,7 +30,6 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
@@ -100,8 +100,7 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
 /// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
 pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
     let until = Instant::now() + limit;
-    let (done, wait) = mpsc::channel();
-    let asks = move || {
+    let asks = move |_: &_| {
         // Another user may put another file in the place of one that is asked through.
         let is_own = |process: &u32| {
             fs::metadata(format!("/proc/{process}")).is_ok_and(|about| about.uid() == getuid().as_raw())
@@ -115,11 +114,8 @@ pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
             std::thread::sleep(POLL);
             asked.retain(|(number, asked)| asked.expect_alive().is_ok() && !asked.has_answered(*number));
         }
-        let _ = done.send(());
     };
-    if std::thread::Builder::new().name("lazyguard-asks".to_owned()).spawn(asks).is_ok() {
-        let _ = wait.recv_timeout(limit);
-    }
+    Beside::start("lazyguard-asks", asks).into_iter().for_each(|thread| thread.stop(limit));
 }
 
 /// A number that a process may have, or what is there.

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// A version of the C library.
 pub(crate) type Glibc = (u32, u32);
 
 /// A symbol of a table that one of the questions is about.
@@ -29,18 +28,15 @@ impl Symbol {
     }
 }
 
-/// An ELF file of 64 bits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
     pub path: PathBuf,
     pub machine: u16,
     /// A library, and no program that is loaded wherever there is room.
     pub is_library: bool,
-    pub has_dynamic: bool,
     pub interpreter: Option<PathBuf>,
     pub needed: Vec<String>,
     pub soname: Option<String>,
-    /// Dynamic symbols.
     pub symbols: Vec<Symbol>,
     /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
     pub glibc: Option<Glibc>,
@@ -56,9 +52,7 @@ pub(crate) enum Unreadable {
     File(io::Error),
     /// It begins like this.
     NotElf(Vec<u8>),
-    /// 32 bits.
     Narrow,
-    /// It is broken.
     Broken(String),
 }
 
@@ -97,7 +91,6 @@ pub(crate) fn says(path: &Path, text: &str) -> bool {
     section(path, ".rodata").is_some_and(|data| holds(&data, text.as_bytes()))
 }
 
-/// The machine that this command is for.
 pub(crate) const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {
         elf::EM_AARCH64.0
@@ -106,15 +99,10 @@ pub(crate) const fn own_machine() -> u16 {
     }
 }
 
-/// How a machine is called.
 pub(crate) fn machine_name(machine: u16) -> String {
-    match machine {
-        62 => "x86-64".to_owned(),
-        183 => "aarch64".to_owned(),
-        21 => "ppc64".to_owned(),
-        243 => "riscv".to_owned(),
-        other => format!("machine {other}"),
-    }
+    let known = [(62, "x86-64"), (183, "aarch64"), (21, "ppc64"), (243, "riscv")];
+    let name = known.iter().find(|(number, _)| *number == machine);
+    name.map_or_else(|| format!("machine {machine}"), |(_, name)| (*name).to_owned())
 }
 
 impl Elf {
@@ -135,24 +123,11 @@ impl Elf {
     fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
         let file = ElfFile64::<Endianness, _>::parse(cache)?;
         let (endian, header) = (file.endian(), file.elf_header());
-        let mut found = Self {
-            path: path.to_owned(),
-            machine: header.e_machine(endian).0,
-            is_library: false,
-            has_dynamic: false,
-            interpreter: None,
-            needed: Vec::new(),
-            soname: None,
-            symbols: Vec::new(),
-            glibc: None,
-            fat_binaries: 0,
-            has_device_code: false,
-        };
+        let mut found = Self { path: path.to_owned(), machine: header.e_machine(endian).0, ..Self::default() };
         for segment in header.program_headers(endian, cache)? {
             if let Some(name) = segment.interpreter(endian, cache)? {
                 found.interpreter = Some(PathBuf::from(String::from_utf8_lossy(name).into_owned()));
             }
-            found.has_dynamic |= segment.dynamic(endian, cache)?.is_some();
         }
         let mut position_independent_program = false;
         if let Some((entries, strings)) = file.elf_section_table().dynamic(endian, cache)? {
@@ -193,7 +168,6 @@ impl Elf {
         Ok(found)
     }
 
-    /// The dynamic symbol of this name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
@@ -217,7 +191,6 @@ impl Elf {
         }
     }
 
-    /// Its file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
@@ -275,7 +248,7 @@ mod tests {
         assert!(!is_built_for_cuda(Path::new("/proc/self/exe")) && !is_built_for_cuda(Path::new("/proc/self/maps")));
         let own = Elf::read(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(own.machine, own_machine());
-        assert!(own.has_dynamic && !own.is_library && own.interpreter.is_some(), "{own:?}");
+        assert!(!own.is_library && own.interpreter.is_some(), "{own:?}");
         assert!(own.needed.iter().any(|name| name.starts_with("libc.so")), "{:?}", own.needed);
         assert!(own.glibc >= Some((2, 2)), "{:?}", own.glibc);
     }

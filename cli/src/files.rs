@@ -12,9 +12,10 @@
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
-use std::fs::{self, File, FileType, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::ffi::OsString;
+use std::fs::{self, File, FileType, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// The most bytes read of a whole file; files that this project writes are much smaller.
@@ -102,6 +103,25 @@ pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Replaces a file as a whole: no reader and no program that starts meanwhile gets a part of it, and no link of this name is followed. The
+/// content has another name until it is complete: hidden, and with this process's number, which keeps two writers apart.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let mut unfinished = OsString::from(".");
+    unfinished.push(name);
+    unfinished.push(format!(".{}.new", std::process::id()));
+    let unfinished = path.with_file_name(unfinished);
+    let _ = fs::remove_file(&unfinished);
+    let mut made = create_new(&unfinished)?;
+    let written = made.write_all(content).and_then(|()| {
+        // Whatever the mask of this process is.
+        made.set_permissions(Permissions::from_mode(mode))?;
+        fs::rename(&unfinished, path)
+    });
+    // The first error is the one to report.
+    written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
 }
 
 /// Makes a file of a run folder, or makes it anew: as no link, and in the place of nothing else.
@@ -213,5 +233,25 @@ mod tests {
         }
         assert_eq!(open(at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(read_text("/proc/self/stat").is_ok_and(|text| text.contains(')')));
+    }
+
+    #[test]
+    fn a_copy_replaces_a_file_and_a_link_and_leaves_what_the_link_led_to() {
+        let root = std::env::temp_dir().join(format!("lazyguard-replaced-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let (path, other) = (root.join("file"), root.join("other"));
+        fs::write(&other, "other").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        for content in ["first", "second"] {
+            replace(&path, content.as_bytes(), 0o755).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "other");
+        fs::create_dir(root.join("folder")).unwrap();
+        assert!(replace(&root.join("folder"), b"", 0o755).is_err(), "a folder is not replaced");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 3, "nothing unfinished stays");
+        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -6,7 +6,10 @@ use crate::elf::{self, machine_name, own_machine, Elf};
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
 use lazyguard_core::build_note::{self, Build};
+use rustix::fs::{access, Access};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,15 +19,19 @@ pub(crate) const LIBRARY: &str = "liblazyguard.so";
 /// The path of this command; without `/proc`, from its argument 0.
 pub(crate) fn own_command() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
-        let name = std::env::args_os().next().map(PathBuf::from).filter(|name| !name.as_os_str().is_empty());
-        let Some(name) = name else { return Err(error) };
-        if name.components().count() > 1 {
-            return name.canonicalize();
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|path| path.is_file());
+        let name = std::env::args_os().next().filter(|name| !name.is_empty());
+        let found = name.and_then(|name| of_search_path(&name, &std::env::var_os("PATH").unwrap_or_default()));
         found.map_or(Err(error), |path| path.canonicalize())
     })
+}
+
+/// A program as a shell finds it: what has a slash is a path, else the first file of the search path that can be run, else the first.
+pub(crate) fn of_search_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let files = || std::env::split_paths(path).map(|folder| folder.join(name)).filter(|path| path.is_file());
+    files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
 }
 
 /// The folders in which the library of a command may be, as seen from the command's own folder: in the `lib` of a prefix, as in the archive;

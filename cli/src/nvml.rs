@@ -7,15 +7,17 @@
 //! holds nothing.
 
 use crate::files;
+use crate::parallel::Beside;
+use crate::system::unix_now;
 use lazyguard_core::Nanos;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{fs, io, thread};
+use std::time::{Duration, Instant};
 
 /// The file's name.
 pub(crate) const FILE: &str = "card.json";
@@ -114,11 +116,7 @@ impl Cards {
 }
 
 /// Samples the cards until it is stopped.
-#[derive(Debug)]
-pub(crate) struct Sampler {
-    stop: Sender<()>,
-    ended: Receiver<()>,
-}
+pub(crate) struct Sampler(Option<Beside>);
 
 impl Sampler {
     /// Begins to sample; the first sample is there when it returns, if the library answers in time.
@@ -127,30 +125,22 @@ impl Sampler {
     }
 
     fn with(library: &OsStr, root: &Path) -> Self {
-        let (stop, stopped) = channel();
-        let (end, ended) = channel();
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
         // Not reported here: the report says that the file is missing.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
-        let started = thread::Builder::new().name("card".to_owned()).spawn(move || {
-            look(&library, &path, &first, &stopped);
-            // The receiver may have stopped waiting.
-            let _ = end.send(());
-        });
-        if started.is_ok() {
+        let started = Beside::start("card", move |stopped| look(&library, &path, &first, stopped)).ok();
+        if started.is_some() {
             let _ = looked.recv_timeout(PATIENCE);
         }
-        Self { stop, ended }
+        Self(started)
     }
 
     /// Takes a last sample, and writes the file.
     pub fn stop(self) {
-        // A thread that is stuck in the library is not joined.
-        let _ = self.stop.send(());
-        let _ = self.ended.recv_timeout(PATIENCE);
+        self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
     }
 }
 
@@ -172,24 +162,22 @@ fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>
     if devices.is_empty() {
         cards.why = Some("the management library knows no card".to_owned());
     }
-    let (mut interval, mut written) = (INTERVAL, None::<Instant>);
+    let (mut interval, mut written, mut ends) = (INTERVAL, None::<Instant>, false);
     loop {
         cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
-        if written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
+        if ends || written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
             let _ = cards.write(path);
             written = Some(Instant::now());
             let _ = first.send(());
         }
-        match stopped.recv_timeout(interval) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => break,
+        if ends {
+            return;
         }
+        ends = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
         if cards.thin_out(devices.len()) {
             interval *= 2;
         }
     }
-    cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
-    let _ = cards.write(path);
 }
 
 impl Cards {
@@ -197,22 +185,16 @@ impl Cards {
         Self { schema: SCHEMA, ..Self::default() }
     }
 
-    /// Replaces the file as a whole: no reader sees an incomplete one.
     fn write(&self, path: &Path) -> io::Result<()> {
-        let beside = path.with_extension("json.new");
-        fs::write(&beside, serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
-        fs::rename(beside, path)
+        files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, 0o644)
     }
 
     /// Drops every second sample where there are too many.
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
         if much {
-            let mut number = 0;
-            self.samples.retain(|_| {
-                number += 1;
-                ((number - 1) / cards.max(1)).is_multiple_of(2)
-            });
+            let mut numbers = 0_usize..;
+            self.samples.retain(|_| numbers.next().is_some_and(|number| (number / cards.max(1)).is_multiple_of(2)));
         }
         much
     }
@@ -230,9 +212,8 @@ fn card(index: u32, device: &Device<'_>) -> Card {
 }
 
 fn sample(card: u32, device: &Device<'_>) -> Sample {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Sample {
-        unix_ns: Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX),
+        unix_ns: unix_now().as_nanos() as Nanos,
         card,
         power_state: device.performance_state().ok().and_then(number_of),
         sm_mhz: device.clock_info(Clock::SM).ok(),
@@ -266,6 +247,7 @@ fn named(bits: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::path::PathBuf;
     use std::process::Command;
 
@@ -308,7 +290,7 @@ mod tests {
         let sampler = Sampler::with(fake(folder.path()).as_os_str(), folder.path());
         let before = Cards::of(folder.path()).expect("a file").expect("its content");
         assert_eq!((before.why, before.samples.len()), (None, 1), "it has looked once when the program begins");
-        thread::sleep(INTERVAL * 3);
+        std::thread::sleep(INTERVAL * 3);
         sampler.stop();
         let cards = Cards::of(&folder.path().join("rank0-17")).expect("a file").expect("its content");
         let card = &cards.cards[0];

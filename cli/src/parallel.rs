@@ -1,12 +1,15 @@
-//! The same work on many things by several threads: the folders of hundreds of ranks.
+//! Work by several threads: the same on the folders of hundreds of ranks, or beside that of this thread.
 //!
 //! Must not: give another result than one thread would.
 
 use crate::output::Progress;
+use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Mutex;
 use std::thread::{available_parallelism, Builder};
+use std::time::Duration;
 
 /// The most threads: each keeps tables of the files of code that it has looked into, which may be large.
 const MOST_THREADS: usize = 4;
@@ -36,6 +39,31 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     let (_, _, mut results) = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A thread that works beside this one. Whoever stops it waits only for so long: it may be stuck in the kernel or in a library.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    stop: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl Beside {
+    /// `work` is told when it is to end.
+    pub fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
+        let ((stop, stopped), (end, ended)) = (channel(), channel());
+        let works = move || {
+            work(&stopped);
+            // The receiver may have stopped waiting.
+            let _ = end.send(());
+        };
+        Builder::new().name(name.to_owned()).spawn(works).map(|_| Self { stop, ended })
+    }
+
+    pub fn stop(self, patience: Duration) {
+        let _ = self.stop.send(());
+        let _ = self.ended.recv_timeout(patience);
+    }
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
 }
 
 /// The folders in a folder, by their names; links are left out, which may lead out of it or back into it.
-fn folders(root: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn folders(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     let is_folder = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let mut folders: Vec<_> = fs::read_dir(root)?.flatten().filter(is_folder).map(|entry| entry.path()).collect();
     folders.sort();

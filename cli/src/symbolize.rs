@@ -22,7 +22,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const MOST_KEPT: usize = 1 << 16;
 
 /// Functions named for one address: a call may lie in several, one put into the other.
-const MOST_FRAMES: usize = 4;
+const MOST_FRAMES: usize = 32;
+
+/// Those of them that a line has room for.
+const MOST_WRITTEN: usize = 4;
 
 /// A file of code, and where it lay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,6 @@ struct Range {
     written_before: u64,
 }
 
-/// A line of source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
     /// The file, as the program's debug information names it.
@@ -45,7 +47,6 @@ pub(crate) struct SourceLine {
     pub line: u32,
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
@@ -81,34 +82,27 @@ impl Symbolizer {
         if self.names.len() >= MOST_KEPT && !self.names.contains_key(&address) {
             self.names.clear();
         }
-        let Self { ranges, files, names } = self;
-        names
-            .entry(address)
-            .or_insert_with(|| {
-                let range = ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-                let file = files.entry(range.path.clone()).or_insert_with(|| load(range));
-                Some(written(range, file.as_deref(), address).into())
-            })
-            .as_deref()
+        if !self.names.contains_key(&address) {
+            let name = self.place(address).map(|(range, file)| written(range, file, address).into());
+            self.names.insert(address, name);
+        }
+        self.names[&address].as_deref()
+    }
+
+    /// Where an address is mapped, and the file's names.
+    fn place(&mut self, address: u64) -> Option<(&Range, Option<&Loader>)> {
+        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range));
+        Some((range, file.as_deref()))
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
     pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
-        let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
-            return Vec::new();
-        };
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_deref();
+        let Some((range, file)) = self.place(address) else { return Vec::new() };
         let offset = address.wrapping_sub(range.bias);
-        let mut found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
-        if found.is_empty() {
-            found.push(FrameSeen::default());
-        }
-        let (module, last) = (module(&range.path), found.len() - 1);
-        for (number, frame) in found.iter_mut().enumerate() {
-            (frame.address, frame.module, frame.offset) = (address, module.to_string(), offset);
-            frame.inlined = number < last;
-        }
-        found
+        let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+        let place = FrameSeen { address, module: module(&range.path).to_string(), offset, ..FrameSeen::default() };
+        at_place(found, &place)
     }
 
     /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
@@ -143,10 +137,34 @@ impl Symbolizer {
 
     /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
     pub fn line(&mut self, address: u64) -> Option<SourceLine> {
-        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref()?;
-        let at = file.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
+        let (range, file) = self.place(address)?;
+        let at = file?.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
         Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
+    }
+}
+
+/// The functions of one address as frames of a stack: the last has the others inlined. Where none is known, the place alone.
+pub(crate) fn at_place(mut functions: Vec<FrameSeen>, place: &FrameSeen) -> Vec<FrameSeen> {
+    if functions.is_empty() {
+        functions.push(FrameSeen::default());
+    }
+    let last = functions.len() - 1;
+    let frames = functions.into_iter().enumerate();
+    let placed = |(number, FrameSeen { function, file, line, .. })| FrameSeen {
+        function,
+        file,
+        line,
+        inlined: number < last,
+        ..place.clone()
+    };
+    frames.map(placed).collect()
+}
+
+/// A name as the source has it, of C++ and of Rust.
+fn readable(name: &str) -> String {
+    match rustc_demangle::try_demangle(name) {
+        Ok(name) => format!("{name:#}"),
+        Err(_) => demangle(name),
     }
 }
 
@@ -159,7 +177,7 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
     let place = format!("{}+{within:#x}", module(&range.path));
     // The call is what lies before the address it returns to.
     let found = file.zip(within.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
-    let known = found.iter().take(MOST_FRAMES).filter_map(|frame| {
+    let known = found.iter().take(MOST_WRITTEN).filter_map(|frame| {
         let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
         frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
     });
@@ -171,7 +189,7 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
 
 /// The function that holds an address, after those inlined into it there, innermost first. Without debug information, the symbol table
 /// and the line table decide.
-fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
+pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     let frame = |function: Option<String>, at: Option<Location<'_>>| {
         let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
         FrameSeen { function, file, line, ..FrameSeen::default() }
@@ -180,16 +198,17 @@ fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     if let Ok(mut frames) = file.find_frames(address) {
         while let (Ok(Some(inner)), true) = (frames.next(), found.len() < MOST_FRAMES) {
             let Some(name) = inner.function.as_ref().and_then(|function| function.raw_name().ok()) else { break };
-            found.push(frame(Some(demangle(&name)), inner.location));
+            found.push(frame(Some(readable(&name)), inner.location));
         }
     }
     if let Some(last) = found.last_mut() {
-        // A lambda or a local class has its whole name only in the table of symbols.
+        // A lambda or a local class has its whole name only in the table of symbols. A cold part of a function (`.cold`) has no name of
+        // its own there.
         let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
-        last.function = whole.map(demangle).or(last.function.take());
+        last.function = whole.map(readable).or(last.function.take());
     }
     if found.is_empty() {
-        let symbol = file.find_symbol(address).map(demangle);
+        let symbol = file.find_symbol(address).map(readable);
         let at = file.find_location(address).ok().flatten();
         if symbol.is_some() || at.is_some() {
             found.push(frame(symbol, at));
@@ -245,6 +264,18 @@ mod tests {
     use lazyguard_core::diagnose::{HostFunctionSeen, Snapshot};
     use lazyguard_core::report::{PreloadSummary, StackSeen};
     use lazyguard_core::stack::own_maps;
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        for (name, expect) in [
+            ("_ZN4work6Worker3runEi", "work::Worker::run"),
+            ("_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE", "core::ops::function::FnOnce::call_once"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("wait_for_stream", "wait_for_stream"),
+        ] {
+            assert_eq!(readable(name), expect);
+        }
+    }
 
     /// This test program, as a recording would name it.
     fn own_file(at: u64) -> (FileSeen, u64) {

@@ -8,19 +8,42 @@
 
 #![allow(unsafe_code)]
 
-use rustix::process::Pid;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::time::TimeSpec;
+use rustix::process::{Pid, Signal};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Unblocks all signals in this thread, and in those that it starts from now on.
-pub(crate) fn unblock_all() {
-    // SAFETY: a set is numbers alone, and `sigfillset` writes it before it is read; the old one is not asked for.
+/// Blocks these signals in this thread, and in those that it starts from now on.
+pub(crate) fn blocked(signals: SigSet) -> SigSet {
+    // It cannot fail for a set that exists.
+    let _ = signals.thread_block();
+    signals
+}
+
+/// The next of these signals, which every thread has blocked, and the process that has sent it; `None` there where that is the kernel.
+pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int, Option<i32>)> {
+    let limit = limit.map(TimeSpec::from_duration);
+    // SAFETY: set and limit outlive the call, which fills in `about`; with a code that is not positive, that names a process.
     unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &all, null_mut());
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let limit = limit.as_ref().map_or(null(), |limit| std::ptr::from_ref(limit.as_ref()));
+        let signal = libc::sigtimedwait(of.as_ref(), &mut about, limit);
+        (signal > 0).then(|| (signal, (about.si_code <= 0).then(|| about.si_pid())))
     }
+}
+
+/// Gives a signal that is ignored here its default action.
+pub(crate) fn do_not_ignore(signal: Signal) {
+    // SAFETY: the default action runs no code of this process.
+    unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+}
+
+/// The time since 1970.
+pub(crate) fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A child that has ended, which stays to be reaped.
@@ -44,16 +67,31 @@ pub(crate) fn has_close_range() -> bool {
 /// The last signal's number.
 const LAST_SIGNAL: c_int = 64;
 
-/// The signals that this process ignores: bit 0 is that of signal 1.
-pub(crate) fn ignored_signals() -> u64 {
-    let ignores = |signal: &c_int| {
-        // SAFETY: without a new action, the call only fills in the old one.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(*signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
-        }
-    };
-    (1..=LAST_SIGNAL).filter(ignores).fold(0, |set, signal| set | 1 << (signal - 1))
+/// How a program inherits signals.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    /// Those that are ignored: bit 0 is that of signal 1. All others have their default action.
+    ignored: u64,
+    blocked: SigSet,
+}
+
+impl Signals {
+    /// How this process has them.
+    pub fn now() -> Self {
+        let ignores = |signal: &c_int| {
+            // SAFETY: without a new action, the call only fills in the old one.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(*signal, null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+            }
+        };
+        let ignored = (1..=LAST_SIGNAL).filter(ignores).fold(0, |set, signal| set | 1 << (signal - 1));
+        Self { ignored, blocked: SigSet::thread_get_mask().unwrap_or(SigSet::empty()) }
+    }
+
+    pub fn ignores(self, signal: Signal) -> bool {
+        self.ignored >> (signal.as_raw() - 1) & 1 == 1
+    }
 }
 
 /// The flags of a descriptor: 0 where an exec leaves it open; `None` where it is closed.
@@ -86,16 +124,15 @@ pub(crate) struct Exec {
     pub file: CString,
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
-    /// The signals that it ignores, as in [`ignored_signals`]. All others have their default action.
-    pub ignored: u64,
+    pub signals: Signals,
 }
 
 impl Exec {
     /// Replaces this process by the program. Returns only where that fails.
-    pub fn in_this_process(&self) -> io::Error {
+    pub fn in_this_process(&self) -> io::Result<Pid> {
         let mut prepared = Prepared::of(self);
         prepared.exec();
-        io::Error::from_raw_os_error(prepared.error)
+        Err(io::Error::from_raw_os_error(prepared.error))
     }
 
     /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
@@ -108,13 +145,12 @@ impl Exec {
         // SAFETY: `begin` gets the pointer to `Prepared` that it expects, and a stack of its own; both outlive it. All signals are blocked until
         // the child has no handler left, because a handler of this process's would run in its memory.
         let (child, error) = unsafe {
-            let mut all = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
+            let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).unwrap_or(self.signals.blocked);
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut prepared).cast());
             let error = io::Error::last_os_error();
-            libc::pthread_sigmask(libc::SIG_SETMASK, &prepared.blocked, null_mut());
+            // It cannot fail for a set that exists.
+            let _ = before.thread_set_mask();
             (Pid::from_raw(child.max(0)), error)
         };
         let child = child.ok_or(error)?;
@@ -139,20 +175,13 @@ struct Prepared<'a> {
     exec: &'a Exec,
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    blocked: libc::sigset_t,
     error: c_int,
 }
 
 impl<'a> Prepared<'a> {
     fn of(exec: &'a Exec) -> Self {
-        let ended = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
-        // SAFETY: a set is numbers alone; without a new one, the call only fills in the old one.
-        let blocked = unsafe {
-            let mut blocked = std::mem::zeroed();
-            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked);
-            blocked
-        };
-        Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), blocked, error: 0 }
+        let ended = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
+        Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), error: 0 }
     }
 
     /// Returns only where the exec fails, with the error.
@@ -161,11 +190,11 @@ impl<'a> Prepared<'a> {
         unsafe {
             for signal in 1..=LAST_SIGNAL {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                let is_ignored = self.exec.ignored >> (signal - 1) & 1 == 1;
+                let is_ignored = self.exec.signals.ignored >> (signal - 1) & 1 == 1;
                 action.sa_sigaction = if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
                 libc::sigaction(signal, &action, null_mut());
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.blocked, null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, self.exec.signals.blocked.as_ref(), null_mut());
             libc::execvpe(self.exec.file.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr());
         }
         self.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);

@@ -6,7 +6,6 @@ use super::seen::{Candidate, DriverCall, ThreadSeen};
 use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::report::event_of;
 
-/// A call of the driver's function of this name.
 pub(super) fn call(function: Option<&str>, lasts: bool) -> DriverCall {
     let class = function.and_then(class_of);
     DriverCall {
@@ -21,7 +20,6 @@ fn class_of(function: &str) -> Option<Class> {
     EntryPoint::by_symbol(function.as_bytes()).map(EntryPoint::class)
 }
 
-/// What a call of a class waits for.
 fn waits_for(class: Class) -> Option<&'static str> {
     Some(match class {
         Class::ContextSynchronize => "it waits until all work of its context has ended",

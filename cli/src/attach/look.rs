@@ -18,7 +18,6 @@ use std::cell::Cell;
 const MOST_BYTES: u64 = 256 << 10;
 const MOST_FRAMES: usize = 512;
 
-/// How often a thread is looked at that has gone on meanwhile.
 const ATTEMPTS: usize = 4;
 
 /// System calls of x86-64 in which threads sleep: number, name, and whether the kernel goes on with it after a stop as if there had been none
@@ -56,7 +55,6 @@ enum Doing {
 }
 
 impl Doing {
-    /// By the text of `/proc/PID/task/TID/syscall`.
     fn read(text: &str) -> Option<Self> {
         let mut fields = text.split_ascii_whitespace();
         let first = fields.next()?;
@@ -88,7 +86,6 @@ impl Doing {
     }
 }
 
-/// A thread at one moment.
 pub(super) struct Look {
     pub thread: u32,
     pub name: String,
@@ -118,7 +115,6 @@ pub(super) struct CallFrame {
     caller: u64,
 }
 
-/// Looks at the threads of a process.
 pub(super) struct Looker<'a> {
     target: &'a Target,
     /// What the kernel has said to a try to stop a thread.
@@ -130,12 +126,10 @@ impl<'a> Looker<'a> {
         Self { target, refused: Cell::new(None) }
     }
 
-    /// All threads that are there.
     pub fn look_at_all(&self) -> Vec<Look> {
         self.target.threads().into_iter().filter_map(|thread| self.look_at(thread)).collect()
     }
 
-    /// What was refused, in words.
     pub fn refused(&self) -> Vec<String> {
         self.refused.get().map(|error| refused::why_not_stopped(self.target.process, error)).into_iter().collect()
     }
@@ -149,7 +143,7 @@ impl<'a> Looker<'a> {
         }
         let doing = || Doing::read(&self.target.of_thread(thread, "syscall")?);
         let mut state = None;
-        let mut best: Option<(Walked, bool)> = None;
+        let mut all: Vec<(Walked, bool)> = Vec::new();
         for _ in 0..ATTEMPTS {
             let Some(now) = doing() else { break };
             state.get_or_insert_with(|| now.in_words());
@@ -159,7 +153,7 @@ impl<'a> Looker<'a> {
                     continue;
                 }
                 let is_whole = walked.is_whole;
-                best = longer(best, (walked, false));
+                all.push((walked, false));
                 if is_whole {
                     break;
                 }
@@ -172,7 +166,7 @@ impl<'a> Looker<'a> {
                 Ok(Copied { registers, stack }) => {
                     let walked = self.walk(registers, &stack);
                     let is_whole = walked.is_whole;
-                    best = longer(best, (walked, true));
+                    all.push((walked, true));
                     if is_whole {
                         break;
                     }
@@ -181,6 +175,8 @@ impl<'a> Looker<'a> {
                 Err(NotCopied::Missed) => {}
             }
         }
+        // The one that is followed furthest; of several, the newest.
+        let best = all.into_iter().max_by_key(|(walked, _)| (walked.is_whole, walked.frames.len()));
         let (walked, was_stopped) = best.unwrap_or((Walked { frames: Vec::new(), is_whole: false }, false));
         let places: Vec<_> = walked.frames.iter().map(|frame| (frame.address(), frame.call())).collect();
         let mut stack = stacks::stack(self.target.named(), thread, &places);
@@ -210,21 +206,11 @@ impl<'a> Looker<'a> {
     }
 }
 
-/// How much of a stack that begins there is copied.
 fn room(regions: &[(u64, u64)], begin: u64) -> usize {
     let behind = regions.partition_point(|(first, _)| *first <= begin);
     let region = behind.checked_sub(1).and_then(|number| regions.get(number)).filter(|(_, end)| begin < *end);
     // A stack that was mapped since then is read as far as there is something.
     region.map_or(MOST_BYTES, |(_, end)| (end - begin).min(MOST_BYTES)) as usize
-}
-
-/// Of two stacks of a thread the one that is followed further; the newer one where both are.
-fn longer(old: Option<(Walked, bool)>, new: (Walked, bool)) -> Option<(Walked, bool)> {
-    let rank = |(walked, _): &(Walked, bool)| (walked.is_whole, walked.frames.len());
-    match old {
-        Some(old) if rank(&old) > rank(&new) => Some(old),
-        _ => Some(new),
-    }
 }
 
 /// The state in the text of `/proc/PID/task/TID/stat`, behind a name that may hold anything.
@@ -249,7 +235,6 @@ impl<M: Memory> Memory for WithStack<'_, M> {
     }
 }
 
-/// The owner of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Driver,
@@ -270,7 +255,6 @@ fn owner(frame: &FrameSeen) -> Owner {
 }
 
 impl Look {
-    /// Where the thread is.
     pub fn place(&self) -> Place {
         let frames: Vec<_> = self.stack.frames.iter().map(|frame| (owner(frame), frame)).collect();
         let own: Vec<_> = frames.iter().map(|(owner, _)| *owner).filter(|owner| *owner != Owner::System).collect();

@@ -23,12 +23,13 @@ use crate::process::Status;
 use crate::source::duration;
 use crate::{Failure, Outcome};
 use lazyguard_core::report::StackSeen;
+use lazyguard_core::stack::undeleted;
 use look::{Look, Looker};
 use python::Python;
 use seen::{Attached, ThreadSeen};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use target::Target;
+use target::{Target, DRIVER};
 
 /// How often all is looked at again because the process has opened a library meanwhile.
 const MOST_OPENED: usize = 3;
@@ -54,7 +55,6 @@ fn pid(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|process| *process > 0).ok_or("no number of a process, which is what attach is given")
 }
 
-/// Looks at a process, and prints what was seen.
 pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     look_at(arguments.process, arguments.format, Duration::from_nanos(arguments.between), arguments.all)
 }
@@ -74,20 +74,17 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     if process == std::process::id() {
         return Err(failure("that is this command itself".to_owned()));
     }
-    let mut target = Target::open(process).map_err(failure)?;
-    let all = |target: &Target| {
-        let looker = Looker::new(target);
-        (looker.look_at_all(), looker.refused())
-    };
-    let (mut first, mut refused) = all(&target);
-    for _ in 0..MOST_OPENED {
+    let mut opened = 0;
+    let (target, first, mut refused) = loop {
+        let target = Target::open(process).map_err(failure)?;
+        let looker = Looker::new(&target);
+        let (first, refused) = (looker.look_at_all(), looker.refused());
+        opened += 1;
         // A library that was opened since then has the frames at which a stack ends.
-        if first.iter().all(|look| look.is_whole) || !target.has_other_modules_now() {
-            break;
+        if opened > MOST_OPENED || first.iter().all(|look| look.is_whole) || !target.has_other_modules_now() {
+            break (target, first, refused);
         }
-        target = Target::open(process).map_err(failure)?;
-        (first, refused) = all(&target);
-    }
+    };
     let looker = Looker::new(&target);
     let python = Python::of(&target);
     let begin = Instant::now();
@@ -107,12 +104,12 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
         (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
     });
     refused.extend(python.as_ref().and_then(|python| python.note.clone()));
-    let candidates = judge::candidates(&threads, target.has_nccl());
+    let candidates = judge::candidates(&threads, target.module("libnccl").is_some());
     let attached = Attached {
         process,
         command: target.command(),
-        driver: target.driver().map(str::to_owned),
-        guarded: target.is_guarded(),
+        driver: target.module(DRIVER).map(|module| undeleted(&module.path).to_owned()),
+        guarded: target.module("liblazyguard").is_some(),
         stopped,
         between_nanos: if calls.is_empty() { 0 } else { between.as_nanos() as u64 },
         python: python.as_ref().map(|python| python.version.clone()),

@@ -46,7 +46,6 @@ pub(super) struct Python {
     pub note: Option<String>,
 }
 
-/// Offsets of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     interpreters: u64,
@@ -72,7 +71,6 @@ struct Layout {
     text: (u64, u64),
 }
 
-/// How a frame says where in its code it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
     /// A number of so many bytes each, at an offset in the frame.
@@ -81,7 +79,6 @@ enum Position {
     Pointer(u64, u64),
 }
 
-/// How the table of lines is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     /// `co_lnotab`, before 3.10.
@@ -269,7 +266,6 @@ impl<M: Memory> Reader<'_, M> {
         self.memory.word(at.checked_add(offset)?)
     }
 
-    /// A pointer; `None` where it is null.
     fn pointer(&self, at: u64, offset: u64) -> Option<u64> {
         self.word(at, offset).filter(|pointer| *pointer != 0)
     }
@@ -349,7 +345,6 @@ impl<M: Memory> Reader<'_, M> {
         Some(PythonFrame { file, line: u32::try_from(line.unwrap_or(first)).unwrap_or(0), function })
     }
 
-    /// What a `bytes` holds.
     fn bytes(&self, object: u64) -> Option<Vec<u8>> {
         const LENGTH: u64 = 16;
         const BEGIN: u64 = 32;
@@ -357,7 +352,6 @@ impl<M: Memory> Reader<'_, M> {
         Some(self.memory.bytes(object.checked_add(BEGIN)?, length as usize))
     }
 
-    /// What a `str` holds.
     fn text(&self, object: u64) -> Option<String> {
         const LENGTH: u64 = 16;
         const STATE: u64 = 32;

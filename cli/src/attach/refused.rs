@@ -13,15 +13,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-/// The bit of `CAP_SYS_PTRACE`.
 const SYS_PTRACE: u32 = 19;
 
-/// What decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Facts {
-    /// This user and group.
     own: (u32, u32),
-    /// Whether this command has `CAP_SYS_PTRACE`.
     may_trace: bool,
     /// The process's user ids and group ids: real, effective, saved; empty where they cannot be read.
     users: Vec<u32>,
@@ -34,7 +30,6 @@ struct Facts {
     other_namespace: bool,
     /// `kernel.yama.ptrace_scope`; `None` without Yama.
     yama: Option<u32>,
-    /// Whether a seccomp filter is on this command.
     filtered: bool,
     /// How `/proc` hides processes, if it does.
     hidepid: Option<String>,
@@ -73,7 +68,6 @@ impl Facts {
         }
     }
 
-    /// Whether the user ids and group ids are those of this command.
     fn is_own(&self) -> bool {
         let all = |ids: &[u32], own| !ids.is_empty() && ids.iter().all(|id| *id == own);
         all(&self.users, self.own.0) && all(&self.groups, self.own.1)
@@ -154,7 +148,6 @@ pub(super) const NO_MEMORY: &str = "it has no memory of its own: it is a thread 
 const FILTER: &str = "a seccomp filter is on this command, as container engines set one: docker run --security-opt seccomp=unconfined or --cap-add \
                       SYS_PTRACE; Kubernetes: securityContext.seccompProfile.type: Unconfined";
 
-/// The option with which `/proc` was mounted, where it hides processes of other users.
 fn hidepid(mounts: &str) -> Option<String> {
     let proc = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
     let option = proc.split([' ', ',']).find(|option| option.starts_with("hidepid="))?;

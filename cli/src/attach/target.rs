@@ -11,20 +11,19 @@ use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module}
 use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most threads that are looked at.
 const MOST_THREADS: usize = 4096;
+
+/// How the names of the driver's files begin.
+pub(super) const DRIVER: &str = "libcuda.so";
 
 /// The kernel's page with functions such as `clock_gettime`, which a thread that spins may be in.
 const VDSO: &str = "[vdso]";
 
-/// See the module.
 pub(super) struct Target {
     pub process: u32,
     started: Option<u64>,
     pub memory: ProcessMemory,
-    /// What is mapped, in the order of the addresses: the first address, and the one behind the last.
     pub regions: Vec<(u64, u64)>,
     pub modules: Vec<Module>,
     images: Vec<OnceCell<Option<Image>>>,
@@ -57,7 +56,6 @@ impl Target {
         Ok(Self { process, started, memory: ProcessMemory(memory), regions, modules, images, named: OnceCell::new() })
     }
 
-    /// Whether it has opened or closed a library since it was opened here.
     pub fn has_other_modules_now(&self) -> bool {
         let maps = files::read(format!("/proc/{}/maps", self.process));
         maps.is_ok_and(|maps| with_code(&String::from_utf8_lossy(&maps)) != self.modules)
@@ -69,7 +67,6 @@ impl Target {
         status != Status::Gone && status.started() == self.started
     }
 
-    /// The threads, the first one first.
     pub fn threads(&self) -> Vec<u32> {
         let entries = fs::read_dir(format!("/proc/{}/task", self.process)).into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -78,13 +75,11 @@ impl Target {
         threads
     }
 
-    /// A file of `/proc/PID/task/TID`.
     pub fn of_thread(&self, thread: u32, name: &str) -> Option<String> {
         let text = files::read(format!("/proc/{}/task/{thread}/{name}", self.process)).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The command line.
     pub fn command(&self) -> Vec<String> {
         let text = files::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
         let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|byte| *byte == 0);
@@ -100,7 +95,7 @@ impl Target {
     /// The modules with the paths at which this command finds their files.
     pub fn named(&self) -> &[CodeModule] {
         self.named.get_or_init(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let now = crate::system::unix_now().as_secs();
             let root = root_of(self.process);
             let one = |(number, module): (usize, &Module)| CodeModule {
                 base: module.base,
@@ -116,19 +111,9 @@ impl Target {
         })
     }
 
-    /// The path of the driver's library.
-    pub fn driver(&self) -> Option<&str> {
-        self.modules.iter().find(|module| module.name().starts_with("libcuda.so")).map(|module| undeleted(&module.path))
-    }
-
-    /// Whether the guard is in the process.
-    pub fn is_guarded(&self) -> bool {
-        self.modules.iter().any(|module| module.name().starts_with("liblazyguard"))
-    }
-
-    /// Whether a shared library of NCCL is mapped.
-    pub fn has_nccl(&self) -> bool {
-        self.modules.iter().any(|module| module.name().starts_with("libnccl"))
+    /// The first mapped file whose name begins so.
+    pub fn module(&self, name: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.name().starts_with(name))
     }
 }
 
@@ -146,7 +131,7 @@ fn with_code(maps: &str) -> Vec<Module> {
 
 /// Whether a file belongs to the driver: `libcuda.so.1`, the compiler that it loads, and the device code that the simulated driver runs.
 pub(super) fn is_of_the_driver(file: &str) -> bool {
-    ["libcuda.so", "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
+    [DRIVER, "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
 }
 
 /// What leads from this command's root to the files of a process: nothing, where both have the same root and the same mounts.

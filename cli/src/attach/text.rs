@@ -10,13 +10,10 @@ use lazyguard_core::api::counted;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use std::io;
 
-/// Threads shown of a process none of whose threads is in the driver.
 const MOST_SHOWN: usize = 4;
 
-/// Python frames shown of a thread.
 const MOST_PYTHON: usize = 12;
 
-/// Writes it.
 pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io::Result<()> {
     let Attached { process, threads, .. } = attached;
     let command = attached.command.join(" ");
@@ -30,7 +27,11 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     }
     let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
     let the_drivers = threads.iter().filter(|thread| thread.is_the_drivers).count();
-    let others = if the_drivers == 0 { String::new() } else { format!("; {} the driver's own", are(the_drivers)) };
+    let others = if the_drivers == 0 {
+        String::new()
+    } else {
+        format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers))
+    };
     let of = counted(threads.len() as u64, "thread");
     match (&attached.driver, in_calls) {
         (None, _) => {
@@ -59,7 +60,7 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     }
     if shown.len() < threads.len() {
         let rest = threads.len() - shown.len();
-        write_line!(out, "{} not shown: --all", are_more(rest))?;
+        write_line!(out, "{} {} not shown: --all", counted(rest as u64, "more thread"), is_or_are(rest))?;
     }
     if in_calls == 0 && !threads.iter().any(|thread| thread.runs_host_function) {
         return Ok(());
@@ -121,17 +122,5 @@ fn in_words(call: &DriverCall) -> String {
 }
 
 fn is_or_are(count: usize) -> &'static str {
-    if count == 1 {
-        "is"
-    } else {
-        "are"
-    }
-}
-
-fn are(count: usize) -> String {
-    format!("{count} {}", is_or_are(count))
-}
-
-fn are_more(count: usize) -> String {
-    format!("{} {}", counted(count as u64, "more thread"), is_or_are(count))
+    ["are", "is"][usize::from(count == 1)]
 }

@@ -21,11 +21,9 @@ const POLL: Duration = Duration::from_micros(50);
 /// Registers and stack of a thread at one moment.
 pub(super) struct Copied {
     pub registers: Registers,
-    /// What lies from the stack pointer on.
     pub stack: Vec<u8>,
 }
 
-/// Why there is no copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotCopied {
     /// The kernel does not allow it.

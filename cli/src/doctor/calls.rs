@@ -4,16 +4,14 @@
 
 use super::closure::Closure;
 use super::driver::Driver;
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use crate::elf::{is_followed, Elf};
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::settings::Settings;
 
-/// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
     for missing in &closure.missing {
         found.problem(
-            About::Program,
             format!("{}, which {} needs, is not found: the program does not start", missing.name, missing.needed_by),
             "set LD_LIBRARY_PATH to its folder, or install it",
         );
@@ -25,21 +23,17 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
         let is_a_runtimes =
             file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
         if file.imports("dlmopen") && !is_of_the_c_library(file) && !is_a_runtimes {
-            found.note(
-                About::Program,
-                format!("{} can open libraries in a namespace of their own (dlmopen): a driver that is opened there is not seen", file.name()),
+            found.note(format!("{} can open libraries in a namespace of their own (dlmopen): a driver that is opened there is not seen", file.name()),
                 "see in `lazyguard report` that driver calls are counted",
             );
         }
     }
     for file in closure.files.iter().filter(|file| is_cudas(file)) {
-        found.ok(About::Program, format!("{} is {}", file.name(), file.path.display()));
+        found.ok(format!("{} is {}", file.name(), file.path.display()));
     }
     device_code(closure, settings, found);
     if !closure.needs_driver() {
-        found.note(
-            About::Program,
-            "neither the program nor a library that it is linked with knows the driver; what it opens or starts later may",
+        found.note("neither the program nor a library that it is linked with knows the driver; what it opens or starts later may",
             "give that to the doctor as well: a program, or a library's file",
         );
     }
@@ -63,15 +57,12 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     }
     let followed = asked.iter().filter(|symbol| is_followed(&symbol.name)).count();
     let linked = closure.linked_with_driver().any(|linked| linked.path == file.path);
-    found.ok(
-        About::Program,
-        format!(
-            "{} calls the driver directly{}: {followed} of its driver functions are followed, and {} not",
-            file.name(),
-            if linked { "" } else { ", and is not linked with it" },
-            asked.len() - followed
-        ),
-    );
+    found.ok(format!(
+        "{} calls the driver directly{}: {followed} of its driver functions are followed, and {} not",
+        file.name(),
+        if linked { "" } else { ", and is not linked with it" },
+        asked.len() - followed
+    ));
 }
 
 /// Names of the driver that a file defines itself. The guard takes the place of the driver's own functions alone.
@@ -83,18 +74,14 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
     }
     let name = file.name();
     if is_program && file.exports("dlsym") {
-        found.problem(
-            About::Program,
-            format!("{name} defines dlsym itself, and comes before everything that is preloaded: what it looks up goes past the guard"),
+        found.problem(format!("{name} defines dlsym itself, and comes before everything that is preloaded: what it looks up goes past the guard"),
             "build it without a dlsym of its own",
         );
     }
     let exported = file.symbols.iter().filter(|symbol| symbol.defined && is_followed(&symbol.name));
     let exported: Vec<_> = exported.map(|symbol| symbol.name.as_str()).collect();
     if let Some(first) = exported.first() {
-        found.note(
-            About::Program,
-            format!(
+        found.note(format!(
                 "{name} defines {} names of the driver itself ({first}, …): references to them stay as they are and are not seen; what \
                  they hand on by dlsym or cuGetProcAddress is",
                 exported.len()
@@ -104,7 +91,6 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
     }
 }
 
-/// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
     for file in closure.files.iter().filter(|file| file.has_device_code) {
@@ -115,16 +101,13 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
             false => "a CUDA runtime of its own",
         };
         if count == 0 {
-            found.ok(
-                About::Program,
-                format!("{name} holds device code that no CUDA runtime registers; it loads it itself"),
-            );
+            found.ok(format!("{name} holds device code that no CUDA runtime registers; it loads it itself"));
             continue;
         }
         let holds = format!("{name} holds {count} {binaries}, with {runtime}");
         let why = match nudge(settings, &RuntimeInstance { fat_binaries: count, driver_eager: false }) {
             Nudge::RegisterNow => {
-                found.ok(About::Program, format!("{holds}: all are registered at start (LAZYGUARD_NUDGE is {most})"));
+                found.ok(format!("{holds}: all are registered at start (LAZYGUARD_NUDGE is {most})"));
                 continue;
             }
             Nudge::TooMany => format!("more than LAZYGUARD_NUDGE ({most})"),
@@ -132,9 +115,7 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
                 "and LAZYGUARD_PRELOAD is not auto".to_owned()
             }
         };
-        found.note(
-            About::Program,
-            format!(
+        found.note(format!(
                 "{holds}, {why}: kernels of a translation unit that is first used under a persistent kernel are not preloaded"
             ),
             format!("LAZYGUARD_PRELOAD=auto and LAZYGUARD_NUDGE={count}, if that happens; the first start then takes longer"),

@@ -6,18 +6,15 @@ use super::loader::{Answer, LOADER};
 use crate::elf::{own_machine, says, Elf};
 use std::path::{Path, PathBuf};
 
-/// A library that is needed and not there.
 pub(super) struct Missing {
     pub name: String,
     pub needed_by: String,
 }
 
-/// See the module.
 pub(super) struct Closure {
     /// The program first, then its libraries, the nearest first. Neither the dynamic linker nor the driver is among them.
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
-    /// The driver that is linked.
     pub driver: Option<PathBuf>,
 }
 
@@ -42,12 +39,10 @@ impl Closure {
         Self { missing, driver: drivers.into_iter().next().map(|(_, file)| file), files }
     }
 
-    /// The program itself.
     pub fn program(&self) -> Option<&Elf> {
         self.files.first()
     }
 
-    /// The files that are linked with the driver.
     pub fn linked_with_driver(&self) -> impl Iterator<Item = &Elf> {
         self.files.iter().filter(|file| file.needed.iter().any(|name| is_driver(name)))
     }

@@ -1,6 +1,6 @@
 //! The devices that the driver opens, and what hides them.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use lazyguard_core::api::counted;
 use rustix::fs::{access, Access};
@@ -9,17 +9,15 @@ use std::path::PathBuf;
 /// What every program opens beside the devices themselves.
 const BESIDE: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
 
-/// Examines the device files, unless nothing needs one. `needed` is whether there is a program that needs a device.
-pub(super) fn look(machine: &Machine, driver_is_real: bool, needed: bool, found: &mut Findings) {
-    hidden(machine, needed, found);
+/// Examines the device files, unless nothing needs one.
+pub(super) fn look(machine: &Machine, driver_is_real: bool, found: &mut Findings) {
+    hidden(machine, found);
     if !driver_is_real || machine.at("/dev/dxg").exists() {
         return;
     }
     let devices = numbered(machine);
     if devices.is_empty() {
-        return found.note_or_problem(
-            needed,
-            About::Devices,
+        return found.obstacle(
             "there is no /dev/nvidia0, nor any other device: the driver finds none",
             "load the kernel module (nvidia-smi does that as root); in a container, start it with --gpus all",
         );
@@ -29,7 +27,6 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, needed: bool, found:
     for path in all {
         if !path.exists() {
             found.note(
-                About::Devices,
                 format!("{} is not there", path.display()),
                 "run nvidia-smi, or nvidia-modprobe -u -c 0, once as root; in a container, start it with --gpus all",
             );
@@ -38,17 +35,14 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, needed: bool, found:
         }
     }
     match shut.is_empty() {
-        true => found.ok(About::Devices, format!("{}, which can be opened", counted(devices.len(), "device"))),
-        false => found.note_or_problem(
-            needed,
-            About::Devices,
+        true => found.ok(format!("{}, which can be opened", counted(devices.len(), "device"))),
+        false => found.obstacle(
             format!("this user may not open {}", shut.join(", ")),
             "ask for access: membership in the group that owns them, or the job system's allocation of a GPU",
         ),
     }
 }
 
-/// `/dev/nvidia0` and so on.
 fn numbered(machine: &Machine) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(machine.at("/dev")).into_iter().flatten().flatten();
     let is_device = |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
@@ -58,21 +52,16 @@ fn numbered(machine: &Machine) -> Vec<PathBuf> {
     found
 }
 
-fn hidden(machine: &Machine, needed: bool, found: &mut Findings) {
-    let hides_all = match machine.variable("CUDA_VISIBLE_DEVICES") {
-        // The driver ignores the list from the first invalid entry on.
-        Some(list) => matches!(list.to_string_lossy().split(',').next().unwrap_or("").trim(), "" | "-1" | "NoDevFiles"),
-        None => return,
-    };
-    let list = machine.variable("CUDA_VISIBLE_DEVICES").unwrap_or_default().to_string_lossy();
+fn hidden(machine: &Machine, found: &mut Findings) {
+    let Some(list) = machine.variable("CUDA_VISIBLE_DEVICES").map(std::ffi::OsStr::to_string_lossy) else { return };
+    // The driver ignores the list from the first invalid entry on.
+    let hides_all = matches!(list.split(',').next().unwrap_or("").trim(), "" | "-1" | "NoDevFiles");
     match hides_all {
-        true => found.note_or_problem(
-            needed,
-            About::Devices,
+        true => found.obstacle(
             format!("CUDA_VISIBLE_DEVICES={list:?} hides every device from the program"),
             "unset it, or name a device: CUDA_VISIBLE_DEVICES=0",
         ),
-        false => found.ok(About::Devices, format!("the program sees the devices CUDA_VISIBLE_DEVICES={list}")),
+        false => found.ok(format!("the program sees the devices CUDA_VISIBLE_DEVICES={list}")),
     }
 }
 
@@ -86,7 +75,8 @@ mod tests {
         std::fs::create_dir_all(root.join("dev")).unwrap();
         files.iter().for_each(|file| std::fs::write(root.join(file), "").unwrap());
         let mut found = Findings::default();
-        look(&Machine::played(&root, environment), true, needed, &mut found);
+        found.needed = needed;
+        look(&Machine::played(&root, environment), true, &mut found);
         std::fs::remove_dir_all(&root).unwrap();
         found.all().iter().map(|finding| finding.level).collect()
     }

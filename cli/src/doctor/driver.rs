@@ -2,7 +2,7 @@
 //!
 //! Must not: load the driver. Its table of exports says what it offers.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::loader::{Answer, ABSENT};
 use super::machine::Machine;
 use crate::elf::{machine_name, own_machine, says, Elf};
@@ -75,57 +75,42 @@ const FEATURES: [Feature; 5] = [
     },
 ];
 
-/// A driver that was found.
 pub(super) struct Driver {
-    /// Its file, behind all links.
+    /// Behind all links.
     pub file: PathBuf,
     pub elf: Elf,
-    pub release: Option<Release>,
+    pub release: Option<String>,
     /// The simulated driver has no devices, and needs none.
     pub is_simulated: bool,
 }
 
-/// A release of the driver, such as 580.159.04.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Release(pub String);
-
-impl Release {
-    /// A release, if it looks like one: numbers with points between them. `libcuda.so.1.1` of WSL is none.
-    pub fn of(text: &str) -> Option<Self> {
-        let numbers: Vec<u32> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        (numbers.len() >= 2 && numbers[0] >= 100).then(|| Self(text.to_owned()))
-    }
-
-    /// The branch: its first number.
-    pub fn branch(&self) -> u32 {
-        self.0.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
-    }
-
-    /// The release of a driver's file, which has it in its name.
-    fn of_file(file: &Path) -> Option<Self> {
-        Self::of(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)
-    }
+/// A release of the driver, such as 580.159.04: numbers with points between them. `libcuda.so.1.1` of WSL is none.
+fn release(text: &str) -> Option<String> {
+    let numbers: Vec<u32> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    (numbers.len() >= 2 && numbers[0] >= 100).then(|| text.to_owned())
 }
 
-impl std::fmt::Display for Release {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+fn branch(release: &str) -> u32 {
+    release.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// Examines the driver that a program would load: the one that it is linked with, or else the one that `preloaded` has. `needed` says
-/// whether there is a program that needs a driver.
+/// The release of a driver's file, which has it in its name.
+fn release_of_file(file: &Path) -> Option<String> {
+    release(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)
+}
+
+/// Examines the driver that a program would load: the one that it is linked with, or else the one that `preloaded` has.
 pub(super) fn look(
     machine: &Machine,
     preloaded: &Answer,
     linked: Option<PathBuf>,
-    needed: bool,
+
     found: &mut Findings,
 ) -> Option<Driver> {
     let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {
         Ok(path) => path,
         Err(why) => {
-            none(machine, why, needed, found);
+            none(machine, why, found);
             return None;
         }
     };
@@ -134,7 +119,6 @@ pub(super) fn look(
         Ok(elf) => elf,
         Err(error) => {
             found.problem(
-                About::Driver,
                 format!("{} {error}", file.display()),
                 "install the driver again, or mend the file's permissions",
             );
@@ -142,11 +126,9 @@ pub(super) fn look(
         }
     };
     let driver =
-        Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: Release::of_file(&file), file, elf };
+        Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: release_of_file(&file), file, elf };
     if is_stub(&driver.file) || is_stub(&path) {
-        found.note_or_problem(
-            needed,
-            About::Driver,
+        found.obstacle(
             format!(
                 "{} is a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
                 path.display()
@@ -161,11 +143,10 @@ pub(super) fn look(
     Some(driver)
 }
 
-/// `why` the dynamic linker gives no file for the driver.
-fn none(machine: &Machine, why: &str, needed: bool, found: &mut Findings) {
+fn none(machine: &Machine, why: &str, found: &mut Findings) {
     if !why.starts_with(ABSENT) {
         let what = format!("{NAME} cannot be loaded: {why}");
-        return found.problem(About::Driver, what, "install the driver again, or mend the file's permissions");
+        return found.problem(what, "install the driver again, or mend the file's permissions");
     }
     let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
     let (what, todo) = match &hidden.as_ref().map(|folder| folder.display()) {
@@ -182,7 +163,7 @@ fn none(machine: &Machine, why: &str, needed: bool, found: &mut Findings) {
                 .to_owned(),
         ),
     };
-    found.note_or_problem(needed, About::Driver, what, todo);
+    found.obstacle(what, todo);
 }
 
 /// CUDA toolkits have a stub of the driver, for linking on machines without one, in a folder of this name.
@@ -199,15 +180,13 @@ fn introduce(driver: &Driver, found: &mut Findings) {
     let what = format!("{}{release}", driver.file.display());
     match driver.is_simulated {
         true => found.note(
-            About::Driver,
             format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
             "to use a real one, take its folder out of LD_LIBRARY_PATH",
         ),
-        false => found.ok(About::Driver, what),
+        false => found.ok(what),
     }
 }
 
-/// Compares the library's release with the kernel module's.
 fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     if driver.is_simulated {
         return;
@@ -215,26 +194,23 @@ fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     let module = machine.text("/proc/driver/nvidia/version").as_deref().and_then(module_release);
     match (&driver.release, module) {
         (Some(library), Some(module)) if *library == module => {
-            found.ok(About::Driver, format!("the kernel module is of the same release, {module}"));
+            found.ok(format!("the kernel module is of the same release, {module}"));
         }
-        (Some(library), Some(module)) if is_compat(&driver.file) && library.branch() >= module.branch() => found.note(
-            About::Driver,
+        (Some(library), Some(module)) if is_compat(&driver.file) && branch(library) >= branch(&module) => found.note(
             format!("{library} is a forward-compatibility package on a kernel module of release {module}"),
             "none if it starts (below); only data-centre GPUs take it, others answer error 804",
         ),
         (Some(library), Some(module)) => found.problem(
-            About::Driver,
             format!(
                 "the library is of release {library}, the kernel module of release {module}: cuInit answers error 803"
             ),
             "restart the machine after an update of the driver; in a container, do not install a driver of its own",
         ),
-        (None, Some(module)) => found.ok(About::Driver, format!("the kernel module is of release {module}")),
+        (None, Some(module)) => found.ok(format!("the kernel module is of release {module}")),
         (_, None) if machine.at("/dev/dxg").exists() => {
-            found.ok(About::Driver, "the kernel's part is that of WSL (/dev/dxg)");
+            found.ok("the kernel's part is that of WSL (/dev/dxg)");
         }
         (_, None) => found.note(
-            About::Driver,
             "no NVIDIA kernel module is loaded (/proc/driver/nvidia/version is not there): the driver cannot start",
             "load it (modprobe nvidia); in a container, start it with the NVIDIA container toolkit (--gpus all)",
         ),
@@ -242,8 +218,8 @@ fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
 }
 
 /// The release in the kernel module's own line: the first word that looks like one.
-pub(super) fn module_release(text: &str) -> Option<Release> {
-    text.lines().find(|line| line.starts_with("NVRM"))?.split_ascii_whitespace().find_map(Release::of)
+fn module_release(text: &str) -> Option<String> {
+    text.lines().find(|line| line.starts_with("NVRM"))?.split_ascii_whitespace().find_map(release)
 }
 
 fn features(driver: &Driver, found: &mut Findings) {
@@ -255,7 +231,6 @@ fn features(driver: &Driver, found: &mut Findings) {
         .unwrap_or(0);
     if newest == 0 {
         return found.problem(
-            About::Driver,
             format!("{} exports no driver function that the guard knows", driver.file.display()),
             "see whether this is NVIDIA's driver",
         );
@@ -263,7 +238,7 @@ fn features(driver: &Driver, found: &mut Findings) {
     let mut cannot = false;
     for feature in &FEATURES {
         if feature.needs.iter().all(|symbol| driver.elf.exports(symbol)) {
-            found.ok(About::Driver, feature.can);
+            found.ok(feature.can);
             continue;
         }
         let todo = if feature.since == "11.7" || cannot {
@@ -275,12 +250,11 @@ fn features(driver: &Driver, found: &mut Findings) {
             )
         };
         cannot = true;
-        found.note(About::Driver, format!("before CUDA {}: {}", feature.since, feature.cannot), todo);
+        found.note(format!("before CUDA {}: {}", feature.since, feature.cannot), todo);
     }
     let newer = newer_than_this_build(&driver.elf);
     if !newer.is_empty() {
         found.note(
-            About::Driver,
             format!(
                 "these are newer versions of functions than this build knows, and pass untouched: {}",
                 newer.join(", ")
@@ -289,9 +263,8 @@ fn features(driver: &Driver, found: &mut Findings) {
         );
     }
     // Lazy loading became the default with the driver of CUDA 12.2.
-    if driver.release.as_ref().is_some_and(|release| (515..535).contains(&release.branch())) {
+    if driver.release.as_ref().is_some_and(|release| (515..535).contains(&branch(release))) {
         found.note(
-            About::Driver,
             "before CUDA 12.2: without CUDA_MODULE_LOADING=LAZY the driver loads everything at start",
             "none: there is nothing to prevent then",
         );
@@ -329,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_release_is_read_from_the_files_name_and_from_the_kernel_modules_line() {
-        let of_file = |name: &str| Release::of_file(Path::new(name)).map(|release| release.0);
+        let of_file = |name: &str| release_of_file(Path::new(name));
         assert_eq!(of_file("/usr/lib/libcuda.so.580.159.04").as_deref(), Some("580.159.04"));
         assert_eq!(of_file("/usr/lib/libcuda.so.550.54").as_deref(), Some("550.54"));
         assert_eq!(of_file("/usr/lib/wsl/lib/libcuda.so.1.1"), None);
@@ -338,7 +311,7 @@ mod tests {
             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed Mar  4 05:34:51 UTC 2026\nGCC version:  gcc version 12.2.0\n",
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder)\n",
         ] {
-            assert_eq!(module_release(text).map(|release| release.0).as_deref(), Some("580.159.04"));
+            assert_eq!(module_release(text).as_deref(), Some("580.159.04"));
         }
         assert_eq!(module_release("GCC version: 12.2.0"), None);
     }
@@ -357,7 +330,7 @@ mod tests {
         let loaded = lazyguard_core::stack::modules(&lazyguard_core::stack::own_maps());
         let library = loaded.iter().find(|module| module.name().starts_with("libc.")).unwrap();
         let elf = Elf::read(Path::new(&library.path)).unwrap();
-        let release = release.and_then(Release::of);
+        let release = release.and_then(super::release);
         let driver = Driver { file: PathBuf::from(file), elf, release, is_simulated: false };
         let mut found = Findings::default();
         versions(machine, &driver, &mut found);

@@ -30,7 +30,7 @@ pub(super) enum Level {
 }
 
 /// What a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {
     /// The library to preload.
@@ -44,6 +44,7 @@ pub(super) enum About {
     /// What else comes between programs and the driver.
     Preloaded,
     /// Every `LAZYGUARD_` variable.
+    #[default]
     Settings,
     /// Where a run folder goes.
     Folder,
@@ -53,23 +54,6 @@ pub(super) enum About {
     Kernel,
     /// The program and its libraries.
     Program,
-}
-
-impl About {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Library => "library",
-            Self::Driver => "driver",
-            Self::Devices => "devices",
-            Self::Start => "start",
-            Self::Preloaded => "preloaded",
-            Self::Settings => "settings",
-            Self::Folder => "folder",
-            Self::Limits => "limits",
-            Self::Kernel => "kernel",
-            Self::Program => "program",
-        }
-    }
 }
 
 /// One thing that was found.
@@ -101,46 +85,52 @@ struct Examination<'a> {
 
 /// What was found about one thing after the other.
 #[derive(Default)]
-pub(super) struct Findings(Vec<Finding>);
+pub(super) struct Findings {
+    all: Vec<Finding>,
+    about: About,
+    /// Whether there is a program that needs a driver and a device.
+    pub needed: bool,
+}
 
 impl Findings {
-    pub fn ok(&mut self, about: About, what: impl Into<String>) {
-        self.0.push(Finding { level: Level::Ok, about, what: what.into(), todo: None });
+    /// What the next findings are about.
+    pub fn about(&mut self, about: About) -> &mut Self {
+        self.about = about;
+        self
     }
 
-    pub fn note(&mut self, about: About, what: impl Into<String>, todo: impl Into<String>) {
-        self.0.push(Finding { level: Level::Note, about, what: what.into(), todo: Some(todo.into()) });
+    fn add(&mut self, level: Level, what: impl Into<String>, todo: Option<String>) {
+        self.all.push(Finding { level, about: self.about, what: what.into(), todo });
     }
 
-    pub fn problem(&mut self, about: About, what: impl Into<String>, todo: impl Into<String>) {
-        self.0.push(Finding { level: Level::Problem, about, what: what.into(), todo: Some(todo.into()) });
+    pub fn ok(&mut self, what: impl Into<String>) {
+        self.add(Level::Ok, what, None);
     }
 
-    /// A problem where `in_the_way`, else a note.
-    pub fn note_or_problem(
-        &mut self,
-        in_the_way: bool,
-        about: About,
-        what: impl Into<String>,
-        todo: impl Into<String>,
-    ) {
-        match in_the_way {
-            true => self.problem(about, what, todo),
-            false => self.note(about, what, todo),
-        }
+    pub fn note(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(Level::Note, what, Some(todo.into()));
     }
 
-    pub fn append(&mut self, mut others: Self) {
-        self.0.append(&mut others.0);
+    pub fn problem(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(Level::Problem, what, Some(todo.into()));
+    }
+
+    /// A problem where a program needs the driver, else a note.
+    pub fn obstacle(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
+    }
+
+    pub fn append(&mut self, others: &mut Self) {
+        self.all.append(&mut others.all);
     }
 
     #[cfg(test)]
     pub fn all(&self) -> &[Finding] {
-        &self.0
+        &self.all
     }
 
     fn count(&self, level: Level) -> usize {
-        self.0.iter().filter(|finding| finding.level == level).count()
+        self.all.iter().filter(|finding| finding.level == level).count()
     }
 
     /// Prints the findings. The exit code is a failure if one is a problem.
@@ -149,16 +139,12 @@ impl Findings {
         match format {
             Format::Json => {
                 let (problems, notes) = (self.count(Level::Problem), self.count(Level::Note));
-                let all = Examination { schema: SCHEMA, problems, notes, findings: &self.0 };
+                let all = Examination { schema: SCHEMA, problems, notes, findings: &self.all };
                 writeln!(out.raw(), "{:#}", serde_json::json!(all))?;
             }
-            Format::Text => self.0.iter().try_for_each(|finding| {
-                let level = match finding.level {
-                    Level::Ok => "ok      ",
-                    Level::Note => "note    ",
-                    Level::Problem => "problem ",
-                };
-                write_line!(out, "{level} {}: {}", finding.about.name(), finding.what)?;
+            Format::Text => self.all.iter().try_for_each(|finding| {
+                let (level, about) = (format!("{:?}", finding.level), format!("{:?}", finding.about));
+                write_line!(out, "{:8} {}: {}", level.to_lowercase(), about.to_lowercase(), finding.what)?;
                 finding.todo.iter().try_for_each(|todo| write_line!(out, "         do: {todo}"))
             })?,
         }

@@ -2,16 +2,14 @@
 //!
 //! Must not: leave anything behind, or make the folder itself.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use lazyguard_core::run_folder::{private_bases, FileSystem};
 use lazyguard_core::settings::{expand_folder, FolderFacts, Settings, RANKS};
 use rustix::process::{getrlimit, Resource};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Examines the run folder.
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     let asked_for = settings.out.is_some();
     let folder = match &settings.out {
@@ -21,11 +19,8 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
     let folder = match folder {
         Ok(folder) => folder,
         Err(error) => {
-            return found.problem(
-                About::Folder,
-                format!("LAZYGUARD_OUT cannot be used: {error}"),
-                "set LAZYGUARD_OUT to an absolute path",
-            );
+            return found
+                .problem(format!("LAZYGUARD_OUT cannot be used: {error}"), "set LAZYGUARD_OUT to an absolute path");
         }
     };
     let base = nearest_there(&folder);
@@ -42,21 +37,19 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
             }
         };
         return found.problem(
-            About::Folder,
             format!("no run folder can be made as {} ({why}): {}: {error}", folder.display(), base.display()),
             todo,
         );
     }
     match asked_for {
-        true => found.ok(About::Folder, format!("run folders go to {} ({why}), and stay", folder.display())),
-        false => found.ok(
-            About::Folder,
-            format!("private run folders go to {} ({why}); a clean exit without a hang removes them", folder.display()),
-        ),
+        true => found.ok(format!("run folders go to {} ({why}), and stay", folder.display())),
+        false => found.ok(format!(
+            "private run folders go to {} ({why}); a clean exit without a hang removes them",
+            folder.display()
+        )),
     }
     if asked_for && holds_a_run(&folder) {
         found.note(
-            About::Folder,
             format!(
                 "{} holds a run already: the next one goes into a folder in it, named by its process",
                 folder.display()
@@ -74,7 +67,6 @@ fn private(machine: &Machine, found: &mut Findings) -> PathBuf {
     let tried = |base: &PathBuf| try_in(&machine.at(base));
     if let Some(error) = named.and_then(|_| tried(&bases[0]).err()) {
         found.note(
-            About::Folder,
             format!("TMPDIR={} cannot be used: {error}", bases[0].display()),
             "none for the guard, which goes elsewhere; other programs may fail over it",
         );
@@ -85,17 +77,13 @@ fn private(machine: &Machine, found: &mut Findings) -> PathBuf {
 fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Findings) {
     let bytes = settings.record_bytes;
     if bytes == 0 {
-        return found.note(
-            About::Folder,
-            "LAZYGUARD_RECORD=off: there is no recording, and after a kill nothing is known",
-            "unset it",
-        );
+        return found
+            .note("LAZYGUARD_RECORD=off: there is no recording, and after a kill nothing is known", "unset it");
     }
     let about = match rustix::fs::statfs(base) {
         Ok(about) => about,
         Err(error) => {
             return found.note(
-                About::Folder,
                 format!("{}: its file system cannot be asked: {error}", base.display()),
                 "none: the guard looks again when it makes the recording",
             );
@@ -109,13 +97,9 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
         None => system.suits(asked_for, bytes),
     };
     match suits {
-        Ok(()) => found.ok(
-            About::Folder,
-            format!("the recording ({} MiB) is a file there; {} MiB are free", bytes >> 20, room >> 20),
+        Ok(()) => found.ok(format!("the recording ({} MiB) is a file there; {} MiB are free", bytes >> 20, room >> 20),
         ),
-        Err(why) => found.note(
-            About::Folder,
-            format!(
+        Err(why) => found.note(format!(
                 "{why}: the recording is made smaller, or kept in memory and written at a hang and at an orderly end; a kill \
                  before that loses it"
             ),
@@ -127,7 +111,7 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
 fn wanted(machine: &Machine, template: &str) -> io::Result<PathBuf> {
     let host = machine.text("/proc/sys/kernel/hostname").unwrap_or_default();
     let rank = RANKS.iter().find_map(|name| machine.told(name));
-    let start_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let start_seconds = crate::system::unix_now().as_secs();
     let process = std::process::id();
     let facts = FolderFacts { host: host.trim(), process, rank: rank.as_deref(), start_seconds };
     std::path::absolute(expand_folder(template, &facts))

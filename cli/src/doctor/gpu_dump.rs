@@ -2,7 +2,7 @@
 //!
 //! Must not: say anything where none is wanted.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use crate::on_hang::KILL;
 use lazyguard_core::gpu_dump::{is_virtual, obstacle, MPS_FOLDER};
@@ -24,16 +24,14 @@ pub(super) fn look(machine: &Machine, settings: &Settings, devices: &[String], f
     let what = if fails { format!("{ON_HANG}=fail") } else { format!("{GPU_DUMP}=on") };
     match why.or_else(is_virtual) {
         Some(why) => found.note(
-            About::Settings,
             format!("{what} has no effect here: {why}"),
             "run the program without that tool, debugger or service",
         ),
         None if !ends => found.note(
-            About::Settings,
             format!("{what} has no effect alone: {ON_HANG} leaves the program as it is"),
             "say what is to end it: abort, exit:N or fail; or kill, with lazyguard run",
         ),
-        None => found.ok(About::Settings, format!("{what}: nothing speaks against GPU core dumps here")),
+        None => found.ok(format!("{what}: nothing speaks against GPU core dumps here")),
     }
 }
 

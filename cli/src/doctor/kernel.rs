@@ -3,7 +3,7 @@
 //!
 //! Must not: try a call that could change anything. Each is made in a form that has no effect.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use crate::process::proc_is_mounted;
 use crate::system;
 use nix::sched::{unshare, CloneFlags};
@@ -20,7 +20,6 @@ struct Allowed {
     own_descriptors: bool,
 }
 
-/// Tries what the guard uses.
 pub(super) fn look(found: &mut Findings) {
     let allowed = Allowed {
         proc: proc_is_mounted(),
@@ -62,10 +61,10 @@ fn judge(allowed: Allowed, found: &mut Findings) {
     ];
     let refused: Vec<_> = table.iter().filter(|(allowed, ..)| !allowed).collect();
     if refused.is_empty() {
-        found.ok(About::Kernel, "it has what the guard uses, and /proc is mounted");
+        found.ok("it has what the guard uses, and /proc is mounted");
     }
     for (_, what, todo) in refused {
-        found.note(About::Kernel, *what, todo);
+        found.note(*what, todo);
     }
 }
 

@@ -1,17 +1,15 @@
 //! The guard's library, which is preloaded.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use crate::elf::Elf;
 use crate::library;
 use std::path::PathBuf;
 
-/// Finds the library, and reports whether it can be preloaded.
 pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     let path = match library::find(named) {
         Ok(path) => path,
         Err(failure) => {
             found.problem(
-                About::Library,
                 failure.to_string(),
                 "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib",
             );
@@ -21,11 +19,11 @@ pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> 
     let elf = match library::look_into(&path) {
         Ok(elf) => elf,
         Err(why) => {
-            found.problem(About::Library, why, "take the one that was built with this command");
+            found.problem(why, "take the one that was built with this command");
             return None;
         }
     };
     let needs = elf.glibc.map(|(a, b)| format!(", which needs glibc {a}.{b}")).unwrap_or_default();
-    found.ok(About::Library, format!("{}{needs}", path.display()));
+    found.ok(format!("{}{needs}", path.display()));
     Some(elf)
 }

@@ -1,25 +1,22 @@
 //! The limits of this process. A program that is started from here inherits them.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use lazyguard_core::settings::{OnHang, Settings};
 use lazyguard_core::tasks::{self, Left, User};
 use rustix::process::{getrlimit, Resource};
 
-/// The limits that matter to the guard.
 struct Limits {
     /// Threads that may still be started, and how many the guard needs.
     threads_left: Option<Left>,
     threads_enough: u64,
     core_bytes: Option<u64>,
     address_space: Option<u64>,
-    /// The kernel pipes core files to a program.
     core_is_piped: bool,
     first_of_container: bool,
     system_calls_filtered: bool,
 }
 
-/// Examines the limits.
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     judge(&Limits::of(machine), settings, found);
 }
@@ -28,7 +25,7 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
     let mut all_well = true;
     let mut note = |what: String, todo: &str| {
         all_well = false;
-        found.note(About::Limits, what, todo);
+        found.note(what, todo);
     };
     if let Some(Left { threads, limit }) = limits.threads_left.filter(|left| left.threads < limits.threads_enough) {
         note(
@@ -71,7 +68,7 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
         );
     }
     if all_well {
-        found.ok(About::Limits, "no limit of this process stands in the guard's way");
+        found.ok("no limit of this process stands in the guard's way");
     }
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Answer {
 pub(super) const ABSENT: &str = "cannot open shared object file";
 
 impl Answer {
-    /// Asks this linker about a file, with these names in `LD_PRELOAD`.
     pub fn of(loader: &Path, file: &Path, preload: &str) -> Self {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let mut asks = Command::new(loader);

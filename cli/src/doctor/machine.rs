@@ -3,18 +3,17 @@
 //! Must not: read anything outside. A test passes a folder as the root, and an environment of its own.
 
 use crate::files;
+use crate::library::of_search_path;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// See the module.
 pub(super) struct Machine {
     root: PathBuf,
     environment: BTreeMap<OsString, OsString>,
 }
 
 impl Machine {
-    /// The machine that the command runs on.
     pub fn this() -> Self {
         Self { root: PathBuf::from("/"), environment: std::env::vars_os().collect() }
     }
@@ -26,18 +25,15 @@ impl Machine {
         Self { root: root.to_owned(), environment }
     }
 
-    /// The path of one of its files, under the root.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The text of a file.
     pub fn text(&self, path: &str) -> Option<String> {
         files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// A variable of the environment.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
@@ -48,17 +44,12 @@ impl Machine {
         Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The variables that are text.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
     /// A program as a shell finds it.
     pub fn program(&self, name: &Path) -> Option<PathBuf> {
-        if name.components().count() > 1 {
-            return Some(name.to_owned());
-        }
-        let path = self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin"));
-        std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+        of_search_path(name.as_os_str(), self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")))
     }
 }

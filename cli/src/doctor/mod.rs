@@ -2,21 +2,6 @@
 //!
 //! Each finding is `ok`, `note` or `problem`, and for the last two says what to do. Exit code 0 if there is no problem, else 1.
 //!
-//! | file | looks at |
-//! |---|---|
-//! | `library` | the library that is preloaded |
-//! | `driver` | the driver, its release, and what it lets the guard do |
-//! | `devices` | the device files, and what hides devices |
-//! | `start` | whether the driver starts |
-//! | `preloaded` | what else gets between programs and the driver |
-//! | `folder` | the run folder |
-//! | `gpu_dump` | whether the driver can be asked where the device's threads stand |
-//! | `limits` | limits of the process |
-//! | `kernel` | what the kernel or a container engine refuses |
-//! | `program` | whether anything can be preloaded into a program |
-//! | `closure`, `calls` | the program's libraries, and how they reach the driver |
-//! | `loader`, `machine`, `finding` | the dynamic linker's answers, the machine, and what is said |
-//!
 //! Must not: load the driver or the program into this process, or leave anything behind.
 
 mod calls;
@@ -68,7 +53,6 @@ pub(crate) struct Arguments {
     program: Vec<PathBuf>,
 }
 
-/// Looks at the machine and, if one is given, at a program.
 pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     if arguments.start_driver {
         return start::child();
@@ -76,30 +60,33 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     let machine = Machine::this();
     let mut found = Findings::default();
     let settings = settings(&machine, &mut found);
-    let library = library::look(arguments.library, &mut found);
+    let library = library::look(arguments.library, found.about(About::Library));
 
     let mut about_program = Findings::default();
-    let program = arguments.program.first().and_then(|name| program::read(&machine, name, &mut about_program));
+    let about_program = about_program.about(About::Program);
+    let program = arguments.program.first().and_then(|name| program::read(&machine, name, about_program));
     let closure = program.map(Closure::of);
-    let needed = closure.as_ref().is_some_and(Closure::needs_driver);
+    found.needed = closure.as_ref().is_some_and(Closure::needs_driver);
 
     let preloaded = preloaded(&machine, closure.as_ref().and_then(Closure::program), library.as_ref());
     let linked = closure.as_ref().and_then(|closure| closure.driver.clone());
-    let driver = driver::look(&machine, &preloaded, linked, needed, &mut found);
-    devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), needed, &mut found);
+    let driver = driver::look(&machine, &preloaded, linked, found.about(About::Driver));
+    let is_real = driver.as_ref().is_some_and(|driver| !driver.is_simulated);
+    devices::look(&machine, is_real, found.about(About::Devices));
     // A driver for another machine does not start on this one.
     let own = driver.as_ref().filter(|driver| driver.elf.machine == own_machine());
-    let devices = own.map(|own| start::look(own, Duration::from_nanos(arguments.start_limit), needed, &mut found));
-    preloaded::look(&machine, &preloaded, &mut found);
-    folder::look(&machine, &settings, &mut found);
-    limits::look(&machine, &settings, &mut found);
-    kernel::look(&mut found);
-    gpu_dump::look(&machine, &settings, &devices.unwrap_or_default(), &mut found);
+    let limit = Duration::from_nanos(arguments.start_limit);
+    let devices = own.map(|own| start::look(own, limit, found.about(About::Start))).unwrap_or_default();
+    preloaded::look(&machine, &preloaded, found.about(About::Preloaded));
+    folder::look(&machine, &settings, found.about(About::Folder));
+    limits::look(&machine, &settings, found.about(About::Limits));
+    kernel::look(found.about(About::Kernel));
+    gpu_dump::look(&machine, &settings, &devices, found.about(About::Settings));
     if let Some((closure, program)) = closure.as_ref().and_then(|closure| Some((closure, closure.program()?))) {
         let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));
-        if program::bears(&machine, program, library.as_ref(), libc, &mut about_program) {
-            calls::look(closure, driver.as_ref(), &settings, &mut about_program);
-            sanitizer::look(&machine, closure, &mut about_program);
+        if program::bears(&machine, program, library.as_ref(), libc, about_program) {
+            calls::look(closure, driver.as_ref(), &settings, about_program);
+            sanitizer::look(&machine, closure, about_program);
         }
     }
     found.append(about_program);
@@ -123,25 +110,24 @@ fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     let (settings, complaints) = Settings::read(machine.texts().filter(|(name, value)| !of_run(name, value)));
     if machine.told(ON_HANG).is_some_and(|value| of_run(ON_HANG, &value)) {
         found.note(
-            About::Settings,
             format!("{ON_HANG}={KILL} is understood by `lazyguard run` alone"),
             "start the program with `lazyguard run`, or say abort",
         );
     }
     let count = complaints.len();
     for complaint in complaints {
-        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard run --help` has what there is");
+        found.problem(complaint, "correct or unset it; `lazyguard run --help` has what there is");
     }
     if !settings.enabled {
-        found.note(About::Settings, "LAZYGUARD=off: the guard leaves every call untouched", "unset it");
+        found.note("LAZYGUARD=off: the guard leaves every call untouched", "unset it");
     }
     let set: Vec<_> = SETTINGS
         .iter()
         .filter_map(|setting| Some(format!("{}={}", setting.name, machine.told(setting.name)?)))
         .collect();
     match (count, set.is_empty()) {
-        (0, true) => found.ok(About::Settings, "all settings have their defaults"),
-        (0, false) => found.ok(About::Settings, format!("set here: {}", set.join(" "))),
+        (0, true) => found.ok("all settings have their defaults"),
+        (0, false) => found.ok(format!("set here: {}", set.join(" "))),
         _ => {}
     }
     settings

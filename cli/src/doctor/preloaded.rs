@@ -2,12 +2,11 @@
 //!
 //! docs/DOCTOR.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::loader::Answer;
 use super::machine::Machine;
 use crate::elf::Elf;
 
-/// The guard's own file name.
 const OWN: &str = "liblazyguard.so";
 
 /// Where another library is in the search order of the dynamic linker, seen from the guard.
@@ -19,12 +18,11 @@ enum Order {
     GuardIsMissing,
 }
 
-/// Examines everything that is preloaded.
 pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
     let by_system = names(&without_comments(&machine.text("/etc/ld.so.preload").unwrap_or_default()));
     if by_environment.is_empty() && by_system.is_empty() {
-        found.ok(About::Preloaded, "nothing else is preloaded");
+        found.ok("nothing else is preloaded");
     }
     let guard = by_environment.iter().position(|name| is_own(name));
     for (position, name) in by_environment.iter().enumerate() {
@@ -57,12 +55,11 @@ pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
         ),
     ] {
         if let Some(value) = machine.told(name) {
-            found.note(About::Preloaded, format!("{name}={value}: {what}"), todo);
+            found.note(format!("{name}={value}: {what}"), todo);
         }
     }
     if machine.told("CUDA_MODULE_LOADING").is_some_and(|mode| mode.eq_ignore_ascii_case("EAGER")) {
         found.note(
-            About::Preloaded,
             "CUDA_MODULE_LOADING=EAGER: the driver loads everything at start; there is nothing left to preload",
             "unset it: the guard prevents the deadlocks of lazy loading without its price",
         );
@@ -75,9 +72,8 @@ fn is_own(name: &str) -> bool {
 
 fn own(name: &str, position: usize, found: &mut Findings) {
     match position {
-        0 => found.ok(About::Preloaded, format!("LD_PRELOAD has the guard already: {name}")),
+        0 => found.ok(format!("LD_PRELOAD has the guard already: {name}")),
         _ => found.note(
-            About::Preloaded,
             format!("LD_PRELOAD has the guard behind another library: {name}"),
             "put it first, so that it answers the look-ups of all others",
         ),
@@ -90,7 +86,6 @@ fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findin
         unreadable => {
             let why = unreadable.map_or_else(str::to_owned, |_| "its file cannot be read".to_owned());
             return found.note(
-                About::Preloaded,
                 format!(
                     "{place} names {name}, which cannot be loaded: {why}; the dynamic linker says so at each start"
                 ),
@@ -108,30 +103,24 @@ fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findin
     let defines = match (functions, elf.exports("dlsym")) {
         (None, false) => {
             let what = "which defines neither functions of the driver nor dlsym: it gets between no driver call";
-            return found.ok(About::Preloaded, format!("{place} names {name}, {what}"));
+            return found.ok(format!("{place} names {name}, {what}"));
         }
         (Some(functions), false) => {
             let what = "both orders work; the guard sees what it calls of the driver";
-            return found.ok(About::Preloaded, format!("{place} names {name}, which {functions}: {what}"));
+            return found.ok(format!("{place} names {name}, which {functions}: {what}"));
         }
         (None, true) => "defines dlsym".to_owned(),
         (Some(functions), true) => format!("defines dlsym, and {functions}"),
     };
     let what = format!("{place} names {name}, which {defines}: it works behind the guard alone");
     match order {
-        Order::InFront => found.problem(
-            About::Preloaded,
-            format!("{what}; here it is in front, and what programs look up goes past the guard"),
+        Order::InFront => found.problem(format!("{what}; here it is in front, and what programs look up goes past the guard"),
             "put liblazyguard.so first, or start the program with `lazyguard run`, which does",
         ),
-        Order::Behind => found.note(
-            About::Preloaded,
-            format!("{what}, as it is here"),
+        Order::Behind => found.note(format!("{what}, as it is here"),
             "see in `lazyguard report` that driver calls are counted",
         ),
-        Order::GuardIsMissing => found.note(
-            About::Preloaded,
-            what,
+        Order::GuardIsMissing => found.note(what,
             "start the program with `lazyguard run`, which puts the guard in front; with LD_PRELOAD alone, name liblazyguard.so first",
         ),
     }

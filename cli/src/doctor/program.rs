@@ -2,7 +2,7 @@
 //!
 //! Its calls of the driver are examined in `calls`.
 
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use crate::elf::{machine_name, Elf, Unreadable};
 use rustix::fs::getxattr_query;
@@ -20,7 +20,6 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     let through = |script: &Path, line: &str, interpreter: &Path| {
         let (script, interpreter) = (script.display(), interpreter.display());
         found.note(
-            About::Program,
             format!("{script} is a script (#!{line}): the guard goes into {interpreter} and everything that it starts"),
             "none; what it starts or imports is looked at by giving that to the doctor: a program, or a library's file",
         );
@@ -28,7 +27,7 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     let (path, read) = match follow(machine, name, through) {
         Ok(end) => end,
         Err((what, todo)) => {
-            found.problem(About::Program, what, todo);
+            found.problem(what, todo);
             return None;
         }
     };
@@ -50,7 +49,7 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
         ),
         _ => ("", "give the path of a program"),
     };
-    found.problem(About::Program, format!("{} {error}{more}", path.display()), todo);
+    found.problem(format!("{} {error}{more}", path.display()), todo);
     None
 }
 
@@ -102,7 +101,6 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     wanted.map(|word| PathBuf::from(OsStr::from_bytes(word)))
 }
 
-/// What makes the dynamic linker leave out what is preloaded.
 fn privileges(path: &Path, found: &mut Findings) {
     let Ok(about) = path.metadata() else { return };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -115,9 +113,8 @@ fn privileges(path: &Path, found: &mut Findings) {
         let to_another = changes_user && about.uid() != user || changes_group && about.gid() != group;
         let what = format!("{name} is {which}: the dynamic linker preloads nothing into it");
         match to_another {
-            true => found.problem(About::Program, what, "run a copy of it without that bit (chmod a-s)"),
+            true => found.problem(what, "run a copy of it without that bit (chmod a-s)"),
             false => found.note(
-                About::Program,
                 format!("{what} when another user than its owner runs it"),
                 "run a copy of it without that bit (chmod a-s)",
             ),
@@ -127,8 +124,8 @@ fn privileges(path: &Path, found: &mut Findings) {
         let what = format!("{name} has capabilities of its file: the dynamic linker preloads nothing into it");
         let todo = "run a copy of it, which has none; or take them away (setcap -r)";
         match user {
-            0 => found.note(About::Program, format!("{what} when another user than root runs it"), todo),
-            _ => found.problem(About::Program, what, todo),
+            0 => found.note(format!("{what} when another user than root runs it"), todo),
+            _ => found.problem(what, todo),
         }
     }
 }
@@ -146,7 +143,6 @@ pub(super) fn bears(
     if program.machine != own {
         let (its, own) = (machine_name(program.machine), machine_name(own));
         found.problem(
-            About::Program,
             format!("{name} is for {its}, the guard's library for {own}: the dynamic linker passes it over"),
             "build LazyGuard for the program's machine",
         );
@@ -154,7 +150,6 @@ pub(super) fn bears(
     }
     if program.is_library {
         found.note(
-            About::Program,
             format!("{name} is a library: what is said below holds for a program that opens it"),
             "give the program as well, for what is said of programs alone",
         );
@@ -162,7 +157,6 @@ pub(super) fn bears(
     }
     let Some(interpreter) = &program.interpreter else {
         found.problem(
-            About::Program,
             format!("{name} is linked statically: nothing can be preloaded into it"),
             "link it dynamically, at least with the C library",
         );
@@ -170,7 +164,6 @@ pub(super) fn bears(
     };
     if !machine.at(interpreter).exists() {
         found.problem(
-            About::Program,
             format!("{name} asks for the dynamic linker {}, which is not there", interpreter.display()),
             "install the system that it was built for, or build it here, for glibc",
         );
@@ -178,7 +171,6 @@ pub(super) fn bears(
     }
     if let Some(loader) = program.other_loader() {
         found.problem(
-            About::Program,
             format!(
                 "{name} is loaded by {}, and the guard's library, like CUDA itself, needs glibc's",
                 loader.display()
@@ -190,14 +182,13 @@ pub(super) fn bears(
     if let (Some(needs), Some(has)) = (library.and_then(|library| library.glibc), libc.and_then(|libc| libc.glibc)) {
         if needs > has {
             found.problem(
-                About::Program,
                 format!("{name} gets glibc {}.{}, the guard's library needs {}.{}", has.0, has.1, needs.0, needs.1),
                 "build LazyGuard with ./scripts/build, which needs 2.17 at most, or on this machine",
             );
             return false;
         }
     }
-    found.ok(About::Program, format!("{name} is linked dynamically, and the guard's library can be preloaded into it"));
+    found.ok(format!("{name} is linked dynamically, and the guard's library can be preloaded into it"));
     true
 }
 

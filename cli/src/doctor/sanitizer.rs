@@ -5,7 +5,7 @@
 //! function itself, the environment has to switch the check off. Other sanitizers, and a runtime that is linked in, have no such check.
 
 use super::closure::Closure;
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use super::machine::Machine;
 use crate::elf::Elf;
 use std::ffi::OsString;
@@ -32,18 +32,15 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     let name = program.name();
     let told = machine.told(VARIABLE).unwrap_or_default();
     if told.contains(OFF) || !told.contains(OPTION) && !program.exports(OWN_OPTIONS) {
-        return found.ok(
-            About::Program,
-            format!("{name} needs {runtime} (AddressSanitizer), which starts behind the guard and finds what it finds"),
-        );
+        return found.ok(format!(
+            "{name} needs {runtime} (AddressSanitizer), which starts behind the guard and finds what it finds"
+        ));
     }
     let why = match told.contains(OPTION) {
         true => format!("{VARIABLE} says so"),
         false => format!("{name} has options of its own ({OWN_OPTIONS})"),
     };
-    found.note(
-        About::Program,
-        format!("{name} needs {runtime} (AddressSanitizer), which ends it where a library is preloaded, because {why}"),
+    found.note(format!("{name} needs {runtime} (AddressSanitizer), which ends it where a library is preloaded, because {why}"),
         format!("set {VARIABLE}={OFF}, behind what it says already; `lazyguard run` does so for a program that it starts itself"),
     );
 }

@@ -6,11 +6,13 @@
 //! Must not: call the driver in this process.
 
 use super::driver::Driver;
-use super::finding::{About, Findings};
+use super::finding::Findings;
 use crate::files;
-use crate::output::{write_line, Output};
+use crate::output::Output;
 use crate::Outcome;
+use cudarc::driver::result::{self, device, DriverError};
 use lazyguard_core::run_folder::private_bases;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -20,7 +22,6 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// The argument that makes the child.
 pub(super) const ARGUMENT: &str = "--start-driver";
 
 /// What to do about an error of the driver's, where that is known.
@@ -35,12 +36,10 @@ const ADVICE: [(i32, &str); 8] = [
     (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
 ];
 
-/// Starts the driver, and reports the outcome; gives the names of its devices. `needed` says whether there is a program that needs the
-/// driver.
-pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) -> Vec<String> {
+/// Starts the driver, and reports the outcome; gives the names of its devices.
+pub(super) fn look(driver: &Driver, limit: Duration, found: &mut Findings) -> Vec<String> {
     if cfg!(target_feature = "crt-static") {
         found.note(
-            About::Start,
             "whether the driver starts was not tried: this command is linked statically, and can load no library",
             "run a program that uses CUDA, such as nvidia-smi",
         );
@@ -48,37 +47,29 @@ pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut F
     }
     let begin = Instant::now();
     match tried(driver, limit) {
-        Ok(Tried { status: None, .. }) => found.note_or_problem(
-            needed,
-            About::Start,
-            format!("the driver does not start: its cuInit has not returned within {limit:?}"),
+        Ok(Tried { status: None, .. }) => found.obstacle(format!("the driver does not start: its cuInit has not returned within {limit:?}"),
             "see the kernel's log (dmesg) for NVRM lines, and whether nvidia-smi answers; or give it longer (--start-limit)",
         ),
         Ok(Tried { status: Some(status), said, complained }) => match answer(&said) {
-            Answer::Started(names) if status.success() => {
+            Some(Answer::Started(names)) if status.success() => {
                 let took = begin.elapsed().as_millis();
-                found.ok(About::Start, format!("the driver starts, in {took} ms: {}", devices(&names)));
+                found.ok(format!("the driver starts, in {took} ms: {}", devices(&names)));
                 return names;
             }
-            Answer::Refused { call, code, name } => found.note_or_problem(
-                needed,
-                About::Start,
-                format!("the driver does not start: {call} answers error {code}{name}"),
-                ADVICE
-                    .iter()
-                    .find(|(known, _)| *known == code)
-                    .map_or("see NVIDIA's documentation of the error", |a| a.1),
-            ),
-            _ => found.note_or_problem(
-                needed,
-                About::Start,
+            Some(Answer::Refused { call, code, name }) => {
+                let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+                let todo = ADVICE.iter().find(|(known, _)| *known == code).map(|(_, todo)| *todo);
+                found.obstacle(
+                    format!("the driver does not start: {call} answers error {code}{name}"),
+                    todo.unwrap_or("see NVIDIA's documentation of the error"),
+                );
+            }
+            _ => found.obstacle(
                 format!("the driver does not start: the process that tried it {}{complained}", ending(status)),
                 "see the kernel's log (dmesg) for NVRM lines; install the driver again",
             ),
         },
-        Err(error) => found.note(
-            About::Start,
-            format!("whether the driver starts could not be tried: {error}"),
+        Err(error) => found.note(format!("whether the driver starts could not be tried: {error}"),
             "let this command start processes, and make folders in the folder for temporary files",
         ),
     }
@@ -133,15 +124,10 @@ struct Folder(PathBuf);
 impl Folder {
     fn make() -> io::Result<Self> {
         // Where the guard itself would make one.
-        let mut made = Err(io::Error::from(io::ErrorKind::NotFound));
-        for base in private_bases(std::env::var_os("TMPDIR")) {
-            let path = base.join(format!(".lazyguard-doctor-{}-driver", std::process::id()));
-            made = std::fs::create_dir(&path).map(|()| Self(path));
-            if made.is_ok() {
-                break;
-            }
-        }
-        made
+        let bases = private_bases(std::env::var_os("TMPDIR")).into_iter();
+        let name = format!(".lazyguard-doctor-{}-driver", std::process::id());
+        let made = bases.map(|base| base.join(&name)).find(|path| std::fs::create_dir(path).is_ok());
+        made.map(Self).ok_or_else(|| io::Error::other("no folder for temporary files can be written to"))
     }
 }
 
@@ -159,30 +145,20 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 enum Answer {
     /// With these devices.
     Started(Vec<String>),
     Refused {
         call: String,
         code: i32,
-        name: String,
+        name: Option<String>,
     },
-    Nothing,
 }
 
-/// Parses the child's output: `device NAME` for each device and `started`, or `error CALL CODE` and `name NAME`.
-fn answer(said: &str) -> Answer {
-    let rest = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
-    if let Some((call, code)) = rest("error ").and_then(|error| error.split_once(' ')) {
-        let name = rest("name ").map(|name| format!(" ({name})")).unwrap_or_default();
-        return Answer::Refused { call: call.to_owned(), code: code.parse().unwrap_or(-1), name };
-    }
-    match said.lines().any(|line| line == "started") {
-        true => {
-            Answer::Started(said.lines().filter_map(|line| line.strip_prefix("device ")).map(str::to_owned).collect())
-        }
-        false => Answer::Nothing,
-    }
+/// The child's last whole line.
+fn answer(said: &str) -> Option<Answer> {
+    said.lines().rev().find_map(|line| serde_json::from_str(line).ok())
 }
 
 fn devices(names: &[String]) -> String {
@@ -203,35 +179,28 @@ fn devices(names: &[String]) -> String {
 /// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
 /// child.
 pub(super) fn child() -> Outcome {
-    use cudarc::driver::result::{self, device, DriverError};
     let mut out = Output::standard();
-    let mut refused = |call: &str, error: DriverError| -> Outcome {
-        write_line!(out, "error {call} {}", error.0 as i32)?;
-        // Flushed first: the driver may crash when asked for the name.
-        out.flush()?;
-        if let Ok(name) = error.error_name() {
-            write_line!(out, "name {}", name.to_string_lossy())?;
+    let answer = match started() {
+        Ok(names) => Answer::Started(names),
+        Err((call, error)) => {
+            let refused = |name| Answer::Refused { call: call.to_owned(), code: error.0 as i32, name };
+            // Said without the name first: the driver may crash when asked for it.
+            writeln!(out.raw(), "{}", serde_json::json!(refused(None)))?;
+            out.flush()?;
+            refused(error.error_name().ok().map(|name| name.to_string_lossy().into_owned()))
         }
-        Ok(ExitCode::FAILURE)
     };
-    if let Err(error) = result::init() {
-        return refused("cuInit", error);
-    }
-    let count = match device::get_count() {
-        Ok(count) => count,
-        Err(error) => return refused("cuDeviceGetCount", error),
-    };
-    let mut names = Vec::new();
-    for number in 0..count {
-        match device::get(number).and_then(device::get_name) {
-            Ok(name) => names.push(name),
-            Err(error) => return refused("cuDeviceGetName", error),
-        }
-    }
-    names.iter().try_for_each(|name| write_line!(out, "device {name}"))?;
-    write_line!(out, "started")?;
+    writeln!(out.raw(), "{}", serde_json::json!(answer))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of the driver's devices, or the call that failed.
+fn started() -> Result<Vec<String>, (&'static str, DriverError)> {
+    result::init().map_err(|error| ("cuInit", error))?;
+    let count = device::get_count().map_err(|error| ("cuDeviceGetCount", error))?;
+    let names = (0..count).map(|number| device::get(number).and_then(device::get_name));
+    names.collect::<Result<_, _>>().map_err(|error| ("cuDeviceGetName", error))
 }
 
 #[cfg(test)]
@@ -240,12 +209,16 @@ mod tests {
 
     #[test]
     fn what_the_child_says_is_understood_and_half_a_word_is_nothing() {
-        let Answer::Started(names) = answer("device NVIDIA H200\ndevice NVIDIA H200\nstarted\n") else { panic!() };
+        let Some(Answer::Started(names)) = answer("{\"Started\":[\"NVIDIA H200\",\"NVIDIA H200\"]}\n") else {
+            panic!()
+        };
         assert_eq!(devices(&names), "2 x NVIDIA H200");
-        let Answer::Refused { call, code, name } = answer("error cuInit 803\nname CUDA_ERROR_X\n") else { panic!() };
-        assert_eq!((call.as_str(), code, name.as_str()), ("cuInit", 803, " (CUDA_ERROR_X)"));
-        assert!(matches!(answer("error cuInit 803\n"), Answer::Refused { name, .. } if name.is_empty()));
-        assert!(matches!(answer("device NVIDIA H200\n"), Answer::Nothing));
-        assert!(matches!(answer(""), Answer::Nothing));
+        let refused =
+            |name| serde_json::json!(Answer::Refused { call: "cuInit".to_owned(), code: 803, name }).to_string();
+        let (nameless, named) = (refused(None), refused(Some("CUDA_ERROR_X".to_owned())));
+        let said = answer(&format!("{nameless}\n{named}\n"));
+        assert!(matches!(said, Some(Answer::Refused { code: 803, name: Some(_), .. })));
+        assert!(matches!(answer(&format!("{nameless}\n{}", &named[..9])), Some(Answer::Refused { name: None, .. })));
+        assert!(answer("{\"Started\":[\"NVIDIA H200").is_none() && answer("").is_none());
     }
 }

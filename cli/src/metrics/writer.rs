@@ -1,21 +1,16 @@
 //! The file that `lazyguard run --metrics` and `lazyguard metrics --output` replace every few seconds.
 //!
-//! A reader finds a whole file: it is written under another name in the same folder, and renamed.
-//!
 //! Must not: disturb the run. A file that cannot be written is one line on standard error, and the thread goes on.
 
 use super::{families, text};
 use crate::files;
 use crate::live::{Depth, Job};
 use crate::output::say;
+use crate::parallel::Beside;
 use crate::Failure;
-use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// How often the file of a run is written. Prometheus scrapes every 15 seconds or less often.
@@ -24,32 +19,20 @@ const EVERY: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes the metrics of a run while it lasts.
-pub(crate) struct Writer {
-    stop: Sender<()>,
-    ended: Receiver<()>,
-}
+pub(crate) struct Writer(Option<Beside>);
 
 impl Writer {
     /// Begins to write. The thread inherits the signal mask of this one.
     pub fn start(root: &Path, file: PathBuf) -> Self {
-        let (stop, stopped) = channel();
-        let (end, ended) = channel();
         let root = root.to_owned();
-        let started = thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-            write_until(&root, &file, &stopped);
-            // The receiver may have stopped waiting.
-            let _ = end.send(());
-        });
-        if let Err(error) = started {
-            say(format_args!("--metrics: there is no thread for it: {error}"));
-        }
-        Self { stop, ended }
+        let started = Beside::start("metrics", move |stopped| write_until(&root, &file, stopped));
+        let complain = |error: &io::Error| say(format_args!("--metrics: there is no thread for it: {error}"));
+        Self(started.inspect_err(complain).ok())
     }
 
     /// Writes the file for the last time.
     pub fn stop(self) {
-        let _ = self.stop.send(());
-        let _ = self.ended.recv_timeout(PATIENCE);
+        self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
     }
 }
 
@@ -71,31 +54,16 @@ fn write_until(root: &Path, file: &Path, stopped: &Receiver<()>) {
 
 /// Replaces a file as a whole. Other users may read it, as node_exporter does, which is one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
-    put(file, text).map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", file.display())))
-}
-
-fn put(file: &Path, text: &str) -> io::Result<()> {
-    let Some(name) = file.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    // The collector reads what ends with `.prom`. The number keeps two writers apart.
-    let mut new = OsString::from(".");
-    new.push(name);
-    new.push(format!(".{}.new", std::process::id()));
-    let new = file.with_file_name(new);
-    let _ = fs::remove_file(&new);
-    let mut made = files::create_new(&new)?;
-    let written = made.write_all(text.as_bytes()).and_then(|()| {
-        made.set_permissions(fs::Permissions::from_mode(0o644))?;
-        fs::rename(&new, file)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+    // The collector reads what ends with `.prom`, as a file that is not complete yet does not.
+    let written = files::replace(file, text.as_bytes(), 0o644);
+    written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", file.display())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {

@@ -5,66 +5,40 @@
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
+use super::root::{folders, process_with};
+use crate::parallel::Beside;
+use crate::runs::is_nested_in;
 use crate::{attach, files};
-use lazyguard_core::old_runs::process_of;
 use lazyguard_core::report::DumpReport;
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
-use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
-/// The most processes whose main threads are looked at.
 const MOST_LOOKED_AT: usize = 16;
-
-/// The keys read from a report.
-#[derive(Deserialize)]
-struct Told {
-    #[serde(default)]
-    acts: bool,
-    #[serde(default)]
-    resolved: Option<u64>,
-    #[serde(default)]
-    gpu_dump: Option<Failed>,
-}
-
-/// Of a hang whose blocked calls return an error on purpose.
-#[derive(Deserialize)]
-struct Failed {
-    #[serde(default)]
-    ignored: bool,
-    #[serde(default)]
-    taken: bool,
-    #[serde(default)]
-    bytes: Option<u64>,
-    #[serde(default)]
-    missing: Option<String>,
-}
 
 /// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
 /// work as before. Asked of a process that lives.
 pub(super) fn answers(folder: &Path) -> bool {
-    let told = told_in(folder);
     // A process that does not hang itself has no report: it is to end.
-    told.is_some_and(|told| told.resolved.is_some() && !told.gpu_dump.is_some_and(|failed| failed.ignored))
+    report_in(folder).is_some_and(|hang| !hang["resolved"].is_null() && hang["gpu_dump"]["ignored"] != true)
 }
 
 /// Whether the guard in this process waits for what becomes of its request to the driver.
 pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
-    let dump = told_in(folder).and_then(|told| told.gpu_dump);
-    dump.is_some_and(|dump| dump.taken && dump.bytes.is_none() && dump.missing.is_none())
+    let waits = |dump: &Value| dump["taken"] == true && dump["bytes"].is_null() && dump["missing"].is_null();
+    report_in(folder).is_some_and(|hang| waits(&hang["gpu_dump"]))
 }
 
-fn told_in(folder: &Path) -> Option<Told> {
+fn report_in(folder: &Path) -> Option<Value> {
     let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Reads reports, each version only once.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// The file, and when it was made, of each report read.
@@ -72,9 +46,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The folder of a process with a hang that is to be acted on.
-    pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
-        folders_of_processes(root, of_other_users).into_iter().find(|folder| self.is_due(folder))
+    pub fn look(&mut self, places: &[PathBuf]) -> Option<PathBuf> {
+        folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
     fn is_due(&mut self, folder: &Path) -> bool {
@@ -88,43 +61,38 @@ impl Watch {
         }
         let Ok(text) = files::all_of_short(file) else { return false };
         self.read.insert(path, version);
-        serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
+        serde_json::from_slice::<Value>(&text).is_ok_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
     }
 }
 
-fn folders_of_processes(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
-    let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
+fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
+    let own: Vec<_> = places.iter().flat_map(|place| folders(place)).collect();
     // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-    let nested = own.iter().filter(|folder| crate::runs::is_nested_in(folder, root));
-    let nested: Vec<_> = nested.flat_map(|folder| folders_in(folder)).collect();
+    let nested = own.iter().filter(|folder| is_nested_in(folder, &places[0])).flat_map(|folder| folders(folder));
+    let nested: Vec<_> = nested.collect();
     own.into_iter().chain(nested).collect()
 }
 
 /// The folders of processes whose contexts the driver can be asked to end.
-pub(super) fn with_contexts(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
+pub(super) fn with_contexts(places: &[PathBuf]) -> Vec<PathBuf> {
     let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
-    folders_of_processes(root, of_other_users).into_iter().filter(has_pipe).collect()
+    folders_of_processes(places).into_iter().filter(has_pipe).collect()
 }
 
 /// Before the processes of a run are ended: keeps the stack of each main thread of which the process itself has said nothing. The rank to blame
 /// computes perhaps, or is stopped. A thread looks, for the kernel may not answer; it is left behind then.
-pub(super) fn keep_main_threads(root: &Path, of_other_users: Option<&Path>, alive: &[u32], limit: Duration) {
-    let folders = folders_of_processes(root, of_other_users).into_iter();
-    let process = |folder: &Path| process_of(&folder.file_name()?.to_string_lossy());
-    let found = folders.filter_map(|folder| Some((process(&folder).filter(|p| alive.contains(p))?, folder)));
+pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Duration) {
+    let all = folders_of_processes(places).into_iter();
+    let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
     let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
-    let (done, wait) = mpsc::channel();
-    let looks = move || {
+    let looks = move |_: &_| {
         for (process, folder) in silent {
             let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
             // What cannot be kept is missing in the report.
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
-        let _ = done.send(());
     };
-    if std::thread::Builder::new().name("lazyguard-looks".to_owned()).spawn(looks).is_ok() {
-        let _ = wait.recv_timeout(limit);
-    }
+    Beside::start("lazyguard-looks", looks).into_iter().for_each(|thread| thread.stop(limit));
 }
 
 /// Whether the process hangs by its own report, or has said where its main thread is.
@@ -134,13 +102,8 @@ fn is_known(folder: &Path, process: u32) -> bool {
         dump.hang.snapshot.blocked.iter().any(|call| call.queries.is_none())
             || dump.hang.stacks.iter().any(|stack| stack.thread == process)
     };
-    told_in(folder).is_some_and(|told| told.resolved.is_none())
+    report_in(folder).is_some_and(|hang| hang["resolved"].is_null())
         || answer().and_then(|text| serde_json::from_slice(&text).ok()).is_some_and(has_stack)
-}
-
-fn folders_in(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -159,9 +122,9 @@ mod tests {
         let mark = serde_json::json!({ "around": root }).to_string();
         fs::write(root.join("run-7").join(super::super::root::MARK), padded(mark.clone())).unwrap();
         let mut watch = Watch::default();
-        assert_eq!(watch.look(&root, None), None);
+        assert_eq!(watch.look(std::slice::from_ref(&root)), None);
         fs::write(root.join("run-7").join(super::super::root::MARK), mark).unwrap();
-        assert_eq!(watch.look(&root, None), Some(nested));
+        assert_eq!(watch.look(std::slice::from_ref(&root)), Some(nested));
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -183,7 +146,7 @@ mod tests {
         let mut look = |folder: &Path, report: &str| {
             fs::write(folder.join(".new"), report).unwrap();
             fs::rename(folder.join(".new"), folder.join(HANG)).unwrap();
-            watch.look(&root, None)
+            watch.look(std::slice::from_ref(&root))
         };
         assert_eq!(look(&own, r#"{"status": "hang"}"#), None);
         assert_eq!(look(&own, r#"{"status": "hang", "acts": true, "resolved": 5}"#), None);
@@ -191,7 +154,7 @@ mod tests {
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));
         assert_eq!(look(&another_runs, r#"{"acts": true}"#), None, "it was only given the same folder");
-        assert_eq!(watch.look(&root, None), None);
+        assert_eq!(watch.look(std::slice::from_ref(&root)), None);
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -7,7 +7,7 @@
 //! Must not: open anything before [`Descriptors::now`]. What is open then is the program's.
 
 use crate::process::Stat;
-use crate::system;
+use crate::system::{self, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -20,20 +20,19 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The signals that were ignored, and which of the standard streams were closed, before the runtime of this process changed both.
-static AT_START: OnceLock<(u64, [bool; 3])> = OnceLock::new();
+/// The signals that were ignored or blocked, and which of the standard streams were closed, before the runtime of this process changed both.
+static AT_START: OnceLock<(Signals, [bool; 3])> = OnceLock::new();
 
 // Runs before `main`: the runtime ignores SIGPIPE, and opens /dev/null for each standard stream that is closed.
 #[allow(unsafe_code)]
 #[ctor::ctor(unsafe)]
 fn at_the_start() {
     let closed = [0, 1, 2].map(|stream| system::descriptor_flags(stream).is_none());
-    let _ = AT_START.set((system::ignored_signals(), closed));
+    let _ = AT_START.set((Signals::now(), closed));
 }
 
-/// The signals that this process was started with as ignored.
-pub(super) fn ignored() -> u64 {
-    AT_START.get().map_or_else(system::ignored_signals, |(ignored, _)| *ignored)
+pub(super) fn signals() -> Signals {
+    AT_START.get().map_or_else(Signals::now, |(signals, _)| *signals)
 }
 
 fn was_closed(stream: usize) -> bool {
@@ -43,7 +42,6 @@ fn was_closed(stream: usize) -> bool {
 /// Where there is no `/proc`, descriptors are looked for up to this number.
 const MOST: c_int = 1 << 12;
 
-/// The descriptors that the program gets.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     /// Those behind the standard streams.
@@ -71,7 +69,6 @@ impl Descriptors {
         Self { others: others.collect(), kept }
     }
 
-    /// The program has them: this process closes its own.
     pub fn give_up(self) {
         let is_kept = |number: &c_int| self.kept.contains(number);
         for number in self.others.iter().filter(|number| !is_kept(number)) {
@@ -86,7 +83,6 @@ impl Descriptors {
     }
 }
 
-/// The descriptor of this process that a path stands for.
 fn named_after(path: &Path) -> Option<c_int> {
     match path.to_str()? {
         "/dev/stdout" => Some(1),
@@ -121,7 +117,6 @@ pub(super) struct StandardError {
 }
 
 impl StandardError {
-    /// The program, which has been started, has it as well.
     pub fn of(program: Pid) -> Self {
         let is_awaited = || match FileType::from_raw_mode(fstat(stderr()).ok()?.st_mode) {
             FileType::Fifo | FileType::Socket => Some(()),
@@ -131,12 +126,10 @@ impl StandardError {
         Self { seen, is_held: true, place: None, next: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 
-    /// The time until the next look.
     pub fn pause(&self) -> Option<Duration> {
         (self.seen.is_some() && self.is_held).then(|| self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// Lets go of it if the program has done so.
     pub fn look(&mut self) {
         if self.pause() != Some(Duration::ZERO) {
             return;

@@ -34,7 +34,6 @@ mod retry;
 pub(crate) mod root;
 mod signals;
 mod supervise;
-mod terminal;
 mod tree;
 mod unguarded;
 mod unseen;
@@ -48,10 +47,13 @@ use crate::findings::{self, Annotations, Finished};
 use crate::metrics::Writer;
 use crate::nvml::Sampler;
 use crate::on_hang::{FAIL, KILL, REVOKE};
+use crate::system::{unix_now, Exec};
 use crate::{library, output, profile_cache, timing, Failure};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::{self, FolderFacts, Policy, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
+use lazyguard_core::settings::{
+    self, FolderFacts, Policy, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS,
+};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -59,7 +61,7 @@ use rustix::process::{child_subreaper, getpid, set_child_subreaper, Signal};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use supervise::{Ended, Limits};
 
 /// The longest pause between two looks for processes that use CUDA without the guard, where no option makes them a failure.
@@ -67,7 +69,6 @@ const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
 const ONE_RANK: &str = "--retry: this is one rank of a job, and is not made again alone: lazyguard run --retry N -- LAUNCHER makes the whole job again";
 
-/// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
     let made = match options.retry {
         0 => supervised(options),
@@ -94,7 +95,7 @@ fn variable(name: &str) -> Option<String> {
 fn supervised(mut options: Options) -> Result<u8, Failure> {
     let descriptors = Descriptors::now(options.files().into_iter().flatten().map(PathBuf::as_path));
     let rank = settings::rank(variable);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = unix_now();
     let host = host();
     let facts = FolderFacts {
         host: &host,
@@ -114,7 +115,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     }
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut caught = signals::Caught::now();
-    caught.complaint().iter().for_each(output::say);
     // From now on, orphans become children of this process. An old kernel may lack this.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
@@ -125,7 +125,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let loaded = options.program.first().filter(|_| library.is_some()).and_then(|name| doctor::program::loaded(name));
+    let name = options.program[0].clone();
+    let loaded = library.as_ref().and_then(|_| doctor::program::loaded(&name));
     let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
     cannot_load.iter().for_each(output::say);
     let preloaded = library.as_ref().filter(|_| cannot_load.is_none());
@@ -135,19 +136,21 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     }
     let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
     let variables = variables(&options, &root, others.as_ref(), preload.map(|preload| (preload, asan)));
-    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
+    program::goes_unguarded(&name).iter().for_each(output::say);
     // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     // A folder that is not there has no processes: an empty file says so.
     let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let program = match program::start(&options.program, &variables, inherited::ignored(), || caught.program_starts()) {
+    let start = |exec: &Exec| {
+        caught.program_starts();
+        exec.in_a_child()
+    };
+    let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            if let Some(sampler) = sampler {
-                sampler.stop();
-            }
+            sampler.into_iter().for_each(Sampler::stop);
             metrics.into_iter().for_each(Writer::stop);
             root.finish(false);
             drop(others);
@@ -157,55 +160,39 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         }
     };
     descriptors.give_up();
-    let every = look_every(&options);
-    let limits = Limits {
-        timeout: options.timeout,
-        kill_after: options.kill_after,
-        look_for_hangs_every: acts_on_hang(&options).then_some(every),
-        returns: [FAIL, REVOKE].into_iter().find(|action| on_hang_is(&options, action)),
-        gpu_dump_wait: gpu_dump_wait(&options),
-        look_for_unseen_every: (acts_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
-        // A summary of all processes needs the recordings of all of them.
-        thin_out: !(options.keep || options.cold_start || options.blocking),
-    };
-    let longest_pause = if options.wanted.fail_on.is_anything() { every } else { LOOK_FOR_UNGUARDED_EVERY };
+    let settings = settings_of(&options);
+    let limits = limits(&options, &settings);
+    let longest_pause = if options.wanted.fail_on.is_anything() { limits.look_every } else { LOOK_FOR_UNGUARDED_EVERY };
     // Without a folder or the guard, a line has said so; a guard that is switched off is to see nothing; and an outer run sees these processes.
     let library = library.filter(|_| root.is_there());
     let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
-    let watched = library.as_ref().filter(|_| is_switched_on(&options) && !leaves_it);
+    let watched = library.as_ref().filter(|_| settings.enabled && !leaves_it);
     let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
     let mut ended = supervise::supervise(program, tree, caught, &root, others.as_ref(), limits, unguarded)?;
-    if let Some(sampler) = sampler {
-        sampler.stop();
-    }
+    sampler.into_iter().for_each(Sampler::stop);
     metrics.into_iter().for_each(Writer::stop);
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
-    unread
-        .iter()
-        .for_each(|line| output::say(format!("what a process of another user has left cannot be had: {line}")));
-    root.note(&ended.processes);
-    let mut unseen: Vec<_> =
-        ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
-    unseen.extend(unread);
-    if library.is_none() {
-        unseen.push("of the program, which ran without a folder, or without the guard".to_owned());
+    for line in &unread {
+        output::say(format!("what a process of another user has left cannot be had: {line}"));
     }
+    root.note(&ended.processes);
+    let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));
+    let nothing = "of the program, which ran without a folder, or without the guard".to_owned();
+    let unseen: Vec<_> = unseen.chain(unread).chain(library.is_none().then_some(nothing)).collect();
     if watched.is_some() && ended.unguarded.expected.is_none() && !root.holds_anything() {
-        ended.unguarded.expected = options.program.first().and_then(|name| program::uses_cuda(name));
+        ended.unguarded.expected = program::uses_cuda(&name);
     }
     let run = Finished {
         command,
         root: root.path().to_owned(),
-        started_unix_nanos: u64::try_from(started.as_nanos()).unwrap_or(u64::MAX),
-        nanos: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        started_unix_nanos: started.as_nanos() as u64,
+        nanos: since.elapsed().as_nanos() as u64,
         end: ended.end,
         rank,
         unguarded: std::mem::take(&mut ended.unguarded),
     };
-    if acts_on_hang(&options) || options.wanted.fail_on.is_anything() {
-        left_running(&root.living())
-            .into_iter()
-            .for_each(|line| output::say(format!("{line} {}", root.path().display())));
+    if limits.needs_all {
+        say_what_goes_on(&root);
     }
     conclude(&options, root, &run, &ended, &unseen)
 }
@@ -220,46 +207,59 @@ fn learn_from_earlier_attempts(options: &mut Options) {
     options.own_profile |=
         options.setting(PROFILE).is_none() && variable(PROFILE).is_none_or(|value| value.trim().is_empty());
     options.wanted.earlier = options.attempt.as_deref().map(retry::earlier).unwrap_or_default();
-    if !options.wanted.earlier.is_empty() && settings_with(options, PRELOAD).preload == Policy::Off {
+    if !options.wanted.earlier.is_empty() && settings_of(options).preload == Policy::Off {
         options.settings.retain(|(name, _)| *name != PRELOAD);
         options.settings.push((PRELOAD, "auto".to_owned()));
     }
 }
 
-/// What to say of guarded processes that go on behind the program, as a daemon does.
-fn left_running(living: &[u32]) -> Option<String> {
-    let first = living.first()?;
-    let others = match living.len() {
-        1 => String::new(),
-        more => format!(" and {} go", counted(more as u64 - 1, "more process")),
+fn limits(options: &Options, settings: &Settings) -> Limits {
+    let acts = acts_on_hang(options);
+    Limits {
+        timeout: options.timeout,
+        kill_after: options.kill_after,
+        // Within limits: hundreds of ranks may share the folder.
+        look_every: Duration::from_nanos(settings.hang_after_nanos / 10)
+            .clamp(Duration::from_millis(100), Duration::from_secs(2)),
+        acts,
+        returns: [FAIL, REVOKE].into_iter().find(|action| on_hang_is(options, action)),
+        gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
+        needs_all: acts || options.wanted.fail_on.is_anything(),
+        // A summary of all processes needs the recordings of all of them.
+        thin_out: !(options.keep || options.cold_start || options.blocking),
+    }
+}
+
+/// Names guarded processes that go on behind the program, as a daemon does.
+fn say_what_goes_on(root: &Root) {
+    let (living, path) = (root.living(), root.path().display());
+    let go = match living[..] {
+        [] => return,
+        [process] => format!("{process} goes"),
+        [process, ..] => format!("{process} and {} go", counted(living.len() as u64 - 1, "more process")),
     };
-    let goes = if living.len() == 1 { " goes" } else { "" };
-    Some(format!(
-        "process {first}{others}{goes} on behind the program: --on-hang and --fail-on end with that; its guard still reports a hang, and so does \
-         lazyguard health"
-    ))
+    output::say(format!(
+        "process {go} on behind the program: --on-hang and --fail-on end with that; its guard still reports a hang, and so does lazyguard health {path}"
+    ));
 }
 
 /// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does
 /// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
 fn own_profile(program: &[OsString]) -> String {
     let name = profile_cache::name_of(program, program::resolve);
-    match profile_cache::folder().zip(name) {
-        Some((folder, name)) => folder.join(name).display().to_string(),
-        None => {
-            let why = profile_cache::NONE;
-            output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
-            "off".to_owned()
-        }
-    }
+    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name).display().to_string());
+    own.unwrap_or_else(|| {
+        let why = profile_cache::NONE;
+        output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
+        "off".to_owned()
+    })
 }
 
 /// The library to preload. If this command's own path is unknown and the user has named no library, the program runs without the guard.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
-        output::say(format!(
-            "cannot tell where this command is, and its library: {error}; the program runs without the guard"
-        ));
+        let what = "cannot tell where this command is, and its library";
+        output::say(format!("{what}: {error}; the program runs without the guard"));
         return Ok(None);
     }
     let library = library::find(options.library.clone())?;
@@ -281,13 +281,12 @@ fn without_a_second_process(options: &Options, not_started: NotStarted, variable
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
-    let not_started = program::take_this_place(&options.program, &variables, inherited::ignored());
-    output::say(&not_started.line);
-    not_started.code
+    let not_started = program::start(&options.program, &variables, Exec::in_this_process).err();
+    not_started.iter().for_each(|not_started| output::say(&not_started.line));
+    not_started.map_or(exit_code::OWN_FAILURE, |not_started| not_started.code)
 }
 
 impl Options {
-    /// The files that this command is to write, where they are asked for.
     fn files(&self) -> [Option<&PathBuf>; 6] {
         let wanted = &self.wanted;
         let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline, &self.metrics];
@@ -315,11 +314,6 @@ fn host() -> String {
     Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
 }
 
-/// What the ranks of a job have in common whose launcher gives it no name: their parent.
-fn started_by(host: &str) -> String {
-    format!("{host}-{}", std::os::unix::process::parent_id())
-}
-
 fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
     let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
     let around = around.as_deref().filter(|around| !around.is_empty());
@@ -328,7 +322,9 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         field.iter().for_each(|field| output::say(settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
     let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
-    let job = settings::job(self::variable).unwrap_or_else(|| started_by(facts.host));
+    // Ranks whose launcher gives their job no name have their parent in common.
+    let of_parent = || format!("{}-{}", facts.host, std::os::unix::process::parent_id());
+    let job = settings::job(self::variable).unwrap_or_else(of_parent);
     let given = Given {
         option: options.setting("LAZYGUARD_OUT"),
         variable: variable.as_deref(),
@@ -336,10 +332,9 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         for_other_users: for_other_users.as_deref(),
         job: Some(&job),
     };
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mark = serde_json::json!({
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
-        "started_unix_ns": u64::try_from(started.as_nanos()).unwrap_or(0),
+        "started_unix_ns": unix_now().as_nanos() as u64,
         "job": root::shared(given, facts.rank).map(|(job, _)| job),
         "command": command, "around": around,
     });
@@ -350,47 +345,38 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     };
     // The program runs without this command, and with it. Where the disk is full, for one, memory may have room.
     let private = Given { option: None, variable: None, ..given };
-    match given.template().and_then(|_| Root::make(private, facts, &mark).ok()) {
-        Some(root) => {
-            output::say(format!(
-                "{failure}; a private folder takes its place, and is removed after a clean end (--require-records refuses to run)"
-            ));
-            Ok(root)
-        }
-        None => {
-            let instead = match kills_on_hang(options) {
-                true => format!(", but that a process which hangs ends itself with status {}", exit_code::HANG),
-                false => String::new(),
-            };
-            output::say(format!("{failure}; the program runs without one, and nothing is found of it{instead}"));
-            Ok(Root::nowhere())
-        }
+    if let Some(root) = given.template().and_then(|_| Root::make(private, facts, &mark).ok()) {
+        let instead =
+            "a private folder takes its place, and is removed after a clean end (--require-records refuses to run)";
+        output::say(format!("{failure}; {instead}"));
+        return Ok(root);
     }
+    let hang = match kills_on_hang(options) {
+        true => format!(", but that a process which hangs ends itself with status {}", exit_code::HANG),
+        false => String::new(),
+    };
+    output::say(format!("{failure}; the program runs without one, and nothing is found of it{hang}"));
+    Ok(Root::nowhere())
 }
 
-/// The variables that the program gets in addition.
 fn variables(
     options: &Options,
     root: &Root,
     others: Option<&OtherUsers>,
     preload: Option<(OsString, Option<OsString>)>,
 ) -> Vec<program::Variable> {
-    let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
-    let mut variables: Vec<_> = given.collect();
-    if kills_on_hang(options) && !root.is_there() {
+    let mut variables: Vec<_> = options.settings.iter().map(|(name, value)| (*name, OsString::from(value))).collect();
+    if kills_on_hang(options) && root.is_there() {
+        // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
+        variables.extend([(settings::ON_HANG, "report".into()), (RUN_KILLS, "1".into())]);
+    } else if kills_on_hang(options) {
         // This command learns of a hang by the folder.
         variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
-    } else if kills_on_hang(options) {
-        // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
-        variables.push((settings::ON_HANG, "report".into()));
-        variables.push((RUN_KILLS, "1".into()));
     }
-    if root.is_there() {
-        variables.push(("LAZYGUARD_OUT", root.template().into()));
-        variables.push((RUN_ROOT, root.text().into()));
-    } else {
+    match root.is_there() {
+        true => variables.extend([("LAZYGUARD_OUT", root.template().into()), (RUN_ROOT, root.text().into())]),
         // Where the command could make no folder, a process need not try, and complain again.
-        variables.push(("LAZYGUARD_OUT", "".into()));
+        false => variables.push(("LAZYGUARD_OUT", "".into())),
     }
     variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
     let Some((preload, asan)) = preload else { return variables };
@@ -403,7 +389,6 @@ fn kills_on_hang(options: &Options) -> bool {
     on_hang_is(options, KILL)
 }
 
-/// Whether this command has something to do at a hang.
 fn acts_on_hang(options: &Options) -> bool {
     [KILL, FAIL, REVOKE].into_iter().any(|action| on_hang_is(options, action))
 }
@@ -413,26 +398,11 @@ fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// Whether the guard in the program's processes is on.
-fn is_switched_on(options: &Options) -> bool {
-    settings_with(options, "LAZYGUARD").enabled
-}
-
-fn gpu_dump_wait(options: &Options) -> Duration {
-    Duration::from_nanos(settings_with(options, "LAZYGUARD_GPU_DUMP_WAIT").gpu_dump_wait_nanos)
-}
-
-/// The settings with this one as the program's processes have it, and all others as they are by default.
-fn settings_with(options: &Options, name: &str) -> settings::Settings {
-    let variable = variable(name);
-    let value = options.setting(name).or(variable.as_deref()).unwrap_or_default();
-    settings::Settings::read(std::iter::once((name, value))).0
-}
-
-/// A tenth of the hang threshold, within limits: hundreds of ranks may share the folder.
-fn look_every(options: &Options) -> Duration {
-    let settings = settings_with(options, "LAZYGUARD_HANG_AFTER");
-    Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
+/// The settings that the program's processes have.
+fn settings_of(options: &Options) -> Settings {
+    let value = |name: &'static str| options.setting(name).map(str::to_owned).or_else(|| variable(name));
+    let given: Vec<_> = SETTINGS.iter().filter_map(|row| Some((row.name, value(row.name)?))).collect();
+    Settings::read(given.iter().map(|(name, value)| (*name, value.as_str()))).0
 }
 
 /// Prints the findings, keeps or removes the folder, and decides the exit code.

@@ -20,7 +20,6 @@ use std::time::Duration;
 /// One row of the table of options that are no settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
-    /// The option.
     pub flag: &'static str,
     /// What its value is called; `None` for a switch.
     pub value: Option<&'static str>,
@@ -28,7 +27,6 @@ pub(crate) struct Own {
     pub values: &'static str,
     /// The default, as one would write it.
     pub default: &'static str,
-    /// What it does.
     pub help: &'static str,
     /// Whether it may be given more than once.
     pub many: bool,
@@ -44,7 +42,6 @@ const FILE: Own = Own {
     many: false,
 };
 
-/// The table of options that are no settings.
 pub(crate) const OWN: &[Own] = &[
     Own {
         flag: "--timeout",
@@ -140,18 +137,15 @@ pub(crate) const OWN: &[Own] = &[
 /// The options that `-h` shows: those that most people need, in this order. They come first in `--help`.
 const FIRST: [&str; 5] = ["--on-hang", "--hang-after", "--out", "--timeout", "--fail-on"];
 
-/// Headings of the others in the help.
 const MORE: &str = "More options";
 const SETTINGS_HEADING: &str = "Settings (an option overrides its variable)";
 
-/// The parsed options of `lazyguard run`.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// The settings that options give, by their variables.
     pub settings: Vec<(&'static str, String)>,
     /// `--profile` without a folder: the profile is the program's own in the user's cache.
     pub own_profile: bool,
-    /// See [`OWN`].
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
     pub retry: u32,
@@ -163,14 +157,11 @@ pub(crate) struct Options {
     pub blocking: bool,
     pub metrics: Option<PathBuf>,
     pub library: Option<PathBuf>,
-    /// What is wanted of the findings.
     pub wanted: Wanted,
-    /// The program and its arguments.
     pub program: Vec<OsString>,
 }
 
 impl Options {
-    /// The value that an option gives a setting.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
@@ -244,7 +235,6 @@ fn of_setting(setting: &'static Setting) -> Arg {
         .overrides_with(setting.name)
 }
 
-/// All options, those that most people need first.
 fn all_options() -> Vec<Arg> {
     let own = OWN.iter().map(|own| (own.flag, of_own(own), MORE));
     let settings = SETTINGS.iter().map(|setting| (setting.flag, of_setting(setting), SETTINGS_HEADING));
@@ -305,13 +295,11 @@ impl clap::Args for Options {
 
 const PROGRAM: &str = "PROGRAM";
 
-/// What the help and the manual page have below the options.
 fn more_help() -> String {
     let durations = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.";
     format!("{durations}\n\n{}\n{FILES_AND_EXAMPLES}", exit_codes())
 }
 
-/// What a run ends with.
 pub(crate) fn exit_codes() -> String {
     let code = |(code, meaning): &(&str, &str)| format!("\n  {code:<7} {meaning}");
     format!("Exit codes:{}", exit_code::TABLE.iter().map(code).collect::<String>())
@@ -402,7 +390,6 @@ impl FromArgMatches for Options {
 
 const MOST_RETRIES: u32 = 100;
 
-/// Between `SIGTERM` and `SIGKILL`.
 const KILL_AFTER: Duration = Duration::from_secs(10);
 
 fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {

@@ -9,19 +9,15 @@
 //! Must not: follow a link, wait for anything but a regular file, or trust the contents further than that a process of the program has
 //! written them.
 
-use super::root::MARK;
+use super::root::{private_folder, process_with, random, remove_own, MARK};
 use crate::files::{self, Locked};
-use crate::old_runs;
 use crate::process::exists;
-use lazyguard_core::old_runs::{namespace, process_of};
-use lazyguard_core::run_folder::{private_bases, private_suffix};
-use lazyguard_core::settings::PRIVATE_RUN;
+use lazyguard_core::old_runs::process_of;
+use lazyguard_core::run_folder::private_bases;
 use lazyguard_core::tasks::{capabilities, capability};
 use rustix::fs::{openat, Dir, FileType, Mode, OFlags};
-use rustix::process::{geteuid, getuid};
-use std::collections::hash_map::RandomState;
+use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -32,7 +28,6 @@ const MOST_FILES: usize = 64;
 /// The most bytes copied of all of them together.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct OtherUsers {
     outer: PathBuf,
@@ -52,15 +47,11 @@ impl OtherUsers {
     }
 
     fn make_in(base: &Path, process: u32) -> io::Result<Self> {
-        let suffix = private_suffix(namespace(), random() as u16);
-        let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
-        // Fails if the name exists: a folder or link of another process is never used.
-        DirBuilder::new().mode(0o700).create(&outer)?;
+        let outer = private_folder(base, process)?;
         let place = outer.join(format!("{:016x}{:016x}", random(), random()));
         let made = Self::fill(&outer, &place);
         if made.is_err() {
-            // Made a moment ago, and for its owner only.
-            let _ = fs::remove_dir_all(&outer);
+            remove_own(&outer);
         }
         made.map(|mark| Self { outer, place, _mark: mark })
     }
@@ -75,7 +66,6 @@ impl OtherUsers {
         Ok(Locked::new(mark).ok())
     }
 
-    /// Where such processes make their folders.
     pub fn path(&self) -> &Path {
         &self.place
     }
@@ -114,11 +104,7 @@ impl Drop for OtherUsers {
         let mut left = fs::read_dir(&self.place).into_iter().flatten().flatten();
         // A live process needs the place; a later run sweeps it.
         if !left.any(|entry| lives(&entry.path())) {
-            // Usually there is nothing but the marks, and no descriptor is needed to remove those.
-            for folder in [&self.place, &self.outer] {
-                let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
-            }
-            old_runs::remove(&self.outer);
+            [&self.place, &self.outer].into_iter().for_each(|folder| remove_own(folder));
         }
     }
 }
@@ -126,20 +112,14 @@ impl Drop for OtherUsers {
 /// Whether the process of a folder still runs: a process with its number exists and, as far as that can be known, has its owner. A process
 /// in a namespace of its own has a number that belongs to another one here.
 fn lives(folder: &Path) -> bool {
-    let process = folder.file_name().and_then(|name| process_of(name.to_str()?)).filter(|process| exists(*process));
-    let Some(process) = process else { return false };
+    let Some(process) = process_with(folder).filter(|process| exists(*process)) else { return false };
     let user = files::read_text(format!("/proc/{process}/status")).ok().and_then(|status| user_in(&status));
     let owner = fs::symlink_metadata(folder).map(|about| about.uid()).ok();
     user.is_none() || user == owner
 }
 
-/// The file-system user id of a process: the last of four.
 fn user_in(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().last()?.parse().ok()
-}
-
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 fn mark_at(folder: &Path) -> io::Result<File> {
@@ -147,7 +127,6 @@ fn mark_at(folder: &Path) -> io::Result<File> {
     files::create_new_for_its_owner(&folder.join(MARK))
 }
 
-/// Whether this process, and so the program, may change its user.
 fn can_change_user() -> bool {
     let status = files::read_text("/proc/self/status").unwrap_or_default();
     capabilities(&status).map_or(geteuid().is_root(), |set| set >> capability::SETUID & 1 == 1)
@@ -259,7 +238,7 @@ mod tests {
             // Of another user: its process had this number in another namespace.
             std::os::unix::fs::chown(place.join(&own), Some(65534), None).unwrap();
             assert!(!lives(&place.join(&own)));
-            std::os::unix::fs::chown(place.join(&own), Some(getuid().as_raw()), None).unwrap();
+            std::os::unix::fs::chown(place.join(&own), Some(rustix::process::getuid().as_raw()), None).unwrap();
         }
         drop(others);
         assert!(place.join(&own).is_dir(), "its process goes on");

@@ -2,15 +2,14 @@
 //!
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
+use super::inherited;
 use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::exit_code;
-use crate::library::LIBRARY;
+use crate::library::{of_search_path, LIBRARY};
 use crate::output;
 use crate::system::{self, Exec};
-use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
-use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io;
@@ -32,12 +31,9 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     OsStr::from_bytes(&joined.join(&b':')).to_owned()
 }
 
-/// Why a program was not started.
 #[derive(Debug)]
 pub(super) struct NotStarted {
-    /// The exit code.
     pub code: u8,
-    /// The line to print.
     pub line: String,
     /// Whether only resources were missing: no second process, or no descriptor to start it with.
     pub for_want_of_room: bool,
@@ -52,42 +48,16 @@ impl NotStarted {
     }
 }
 
-/// A variable of the program's, and its value.
 pub(super) type Variable = (&'static str, OsString);
 
-/// Starts the program; `just_before` is called right before that.
+/// Starts the program by `start`, which is called again with what it can do without, and for a script without an interpreter.
 pub(super) fn start(
     program: &[OsString],
     variables: &[Variable],
-    ignored: u64,
-    mut just_before: impl FnMut(),
+    mut start: impl FnMut(&Exec) -> io::Result<Pid>,
 ) -> Result<Pid, NotStarted> {
-    run(program, variables, ignored, |exec| {
-        just_before();
-        exec.in_a_child()
-    })
-}
-
-/// Replaces this process by the program. Returns only where that fails.
-pub(super) fn take_this_place(program: &[OsString], variables: &[Variable], ignored: u64) -> NotStarted {
-    let become_it = |exec: &Exec| Err::<Infallible, _>(exec.in_this_process());
-    match run(program, variables, ignored, become_it) {
-        Ok(never) => match never {},
-        Err(not_started) => not_started,
-    }
-}
-
-fn run<T>(
-    program: &[OsString],
-    variables: &[Variable],
-    ignored: u64,
-    mut start: impl FnMut(&Exec) -> io::Result<T>,
-) -> Result<T, NotStarted> {
-    let Some(name) = program.first() else {
-        let line = "no program was given".to_owned();
-        return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
-    };
-    let started = prepared(name, program, variables, ignored).and_then(|mut exec| {
+    let name = &program[0];
+    let started = prepared(name, program, variables).and_then(|mut exec| {
         let started = start(&exec);
         match started.as_ref().err().and_then(Errno::from_io_error) {
             Some(Errno::TOOBIG) => {
@@ -112,9 +82,14 @@ fn text(text: &OsStr) -> io::Result<CString> {
     Ok(CString::new(text.as_bytes())?)
 }
 
-fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable], ignored: u64) -> io::Result<Exec> {
+fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable]) -> io::Result<Exec> {
     let arguments = program.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
-    Ok(Exec { file: text(name)?, arguments, environment: environment(system::environment(), variables)?, ignored })
+    Ok(Exec {
+        file: text(name)?,
+        arguments,
+        environment: environment(system::environment(), variables)?,
+        signals: inherited::signals(),
+    })
 }
 
 /// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of
@@ -136,14 +111,9 @@ fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CStr
     Ok(entries)
 }
 
-/// The program's path, according to the search path: the first file that can be run, else the first.
+/// The program's path.
 pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let files = || std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file());
-    files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
+    of_search_path(name, &std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()))
 }
 
 /// A line for the user if the dynamic linker will preload nothing into this program.
@@ -218,13 +188,13 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let why = |name: &str| start(&[name.into()], &[], 0, || ()).map(|_| ()).unwrap_err();
+        let why = |name: &str| start(&[name.into()], &[], Exec::in_a_child).map(|_| ()).unwrap_err();
         for (name, code) in
             [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
         {
             assert_eq!((why(name).code, why(name).for_want_of_room), (code, false), "{name}");
             let program = [OsString::from(name)];
-            assert_eq!(take_this_place(&program, &[], 0).code, code, "{name}");
+            assert_eq!(start(&program, &[], Exec::in_this_process).unwrap_err().code, code, "{name}");
         }
         assert!(why("/no/such/program").line.contains("/no/such/program"));
         let want = |error: Errno| NotStarted::new(OsStr::new("app"), &error.into()).for_want_of_room;

@@ -4,11 +4,11 @@
 
 use super::tree;
 use crate::ends::ProcessEnd;
+use crate::system::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
@@ -28,9 +28,13 @@ impl Identity {
         Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
     }
 
-    /// Its id.
     pub fn process(self) -> u32 {
         self.process
+    }
+
+    fn end(self, exit_code: Option<i32>, signal: Option<i32>, ended_by_run: bool) -> ProcessEnd {
+        let Self { process, start_ticks } = self;
+        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, at_unix_ns: unix_now().as_nanos() as u64 }
     }
 }
 
@@ -39,7 +43,6 @@ fn own_number(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
@@ -48,12 +51,10 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// Notes that this command asks the process to end, or kills it.
     pub fn told_to_end(&mut self, process: Pid) {
         self.told.insert(Identity::of(process));
     }
 
-    /// The program has ended, and has been reaped.
     pub fn ended(&mut self, who: Identity, status: ExitStatus) {
         self.add(who, status.code(), status.signal());
     }
@@ -71,38 +72,16 @@ impl Remembered {
         if self.ends.len() >= MOST {
             self.ends.pop_front();
         }
-        self.ends.push_back(ProcessEnd {
-            process: who.process,
-            start_ticks: who.start_ticks,
-            exit_code,
-            signal,
-            ended_by_run: self.told.contains(&who),
-            at_unix_ns: now(),
-        });
+        self.ends.push_back(who.end(exit_code, signal, self.told.contains(&who)));
     }
 
     /// All ends. If another process reaped one that this command ended, its exit status is unknown.
-    pub fn all(self) -> Vec<ProcessEnd> {
-        let is_known = |who: &&Identity| {
-            let same = |end: &ProcessEnd| end.process == who.process && end.start_ticks == who.start_ticks;
-            !self.ends.iter().any(same)
-        };
-        let others = self.told.iter().filter(is_known).map(|who| ProcessEnd {
-            process: who.process,
-            start_ticks: who.start_ticks,
-            exit_code: None,
-            signal: None,
-            ended_by_run: true,
-            at_unix_ns: now(),
-        });
-        let others: Vec<_> = others.collect();
-        self.ends.into_iter().chain(others).collect()
+    pub fn all(mut self) -> Vec<ProcessEnd> {
+        let known: HashSet<_> = self.ends.iter().map(|end| (end.process, end.start_ticks)).collect();
+        let others = self.told.iter().filter(|who| !known.contains(&(who.process, who.start_ticks)));
+        self.ends.extend(others.map(|who| who.end(None, None, true)));
+        self.ends.into()
     }
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

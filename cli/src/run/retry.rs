@@ -5,10 +5,11 @@
 //!
 //! Must not: make again what failed without a hang, or give a program standard input of which an earlier attempt may have read.
 
-use super::inherited::{self, Descriptors};
-use super::signals::{Caught, Events};
-use super::{program, terminal, tree};
+use super::inherited::Descriptors;
+use super::signals::{stop_with_the_program, Caught};
+use super::{program, tree};
 use crate::findings::Hung;
+use crate::system::Exec;
 use crate::{exit_code, files, output, Failure};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
@@ -36,14 +37,12 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     let command = command(&path).map_err(|error| failure(&error))?;
     let input = Input::now();
-    let mut caught = Caught::now();
-    caught.program_starts();
-    let (_, events) = caught.deliver();
+    let caught = Caught::now();
     let mut hung = 0;
     loop {
-        let started = program::start(&command, &[], inherited::ignored(), || ());
+        let started = program::start(&command, &[], Exec::in_a_child);
         let attempt = started.map_err(|not_started| Failure::Input(not_started.line))?;
-        let (ended, interrupted) = wait_for(attempt, &events)?;
+        let (ended, interrupted) = wait_for(attempt, &caught)?;
         let all = earlier(&path);
         let Some(last) = all.last().filter(|_| all.len() > hung && !interrupted) else { return Ok(code_of(ended)) };
         hung = all.len();
@@ -83,17 +82,17 @@ fn command(file: &Path) -> std::io::Result<Vec<OsString>> {
 }
 
 /// Waits for an attempt; also says whether the user has pressed Ctrl-C, or another process has ended it.
-fn wait_for(attempt: Pid, events: &Events) -> Result<(WaitStatus, bool), Failure> {
+fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, bool), Failure> {
     let mut interrupted = false;
     loop {
         match waitpid(Some(attempt), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             // It has stopped along with its program.
-            Ok(Some((_, status))) if status.stopped() => terminal::stop_with_the_program(Signal::TSTP),
+            Ok(Some((_, status))) if status.stopped() => stop_with_the_program(Signal::TSTP),
             Ok(Some((_, status))) => return Ok((status, interrupted)),
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::Input(format!("--retry: the attempt cannot be waited for: {error}"))),
         }
-        for heard in events.wait(Some(LOOK_EVERY))?.iter().filter(|heard| !heard.is_own()) {
+        for heard in caught.wait(Some(LOOK_EVERY)).iter().filter(|heard| !heard.is_own()) {
             let passed_on = heard.passed_on(attempt);
             interrupted |= heard.is_ctrl_c() || passed_on.is_some_and(|signal| ENDS.contains(&signal));
             passed_on.into_iter().for_each(|signal| tree::send(attempt, signal));

@@ -11,7 +11,7 @@ use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};
 use crate::old_runs;
 use crate::process::exists;
-use crate::runs::is_run;
+use crate::runs::{self, is_run};
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
 use chrono::DateTime;
@@ -33,7 +33,6 @@ use std::time::Duration;
 /// The name of a process's folder, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
-/// The file that marks a folder as a run's, and identifies the run.
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
 /// The number of processes with a good end whose recordings are kept.
@@ -42,9 +41,7 @@ const MOST_KEPT: usize = 8;
 /// The folder that the user wants, and the folder of an outer `lazyguard run`, from options and environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given<'a> {
-    /// `--out`.
     pub option: Option<&'a str>,
-    /// `LAZYGUARD_OUT`.
     pub variable: Option<&'a str>,
     /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
@@ -75,46 +72,51 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
+/// Where a run's folder lies.
+#[derive(Debug)]
+enum Kind {
+    /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
+    AskedFor(Vec<PathBuf>),
+    /// In the folder of another run, whose program has started this one.
+    Nested,
+    Private,
+    /// Nowhere: none could be made, and nothing looks for one.
+    Absent,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
-    text: String,
-    asked_for: bool,
-    /// It lies in the folder of another run, whose program has started this one.
-    nested: bool,
-    /// The folders that this run made, its own and those above it, the outermost first.
-    made: Vec<PathBuf>,
-    /// There is no folder, because none could be made; nothing looks for one.
-    absent: bool,
+    kind: Kind,
     /// The mark, locked: the lock shows a sweep, even one in another container, that the run is alive. `None` where the file system has no
     /// locks.
     _mark: Option<Locked>,
 }
 
+/// The folder that could not be made, and why.
+type NotMade = (PathBuf, io::Error);
+
 impl Root {
     /// No folder at all: the guarded processes make none for this run, and it has no findings of them.
     pub fn nowhere() -> Self {
-        let random = RandomState::new().build_hasher().finish();
         // A path that does not exist.
-        let path = PathBuf::from(format!("/nonexistent/lazyguard-{random:016x}"));
-        Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
+        let path = PathBuf::from(format!("/nonexistent/lazyguard-{:016x}", random()));
+        Self { path, kind: Kind::Absent, _mark: None }
     }
 
-    /// Whether there is a folder.
     pub fn is_there(&self) -> bool {
-        !self.absent
+        !matches!(self.kind, Kind::Absent)
     }
 
     /// Whether a process, or a run that the program has started, has a folder here.
     pub fn holds_anything(&self) -> bool {
-        has_processes(&self.path)
+        folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
     /// Adds to the mark how processes ended that have a folder here.
     pub fn note(&self, ends: &[ProcessEnd]) {
-        let names = folders_in(&self.path).filter_map(|folder| folder.file_name()?.to_str().map(str::to_owned));
-        let own: HashSet<u32> = names.filter_map(|name| process_of(&name)).collect();
+        let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
         let mark = files::read_in(&self.path, MARK)
             .ok()
@@ -129,7 +131,6 @@ impl Root {
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
 
-    /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
         // A process that has changed its user may be unable to look up `around`.
         let for_other_users = given.for_other_users.map(Path::new).filter(|place| place.is_dir());
@@ -137,24 +138,17 @@ impl Root {
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
                 let wanted = || Self::wanted(template, shared(given, facts.rank), facts, mark);
-                let mut made = wanted();
                 // Another run of the job that has nothing to keep may remove the folder while this one moves in.
-                for _ in 0..20 {
-                    match made {
-                        Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
-                        _ => break,
-                    }
-                    made = wanted();
-                }
-                made
+                let is_gone = |made: &Result<Self, NotMade>| {
+                    made.as_ref().is_err_and(|(_, error)| error.kind() == io::ErrorKind::NotFound)
+                };
+                (0..20).map(|_| wanted()).find(|made| !is_gone(made)).unwrap_or_else(wanted)
             }
             (None, Some(around)) => {
-                let name = |again: &str| (format!("run-{}{}", facts.process, again.replace('.', "-")), None);
-                let inside = |place: &Path| Self::new_in(place, mark, false, Vec::new(), name);
+                let name = |again: &str| format!("run-{}{}", facts.process, again.replace('.', "-"));
+                let inside = |place: &Path| Self::new_in(place, mark, None, name);
                 // A process of the outer run that has changed its user may have started this run.
-                inside(around)
-                    .or_else(|error| for_other_users.map_or(Err(error), inside))
-                    .map(|inside| Self { nested: true, ..inside })
+                inside(around).or_else(|error| for_other_users.map_or(Err(error), inside))
             }
             (None, None) => Self::private(facts.process, mark),
         };
@@ -165,20 +159,15 @@ impl Root {
         })
     }
 
-    fn at(path: PathBuf, mark: &str, asked_for: bool, made: Vec<PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
-        let Some(text) = path.to_str().map(str::to_owned) else {
-            return Err((path, io::Error::other("its name has to be UTF-8")));
-        };
-        let marked = files::create_new(&path.join(MARK));
-        match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
-            Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: lock(file) }),
-            Err(error) => {
-                // No room for the mark, perhaps.
-                let _ = fs::remove_file(path.join(MARK));
-                remove_empty(&made);
-                Err((path, error))
-            }
+    fn at(path: &Path, mark: &str, kind: Kind) -> io::Result<Self> {
+        if path.to_str().is_none() {
+            return Err(io::Error::other("its name has to be UTF-8"));
         }
+        let marked = files::create_new(&path.join(MARK));
+        let marked = marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file));
+        // No room for the mark, perhaps.
+        let marked = marked.inspect_err(|_| drop(fs::remove_file(path.join(MARK))));
+        marked.map(|file| Self { path: path.to_owned(), kind, _mark: lock(file) })
     }
 
     fn wanted(
@@ -186,106 +175,90 @@ impl Root {
         shared: Option<(&str, &str)>,
         facts: &FolderFacts<'_>,
         mark: &str,
-    ) -> Result<Self, (PathBuf, io::Error)> {
+    ) -> Result<Self, NotMade> {
         let folder = PathBuf::from(expand_folder(template, facts));
         let folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        let missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
-        let made: Vec<_> = missing.into_iter().rev().collect();
-        let Some((job, rank)) = shared else {
-            let started = i64::try_from(facts.start_seconds).ok().and_then(|at| DateTime::from_timestamp(at, 0));
-            let started = started.unwrap_or_default().format("%Y%m%d-%H%M%S");
-            return Self::new_in(&folder, mark, true, made, |again| {
-                (format!("{started}-{}{again}", facts.process), None)
-            });
-        };
-        // A rank that is there already is an earlier job's with the same name.
-        Self::new_in(&folder, mark, true, made, |again| (format!("job-{job}{again}"), Some(format!("rank{rank}"))))
+        let mut missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
+        missing.reverse();
+        let started = DateTime::from_timestamp(facts.start_seconds as i64, 0).unwrap_or_default();
+        Self::new_in(&folder, mark, Some(missing), |again| match shared {
+            // A rank that is there already is an earlier job's with the same name.
+            Some((job, rank)) => format!("job-{job}{again}/rank{rank}"),
+            None => format!("{}-{}{again}", started.format("%Y%m%d-%H%M%S"), facts.process),
+        })
     }
 
-    /// A folder for this run alone in one that other runs may have too: of this name, or of one inside the folder of this name, which they
-    /// share. `name` is given what tells a further name from the first.
+    /// A folder for this run alone in one that other runs may have too. `name` is given what tells a further name from the first. `missing`
+    /// are the folders above, if the user has asked for them.
     fn new_in(
         folder: &Path,
         mark: &str,
-        asked_for: bool,
-        made: Vec<PathBuf>,
-        name: impl Fn(&str) -> (String, Option<String>),
-    ) -> Result<Self, (PathBuf, io::Error)> {
+        missing: Option<Vec<PathBuf>>,
+        name: impl Fn(&str) -> String,
+    ) -> Result<Self, NotMade> {
         for again in 1..1000 {
             let again = if again == 1 { String::new() } else { format!(".{again}") };
-            let (name, inside) = name(&again);
-            let mut own = folder.join(name);
-            let mut made = made.clone();
-            made.push(own.clone());
-            if let Some(inside) = inside {
-                own.push(inside);
-                made.push(own.clone());
+            let own = folder.join(name(&again));
+            let mut made: Vec<_> = own.ancestors().take_while(|path| *path != folder).map(Path::to_owned).collect();
+            made.extend(missing.iter().flatten().rev().cloned());
+            made.reverse();
+            let made_now =
+                fs::create_dir_all(own.parent().unwrap_or(folder)).and_then(|()| DirBuilder::new().create(&own));
+            if made_now.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists && own.is_dir()) {
+                continue;
             }
-            let above = own.parent().unwrap_or(folder);
-            match fs::create_dir_all(above).and_then(|()| DirBuilder::new().create(&own)) {
-                Ok(()) => return Self::at(own, mark, asked_for, made),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && own.is_dir() => {}
-                Err(error) => {
-                    remove_empty(&made);
-                    return Err((own, error));
-                }
-            }
+            let kind = if missing.is_some() { Kind::AskedFor(made.clone()) } else { Kind::Nested };
+            return made_now.and_then(|()| Self::at(&own, mark, kind)).map_err(|error| {
+                remove_empty(&made);
+                (own, error)
+            });
         }
         Err((folder.to_owned(), io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs")))
     }
 
-    fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
-        let prefix = format!("{PRIVATE_RUN}{}-", getuid());
+    fn private(process: u32, mark: &str) -> Result<Self, NotMade> {
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases(std::env::var_os("TMPDIR")) {
             tidy(&base, &old_runs::sight());
-            let random = RandomState::new().build_hasher().finish() as u16;
-            let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
-            // Fails if the name exists: a folder or link of another process is never used.
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
-                    Err(error) => {
-                        // Made a moment ago, and for its owner only.
-                        let _ = fs::remove_dir_all(&path);
-                        last = error;
-                    }
-                    made => return made,
-                },
+            match private_folder(&base, process) {
                 Err(error) => last = (base, error),
+                Ok(path) => match Self::at(&path, mark, Kind::Private) {
+                    Ok(made) => return Ok(made),
+                    Err(error) => {
+                        remove_own(&path);
+                        last = (path, error);
+                    }
+                },
             }
         }
         Err(last)
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the user has named the folder.
     pub fn is_asked_for(&self) -> bool {
-        self.asked_for
+        matches!(self.kind, Kind::AskedFor(_))
     }
 
     /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
-        template_in(&self.text)
+        template_in(self.text())
     }
 
-    /// Whether an outer run sees what this one leaves.
     pub fn is_nested(&self) -> bool {
-        self.nested
+        matches!(self.kind, Kind::Nested)
     }
 
-    /// Its path, as text.
     pub fn text(&self) -> &str {
-        &self.text
+        self.path.to_str().unwrap_or_default()
     }
 
     /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
     /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
     pub fn thin_out(&self) {
-        if self.asked_for {
+        if self.is_asked_for() {
             return;
         }
         let well = |folder: &PathBuf| {
@@ -298,7 +271,7 @@ impl Root {
             let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
             Some((since, recording, folder))
         };
-        let mut all: Vec<_> = folders_in(&self.path).filter_map(recorded).collect();
+        let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
         if all.len() <= MOST_KEPT {
             return;
         }
@@ -309,38 +282,30 @@ impl Root {
         }
     }
 
-    /// Processes with a folder here that are still alive.
     pub fn living(&self) -> Vec<u32> {
-        let names =
-            folders_in(&self.path).filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
-        names.filter_map(|name| process_of(&name)).filter(|process| exists(*process)).collect()
+        let all = folders(&self.path);
+        all.iter().filter_map(|folder| process_with(folder)).filter(|process| exists(*process)).collect()
     }
 
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
-        if self.absent {
-            return false;
-        }
-        let has_content = has_processes(&self.path);
-        let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
-        if has_content && (self.asked_for || keep || others_keep()) {
-            if !self.asked_for {
+        let has_content = self.holds_anything();
+        let others_keep = || folders(&self.path).iter().any(|folder| is_kept_run(folder)) || has_living(&self.path);
+        match &self.kind {
+            Kind::Absent => return false,
+            Kind::AskedFor(_) if has_content => return true,
+            Kind::AskedFor(made) => {
+                // The run's own mark; all else there belongs to others.
+                let _ = fs::remove_file(self.path.join(MARK));
+                remove_empty(made);
+            }
+            _ if has_content && (keep || others_keep()) => {
                 // `lazyguard_core::old_runs` keeps it for a day.
                 let _ = File::create(self.path.join(KEPT));
+                return true;
             }
-            return true;
-        }
-        if self.nested && self.leaves_findings() {
-            return false;
-        }
-        if self.asked_for {
-            // The run's own mark; all else there belongs to others.
-            let _ = fs::remove_file(self.path.join(MARK));
-            remove_empty(&self.made);
-        } else {
-            // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
-            let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
-            old_runs::remove(&self.path);
+            Kind::Nested if self.leaves_findings() => return false,
+            Kind::Nested | Kind::Private => remove_own(&self.path),
         }
         self.path.exists() && has_content
     }
@@ -349,7 +314,7 @@ impl Root {
     /// any. Recordings are not left: hundreds of inner runs would be too big.
     fn leaves_findings(&self) -> bool {
         let mut any = false;
-        for folder in folders_in(&self.path) {
+        for folder in folders(&self.path) {
             if folder.join(HAZARDS).exists() || is_run(&folder) {
                 any = true;
                 let _ = fs::remove_file(folder.join(RECORDING));
@@ -359,6 +324,24 @@ impl Root {
         }
         any
     }
+}
+
+/// Makes a private folder of a run. Fails if the name exists: a folder or link of another process is never used.
+pub(super) fn private_folder(base: &Path, process: u32) -> io::Result<PathBuf> {
+    let suffix = private_suffix(namespace(), random() as u16);
+    let path = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
+    DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}
+
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Removes a folder that this process has made, for its owner only. Where it has nothing but the mark, no descriptor is needed for that.
+pub(super) fn remove_own(folder: &Path) {
+    let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
+    old_runs::remove(folder);
 }
 
 /// Removes folders that this run has made above its own, and its own, as far as they are empty.
@@ -376,22 +359,21 @@ fn is_kept_run(folder: &Path) -> bool {
     is_run(folder) && folder.join(KEPT).is_file()
 }
 
-fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+/// The folders in a folder; none where it cannot be read.
+pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
+    runs::folders(root).unwrap_or_default()
 }
 
-fn has_processes(root: &Path) -> bool {
-    folders_in(root).any(|folder| is_run(&folder) || is_process_folder(&folder))
+/// The process that a folder is named after.
+pub(super) fn process_with(folder: &Path) -> Option<u32> {
+    process_of(folder.file_name()?.to_str()?)
 }
 
 /// Whether a process of the run is alive, and so still writes into the folder.
 fn has_living(root: &Path) -> bool {
-    folders_in(root).any(|folder| {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let lives = process_of(&name).is_some_and(exists);
+    folders(root).iter().any(|folder| {
         // Processes of a nested run may outlive it.
-        lives || is_run(&folder) && (is_supervised(&folder) || has_living(&folder))
+        process_with(folder).is_some_and(exists) || is_run(folder) && (is_supervised(folder) || has_living(folder))
     })
 }
 
@@ -520,7 +502,7 @@ mod tests {
         };
         root.thin_out();
         assert!(kept(&root).iter().all(|&is_there| is_there), "the user has asked for them");
-        root.asked_for = false;
+        root.kind = Kind::Private;
         root.thin_out();
         assert_eq!(kept(&root)[..6], [true, true, false, false, false, true]);
         assert!(kept(&root)[5..].iter().all(|&is_there| is_there));
@@ -558,7 +540,7 @@ mod tests {
         let inner = Root::make(around, &FACTS, "{}").unwrap();
         assert_eq!(inner.path(), outer.path().join("run-42"));
         process_in(&inner);
-        assert!(inner.finish(true) && has_processes(outer.path()));
+        assert!(inner.finish(true) && outer.holds_anything());
         let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
         assert!(!inner.finish(true));
         // A process in between uses another folder.

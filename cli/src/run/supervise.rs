@@ -7,9 +7,8 @@ use super::hang::{self, Watch};
 use super::inherited::StandardError;
 use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
-use super::root::Root;
-use super::signals::{Caught, Events, Heard};
-use super::terminal;
+use super::root::{process_with, Root};
+use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
 use super::tree::{self, Tree};
 use super::unguarded;
 use super::unseen::Unseen;
@@ -19,7 +18,6 @@ use crate::findings::{End, Unguarded};
 use crate::on_hang::{FAIL, REVOKE};
 use crate::Failure;
 use crate::{output, system};
-use lazyguard_core::old_runs::process_of;
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -37,38 +35,35 @@ const EVIDENCE_WITHIN: Duration = Duration::from_secs(3);
 /// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
-/// The limits after which the command ends the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
-    /// The interval at which to look for hangs that the command is to end; `None` if it is to end none.
-    pub look_for_hangs_every: Option<Duration>,
+    /// The interval at which to look for hangs and for processes that cannot write into the folder of the run.
+    pub look_every: Duration,
+    /// Whether the command acts on hangs.
+    pub acts: bool,
     /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
     pub returns: Option<&'static str>,
     /// How long the guard waits for the driver meanwhile.
     pub gpu_dump_wait: Duration,
-    /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
-    pub look_for_unseen_every: Option<Duration>,
+    /// Whether a process that cannot write into the folder of the run matters.
+    pub needs_all: bool,
     /// Whether only a few recordings are kept.
     pub thin_out: bool,
 }
 
-/// The end of the run.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
-    /// Whether that was by Ctrl-C.
     pub interrupted: bool,
     /// The ends of the processes that this one has reaped.
     pub processes: Vec<ProcessEnd>,
     /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
-    /// Processes that use CUDA without the guard.
     pub unguarded: Unguarded,
 }
 
-/// Supervises the program until its end.
 pub(super) fn supervise(
     program: Pid,
     tree: Tree,
@@ -78,7 +73,6 @@ pub(super) fn supervise(
     limits: Limits,
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
-    let (early, events) = caught.deliver();
     Supervisor {
         program,
         identity: Identity::of(program),
@@ -86,19 +80,20 @@ pub(super) fn supervise(
         unseen: Unseen::default(),
         unseen_looked_at: Instant::now(),
         unguarded,
-        others: others.map(|others| others.path().to_owned()),
+        places: [root.path()].into_iter().chain(others.map(OtherUsers::path)).map(Path::to_owned).collect(),
+        root,
         standard_error: StandardError::of(program),
         tree,
         status: None,
         limits,
         started: Instant::now(),
-        hang: limits.look_for_hangs_every.map(|_| Watch::default()),
+        hang: Watch::default(),
         failing: Vec::new(),
         ending: None,
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
-    .run(&events, &early, root)
+    .run(caught)
 }
 
 fn name_of(folder: &Path) -> String {
@@ -110,11 +105,13 @@ fn name_of(folder: &Path) -> String {
 struct Ending {
     why: End,
     kill_at: Instant,
-    /// When it was first killed.
     killed: Option<Instant>,
 }
 
-struct Supervisor {
+struct Supervisor<'a> {
+    root: &'a Root,
+    /// Where the processes have their folders: in that of the run, and where those that have changed their user put them.
+    places: Vec<PathBuf>,
     standard_error: StandardError,
     tree: Tree,
     program: Pid,
@@ -123,22 +120,20 @@ struct Supervisor {
     unseen: Unseen,
     unseen_looked_at: Instant,
     unguarded: Option<unguarded::Watch>,
-    /// Where processes that have changed their user put their folders.
-    others: Option<PathBuf>,
     status: Option<ExitStatus>,
     limits: Limits,
     started: Instant,
-    hang: Option<Watch>,
+    hang: Watch,
     /// Folders of processes whose blocked calls return an error on purpose, and until when they may go without an answer.
     failing: Vec<(PathBuf, Instant)>,
     ending: Option<Ending>,
-    /// Whether Ctrl-C was pressed.
     interrupted: bool,
     thin_out_at: Option<Instant>,
 }
 
-impl Supervisor {
-    fn run(mut self, events: &Events, early: &[Heard], root: &Root) -> Result<Ended, Failure> {
+impl Supervisor<'_> {
+    fn run(mut self, mut caught: Caught) -> Result<Ended, Failure> {
+        let early = caught.early();
         self.interrupted |= early.iter().any(Heard::is_ctrl_c);
         let signals: Vec<_> = early.iter().filter(|heard| !heard.is_own()).filter_map(Heard::signal).collect();
         // In which order they came is not known. A program that is not stopped takes no harm from SIGCONT, but no one else may end its stop.
@@ -150,10 +145,10 @@ impl Supervisor {
             match self.ending {
                 None => {
                     if let Some(status) = self.status {
-                        self.hear_of_ctrl_c(status, events);
+                        self.hear_of_ctrl_c(status, &caught);
                         return Ok(self.ended(status));
                     }
-                    self.end_if_it_is_time(root);
+                    self.end_if_it_is_time();
                 }
                 Some(ending) => {
                     if self.go_on_ending(ending) {
@@ -163,7 +158,7 @@ impl Supervisor {
                     }
                 }
             }
-            events.wait(self.pause())?.iter().for_each(|heard| self.hear(heard));
+            caught.wait(self.pause()).iter().for_each(|heard| self.hear(heard));
         }
     }
 
@@ -179,7 +174,7 @@ impl Supervisor {
             return Some(LOOK_AT_THE_END_EVERY);
         }
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
-        let look = self.limits.look_for_hangs_every.into_iter().chain(self.limits.look_for_unseen_every).min();
+        let look = (self.limits.acts || self.limits.needs_all).then_some(self.limits.look_every);
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
         let unguarded = self.unguarded.as_ref().map(unguarded::Watch::pause);
         left.into_iter().chain(look).chain(thin_out).chain(unguarded).chain(self.standard_error.pause()).min()
@@ -198,15 +193,15 @@ impl Supervisor {
     }
 
     /// The kernel sends Ctrl-C to the program and to this process in any order. The program's end may be known before the signal arrives.
-    fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Events) {
+    fn hear_of_ctrl_c(&mut self, status: ExitStatus, caught: &Caught) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
-        let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && terminal::is_there();
+        let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && there_is_a_terminal();
         while may_be_it && !self.interrupted {
             let left = until.saturating_duration_since(Instant::now());
-            match events.wait(Some(left)) {
-                Ok(heard) if !left.is_zero() => self.interrupted = heard.iter().any(Heard::is_ctrl_c),
-                _ => return,
+            if left.is_zero() {
+                return;
             }
+            self.interrupted = caught.wait(Some(left)).iter().any(Heard::is_ctrl_c);
         }
     }
 
@@ -214,7 +209,7 @@ impl Supervisor {
     /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
-        if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
+        if !there_is_a_terminal() || (!again && tree::is_stopped(self.program)) {
             tree::send(self.program, Signal::CONT);
         }
     }
@@ -251,7 +246,7 @@ impl Supervisor {
         let stopped = waitid(WaitId::Pid(self.program), look).ok().flatten();
         let Some(signal) = stopped.and_then(|status| status.stopping_signal()) else { return false };
         if let Some(signal) = Signal::from_named_raw(signal) {
-            terminal::stop_with_the_program(signal);
+            stop_with_the_program(signal);
         }
         true
     }
@@ -273,63 +268,49 @@ impl Supervisor {
             end,
             interrupted,
             processes: self.remembered.all(),
-            unseen: self.unseen.all(),
-            unguarded: self.unguarded.map(unguarded::Watch::found).unwrap_or_default(),
+            unseen: self.unseen.found,
+            unguarded: self.unguarded.map(|watch| watch.found).unwrap_or_default(),
         }
     }
 
-    fn end_if_it_is_time(&mut self, root: &Root) {
+    fn end_if_it_is_time(&mut self) {
         if self.thin_out_at.is_some_and(|at| Instant::now() >= at) {
-            root.thin_out();
+            self.root.thin_out();
             self.thin_out_at = Some(Instant::now() + THIN_OUT_EVERY);
         }
         let is_over = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout);
-        self.look_for_the_unseen(root, is_over.is_some());
+        self.look_for_the_unseen(is_over.is_some());
         if let Some(watch) = &mut self.unguarded {
-            let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
-            watch.look(|| self.tree.processes(), root.text(), &places);
+            watch.look(|| self.tree.processes(), self.root.text(), &self.places);
         }
         if let Some(timeout) = is_over {
-            self.say(format!(
-                "the {timeout:?} of --timeout are over: ending the program and everything it has started"
-            ));
-            self.begin_to_end(root, End::TimedOut);
-        } else if let Some(folder) = self.look_for_a_hang(root) {
+            self.begin_to_end(End::TimedOut, &format!("the {timeout:?} of --timeout are over"));
+        } else if let Some(folder) = self.limits.acts.then(|| self.hang.look(&self.places)).flatten() {
             let process = name_of(&folder);
-            if let Some(action) = self.limits.returns {
-                self.calls_return(root, folder, &process, action);
-                return;
+            match self.limits.returns {
+                Some(action) => self.calls_return(folder, &process, action),
+                None => self.begin_to_end(End::EndedOnHang, &format!("{process} hangs, and --on-hang is kill")),
             }
-            self.say(format!(
-                "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
-            ));
-            self.begin_to_end(root, End::EndedOnHang);
         } else if let Some(folder) = self.does_not_answer() {
-            self.say(format!(
-                "{} has not answered --on-hang {} in {:?}: ending the program and everything it has started",
-                name_of(&folder),
-                self.limits.returns.unwrap_or(FAIL),
-                self.limits.kill_after
-            ));
-            self.begin_to_end(root, End::EndedOnHang);
+            let (process, time) = (name_of(&folder), self.limits.kill_after);
+            let action = self.limits.returns.unwrap_or(FAIL);
+            self.begin_to_end(End::EndedOnHang, &format!("{process} has not answered --on-hang {action} in {time:?}"));
         }
     }
 
     /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
     /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well.
-    fn calls_return(&mut self, root: &Root, folder: PathBuf, process: &str, action: &str) {
+    fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
         if self.failing.is_empty() {
             self.say(format!(
                 "{process} hangs, and --on-hang is {action}: its blocked calls are to return an error, and those of the other processes; \
                  what has not answered in {:?} is ended",
                 self.limits.kill_after
             ));
-            let hangs = process_of(process);
-            let others = match action {
-                REVOKE => Vec::new(),
-                _ => hang::with_contexts(root.path(), self.others.as_deref()),
-            };
-            self.ask_processes(|other| Some(other) != hangs, Last::Fails);
+            let hangs = process_with(&folder);
+            let others = if action == REVOKE { Vec::new() } else { hang::with_contexts(&self.places) };
+            let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
+            ask_all(asked, Last::Fails, EVIDENCE_WITHIN);
             let until = Instant::now() + self.limits.kill_after;
             self.failing.extend(others.into_iter().filter(|other| *other != folder).map(|other| (other, until)));
         }
@@ -337,13 +318,12 @@ impl Supervisor {
         self.failing.push((folder, Instant::now() + self.limits.kill_after));
     }
 
-    /// The folder of a process that has neither ended nor begun to handle the error, although its time is over.
     fn does_not_answer(&mut self) -> Option<PathBuf> {
         if self.failing.is_empty() {
             return None;
         }
-        let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
-        self.failing.retain(|(folder, _)| process_of(&name_of(folder)).is_some_and(|process| alive.contains(&process)));
+        let alive = self.alive();
+        self.failing.retain(|(folder, _)| process_with(folder).is_some_and(|process| alive.contains(&process)));
         let now = Instant::now();
         let is_late = |(folder, until): &&(PathBuf, Instant)| {
             // What came of the request is in a new report, with which the time begins anew.
@@ -353,31 +333,28 @@ impl Supervisor {
         late.find(|folder| !hang::answers(folder)).cloned()
     }
 
-    fn look_for_the_unseen(&mut self, root: &Root, now: bool) {
-        let Some(every) = self.limits.look_for_unseen_every else { return };
-        if !now && self.unseen_looked_at.elapsed() < every {
+    fn look_for_the_unseen(&mut self, now: bool) {
+        if !self.limits.needs_all || !now && self.unseen_looked_at.elapsed() < self.limits.look_every {
             return;
         }
         self.unseen_looked_at = Instant::now();
-        let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
-        for process in self.unseen.look(&self.tree.processes(), root.text(), &places) {
+        for process in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
             self.say(format!(
                 "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
             ));
         }
     }
 
-    fn look_for_a_hang(&mut self, root: &Root) -> Option<PathBuf> {
-        self.hang.as_mut()?.look(root.path(), self.others.as_deref())
-    }
-
-    /// All processes that have not ended.
     fn processes(&self) -> Vec<Pid> {
         match (tree::can_be_seen(), self.status) {
             (true, _) => self.tree.processes(),
             (false, None) => vec![self.program],
             (false, Some(_)) => Vec::new(),
         }
+    }
+
+    fn alive(&self) -> Vec<u32> {
+        self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect()
     }
 
     /// Sends a signal to all of them, so that they end; returns whether there were any.
@@ -393,20 +370,15 @@ impl Supervisor {
 
     /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
     /// blame. Signals are passed on when they have answered, or the time is over.
-    fn gather_evidence(&self, root: &Root) {
-        self.ask_processes(|_| true, Last::Yes);
-        let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
-        hang::keep_main_threads(root.path(), self.others.as_deref(), &alive, EVIDENCE_WITHIN);
+    fn gather_evidence(&self) {
+        let alive = self.alive();
+        ask_all(alive.clone(), Last::Yes, EVIDENCE_WITHIN);
+        hang::keep_main_threads(&self.places, &alive, EVIDENCE_WITHIN);
     }
 
-    fn ask_processes(&self, which: impl Fn(u32) -> bool, last: Last) {
-        let processes = self.processes().into_iter();
-        let processes = processes.filter_map(|process| u32::try_from(process.as_raw_pid()).ok());
-        ask_all(processes.filter(|process| which(*process)).collect(), last, EVIDENCE_WITHIN);
-    }
-
-    fn begin_to_end(&mut self, root: &Root, why: End) {
-        self.gather_evidence(root);
+    fn begin_to_end(&mut self, why: End, said: &str) {
+        self.say(format!("{said}: ending the program and everything it has started"));
+        self.gather_evidence();
         if !tree::can_be_seen() {
             self.say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }

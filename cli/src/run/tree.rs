@@ -10,7 +10,6 @@ use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-/// What is known of every process.
 fn all() -> HashMap<i32, Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -59,7 +58,6 @@ impl Tree {
     }
 }
 
-/// Whether a process descends from this one. One that is gone does not.
 pub(super) fn descends(mut process: i32) -> bool {
     let own = getpid().as_raw_pid();
     while process > 1 {
@@ -82,7 +80,6 @@ pub(super) fn start_of(process: Pid) -> Option<u64> {
     Stat::of(process.as_raw_pid()).map(|seen| seen.started)
 }
 
-/// Whether a process has been stopped.
 pub(super) fn is_stopped(process: Pid) -> bool {
     Stat::of(process.as_raw_pid()).is_some_and(Stat::is_stopped)
 }

@@ -12,7 +12,7 @@ use crate::findings::Unguarded;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The pause after the first look; each further one is twice as long. What uses CUDA takes a tenth of a second to start.
@@ -21,17 +21,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How the names of the driver's files begin.
 const DRIVER: &str = "libcuda.so";
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Watch {
     next: Instant,
     pause: Duration,
     longest_pause: Duration,
-    /// The name of the guard's library.
     library: String,
-    /// Those that are found already.
     known: HashSet<Identity>,
-    found: Unguarded,
+    pub found: Unguarded,
 }
 
 impl Watch {
@@ -46,13 +43,11 @@ impl Watch {
         }
     }
 
-    /// The time until the next look.
     pub fn pause(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Looks at the processes, if it is time for that.
-    pub fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>, root: &str, places: &[&Path]) {
+    pub fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>, root: &str, places: &[PathBuf]) {
         if Instant::now() < self.next {
             return;
         }
@@ -80,14 +75,8 @@ impl Watch {
         self.pause = (self.pause * 2).min(self.longest_pause);
         self.next = Instant::now() + self.pause;
     }
-
-    /// All that was found.
-    pub fn found(self) -> Unguarded {
-        self.found
-    }
 }
 
-/// What a process has loaded.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Loaded {
     driver: bool,
@@ -131,6 +120,6 @@ mod tests {
             watch.look(Vec::new, "", &[]);
             assert_eq!(watch.pause, FIRST_PAUSE * expect);
         }
-        assert_eq!(watch.found(), Unguarded::default());
+        assert_eq!(watch.found, Unguarded::default());
     }
 }

@@ -6,28 +6,27 @@
 //! Must not: count a process that was given another folder or none, or in which the guard is not armed.
 
 use super::remembered::Identity;
+use super::root::{folders, process_with};
 use crate::files;
-use lazyguard_core::old_runs::process_of;
 use lazyguard_core::settings::RUN_ROOT;
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The thread that the guard has in every armed process.
 const THREAD: &str = "lazyguard-log";
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// Those already checked.
     known: HashSet<Identity>,
-    found: Vec<String>,
+    /// All that were found.
+    pub found: Vec<String>,
 }
 
 impl Unseen {
     /// Checks the processes; returns a line for each new one without a folder.
-    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[&Path]) -> Vec<String> {
+    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[PathBuf]) -> Vec<String> {
         let mut with_folder = None;
         let mut lines = Vec::new();
         for process in processes {
@@ -45,11 +44,6 @@ impl Unseen {
         }
         self.found.extend_from_slice(&lines);
         lines
-    }
-
-    /// All that were found.
-    pub fn all(self) -> Vec<String> {
-        self.found
     }
 }
 
@@ -78,11 +72,8 @@ fn is_armed(process: Pid) -> bool {
     names.into_iter().any(|name| name.trim_end() == THREAD)
 }
 
-/// The processes that have folders in these places.
-pub(super) fn processes_in(places: &[&Path]) -> HashSet<u32> {
-    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| process_of(&name)).collect()
+pub(super) fn processes_in(places: &[PathBuf]) -> HashSet<u32> {
+    places.iter().flat_map(|place| folders(place)).filter_map(|folder| process_with(&folder)).collect()
 }
 
 #[cfg(test)]
@@ -114,9 +105,9 @@ mod tests {
         fs::create_dir(root.join(format!("rank0-{}.2", numbers[0]))).unwrap();
         let mut unseen = Unseen::default();
         let expect = vec![format!("process {} ({THREAD})", numbers[1])];
-        assert_eq!(unseen.look(&numbers, text, &[&root]), expect);
-        assert_eq!(unseen.look(&numbers, text, &[&root]), Vec::<String>::new());
-        assert_eq!(unseen.all(), expect);
+        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), expect);
+        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), Vec::<String>::new());
+        assert_eq!(unseen.found, expect);
         all.iter_mut().for_each(|child| {
             drop(child.stdin.take());
             child.wait().unwrap();

@@ -19,7 +19,6 @@ const SYSTEM: u32 = 7;
 
 const BUILD_ID: u32 = 0x4270_454c;
 
-/// A dump.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dump<'a> {
     pub machine: Machine,
@@ -38,7 +37,6 @@ pub(super) struct Thread<'a> {
     pub memory: &'a [u8],
 }
 
-/// A file of code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Module {
     pub base: u64,
@@ -49,7 +47,6 @@ pub(crate) struct Module {
     pub dumped: u32,
 }
 
-/// Reads one.
 pub(super) fn read(bytes: &[u8]) -> Result<Dump<'_>, &'static str> {
     let bytes = Bytes(bytes);
     if bytes.0.get(..4) != Some(b"MDMP") || bytes.u32(4).is_none_or(|version| version & 0xffff != 0xa793) {

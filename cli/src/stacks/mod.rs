@@ -8,6 +8,7 @@
 mod dump;
 mod files;
 
+use crate::symbolize::at_place;
 pub(crate) use dump::Module as CodeModule;
 use dump::{Dump, Module, Thread};
 use files::CodeFile;
@@ -16,7 +17,6 @@ use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
 use std::path::Path;
 
-/// The most that is read of a dump; a whole one is smaller.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The stacks in a run folder; `None` where it holds none. What cannot be read costs the names, in one line.
@@ -120,15 +120,7 @@ pub(crate) fn stack(modules: &[CodeModule], thread: u32, places: &[(u64, u64)]) 
             offset: address.wrapping_sub(bias),
             ..FrameSeen::default()
         };
-        let mut frames = file.names(call.wrapping_sub(bias));
-        if frames.is_empty() {
-            frames.push(FrameSeen::default());
-        }
-        let last = frames.len() - 1;
-        for (number, frame) in frames.into_iter().enumerate() {
-            let FrameSeen { function, file, line, .. } = frame;
-            seen.frames.push(FrameSeen { function, file, line, inlined: number < last, ..place.clone() });
-        }
+        seen.frames.extend(at_place(file.names(call.wrapping_sub(bias)), &place));
     }
     seen
 }

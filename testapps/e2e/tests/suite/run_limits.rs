@@ -25,9 +25,7 @@ fn a_program_with_hardly_any_descriptors_runs() {
         let limit = format!("ulimit -n {count}");
         let outcome = limited(&work, &limit, &["--", "/bin/echo", "it ran"]).finish();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "it ran\n"), "{count}: {outcome}");
-        let said = lines(&outcome).iter().filter(|line| line.contains("ulimit -n")).count();
-        assert_eq!(said, usize::from(count < 9), "{count}: {outcome}");
-        assert!(count < 5 || lines(&outcome).len() == said, "{count}: {outcome}");
+        assert!(count < 5 || lines(&outcome).is_empty(), "{count}: {outcome}");
         assert!(count < 5 || outcome.left_behind().is_empty(), "{count}: {:?}", outcome.left_behind());
     }
     let outcome = limited(&work, "ulimit -n 5", &["--timeout", "1s", "--", "sleep", "60"]).finish();
