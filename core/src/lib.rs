@@ -8,7 +8,7 @@
 //! * [`run_folder`] says where a recording may be mapped.
 //! * [`old_runs`] says which private folders are removed, and removes them.
 //! * [`order`] sorts what is sorted rarely, in little code.
-//! * [`model`] folds records into what streams are busy with, and what has ended.
+//! * [`replay`] makes facts of a recording's records: what was submitted, loaded, and has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`image`] says what an image of code is, and where it ends, by its first bytes.
@@ -39,11 +39,11 @@ pub mod gpu_dump;
 pub mod hazard;
 pub mod image;
 pub mod map;
-pub mod model;
 pub mod old_runs;
 pub mod order;
 pub mod preload;
 pub mod profile;
+pub mod replay;
 pub mod report;
 pub mod run_folder;
 pub mod settings;

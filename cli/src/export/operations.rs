@@ -9,7 +9,7 @@
 use super::drawing::{Drawing, Facts};
 use super::perfetto::{Event, Track, Value, What};
 use lazyguard_core::api::{Class, StreamKind, ValueWait, ValueWrite};
-use lazyguard_core::model::{Proven, Recorded, Remembered, Scope};
+use lazyguard_core::replay::{Proven, Recorded, Remembered, Scope};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Payload, Record};

@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::symbolize::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::model::{proves, Proofs};
+use lazyguard_core::replay::{proves, Proofs};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source};

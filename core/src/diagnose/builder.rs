@@ -15,8 +15,8 @@ use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
-use crate::model::{Images, Proofs, Proven, Scope};
 use crate::order;
+use crate::replay::{Proven, Replay, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Environment, Image, Kind, Payload, Record};
 use crate::Nanos;
@@ -66,8 +66,7 @@ impl SnapshotBuilder {
             writes: VecDeque::new(),
             fills: VecDeque::new(),
             loads: Vec::new(),
-            proofs: Proofs::default(),
-            images: Images::default(),
+            replay: Replay::default(),
             context_waits: Vec::new(),
             polls: HashMap::default(),
             called: Vec::new(),
@@ -187,7 +186,6 @@ impl SnapshotBuilder {
         let record = &entry.record;
         let by = Submitter { entry_point: record.entry_point, thread: entry.thread };
         let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
-        self.images.see(record);
         self.proves(record);
         let fills = |class| matches!(class, Class::Set | Class::Copy | Class::SetAsync | Class::CopyAsync);
         match (record.entry_point.class(), record.payload()) {
@@ -204,7 +202,7 @@ impl SnapshotBuilder {
                 }
             }
             (Class::StreamWaitEvent, Payload::Event(event)) => {
-                if let Some(recorded) = self.proofs.event(event) {
+                if let Some(recorded) = self.replay.proofs.event(event) {
                     let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
                     self.waits_for_event(wait, record.submitted(), context);
                 }
@@ -258,12 +256,12 @@ impl SnapshotBuilder {
         }
         writes().for_each(|write| keep_newest(&mut self.writes, (write, by)));
         for event in contents.of(NodeKind::EventWait).map(|part| part.what) {
-            if let Some(recorded) = self.proofs.event(event) {
+            if let Some(recorded) = self.replay.proofs.event(event) {
                 let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
                 self.waits_for_event(wait, true, context);
             }
         }
-        contents.of(NodeKind::EventRecord).for_each(|part| self.proofs.recorded_by_graph(part.what, record));
+        contents.of(NodeKind::EventRecord).for_each(|part| self.replay.proofs.recorded_by_graph(part.what, record));
     }
 
     fn launch(&mut self, record: &Record) {
@@ -278,7 +276,7 @@ impl SnapshotBuilder {
 
     /// What the record proves to have ended; earlier knowledge adds nothing.
     fn proves(&mut self, record: &Record) {
-        let Some(Proven { scope, until, at, .. }) = self.proofs.see(record) else { return };
+        let Some(Proven { scope, until, at }) = self.replay.take_in(record) else { return };
         let concerns = |number: u32, busy: &Busy| match scope {
             Scope::Stream(stream) => stream == number,
             Scope::Context(context) => context == busy.context,
@@ -335,8 +333,8 @@ impl SnapshotBuilder {
         let first_of_all = self.contexts.insert(record.context);
         let first = self.launched.insert((record.context, record.function));
         let owner = self.owners.get(&record.function).copied().unwrap_or(0);
-        let prints = || self.images.by_owner(owner).is_some_and(Image::prints);
-        let barrier = first && prints() || first_of_all && self.images.any_prints();
+        let prints = || self.replay.images.by_owner(owner).is_some_and(Image::prints);
+        let barrier = first && prints() || first_of_all && self.replay.images.any_prints();
         if barrier && self.from_the_beginning {
             self.load(entry.thread, record, true);
         }
@@ -347,7 +345,7 @@ impl SnapshotBuilder {
         let Payload::Queries { count, .. } = record.payload() else { return };
         let recorded = record
             .event()
-            .and_then(|event| self.proofs.event(event))
+            .and_then(|event| self.replay.proofs.event(event))
             .filter(|r| r.stream == record.stream)
             .map(|r| r.at);
         let polls = self.polls.entry(entry.thread_number).or_default();

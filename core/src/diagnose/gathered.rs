@@ -4,7 +4,7 @@ use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::{EventWaitSeen, Submitter};
 use crate::api::{Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
-use crate::model::{takes_time, Images, Proofs};
+use crate::replay::{takes_time, Replay};
 use crate::trace::{Environment, LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
@@ -135,8 +135,7 @@ pub struct SnapshotBuilder {
     pub(super) writes: VecDeque<(ValueWrite, Submitter)>,
     pub(super) fills: VecDeque<Fill>,
     pub(super) loads: Vec<Load>,
-    pub(super) proofs: Proofs,
-    pub(super) images: Images,
+    pub(super) replay: Replay,
     /// Waits for events of everything that is submitted to a context later.
     pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
     pub(super) polls: HashMap<u32, Vec<Poll>>,

@@ -233,12 +233,12 @@ impl<S: Source> View<'_, S> {
             cold: cold_kind(call.kind),
             queries: None,
             event_recorded: event
-                .and_then(|event| self.builder.proofs.event(event))
+                .and_then(|event| self.builder.replay.proofs.event(event))
                 // A graph may have recorded it since, on another stream.
                 .filter(|recorded| recorded.stream == call.stream)
                 .map(|recorded| recorded.at),
             no_entry: call.stream != 0 && self.stream(call.stream).is_none(),
-            compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+            compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
             computes: self
                 .builder
                 .computes

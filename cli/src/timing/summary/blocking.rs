@@ -13,7 +13,7 @@ use super::part::submits;
 use super::reason::Reason;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::model::{queue_may_be_full, Images, Streams};
+use lazyguard_core::replay::{queue_may_be_full, Images, Streams};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;

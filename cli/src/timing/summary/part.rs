@@ -1,7 +1,7 @@
 //! The parts that the time of a start is divided into.
 
 use lazyguard_core::api::Class;
-use lazyguard_core::model::Images;
+use lazyguard_core::replay::Images;
 use lazyguard_core::trace::{Kind, Record, SLOW_NANOS};
 use serde::Serialize;
 use std::collections::HashMap;
