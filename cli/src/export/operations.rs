@@ -106,7 +106,7 @@ impl Operations {
             return Ok(());
         }
         let (until, at) = (record.entered, record.entered);
-        self.complete(on, &Proven { scope: Scope::Stream(number), until, at, count: None })?;
+        self.complete(on, &Proven { scope: Scope::Stream(number), until, at })?;
         let name = format!("stream {number} ({handle:#x}, {kind})");
         self.count += 1;
         let key = format!("stream {number} of operation {}", self.count);

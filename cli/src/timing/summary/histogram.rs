@@ -79,10 +79,10 @@ pub struct Decade {
 }
 
 impl Decades {
-    /// Counts one.
-    pub fn add(&mut self, nanos: Nanos) {
+    /// One duration.
+    pub fn of(nanos: Nanos) -> Self {
         let class = DECADES.iter().position(|(end, _)| nanos < *end).unwrap_or(DECADES.len() - 1);
-        self.0[class] += 1;
+        Self(std::array::from_fn(|n| u64::from(n == class)))
     }
 
     /// Takes in another one's.
@@ -133,7 +133,7 @@ mod tests {
     fn classes_are_powers_of_ten_and_their_counts_add_up() {
         let mut decades = Decades::default();
         for nanos in [100_000, 999_999, 1_000_000, 50_000_000, u64::MAX] {
-            decades.add(nanos);
+            decades.merge(&Decades::of(nanos));
         }
         let classes = decades.classes();
         let told: Vec<_> = classes.iter().map(|class| (class.label, class.count)).collect();
