@@ -10,7 +10,7 @@
 
 use super::protobuf::{varint, Message};
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 /// Names that are interned; more are written out where they are used.
 const MOST_INTERNED: usize = 1 << 16;
@@ -98,7 +98,7 @@ const MERGE_BY_KEY: u64 = 3;
 /// What happens on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum What {
+enum What {
     /// A slice begins.
     Begin = 1,
     /// The newest slice of the track ends.
@@ -128,7 +128,18 @@ pub(super) struct Event<'a> {
     pub category: &'static str,
     /// Arrows that begin, pass or end here: each goes from event to event in their order of time.
     pub flows: &'a [u64],
-    pub facts: &'a [(&'a str, Value<'a>)],
+    pub facts: &'a Facts<'a>,
+}
+
+/// The facts that are shown with an event.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a>(Vec<(&'a str, Value<'a>)>);
+
+impl<'a> Facts<'a> {
+    /// Adds a fact if it applies.
+    pub fn add(&mut self, name: &'a str, value: Value<'a>, applies: bool) {
+        self.0.extend(applies.then_some((name, value)));
+    }
 }
 
 /// A track, by what it belongs to.
@@ -161,14 +172,8 @@ pub(super) struct Beginning {
 }
 
 /// Texts of one kind, by number.
-struct Interned {
-    numbers: HashMap<Box<str>, u64>,
-    /// Number n is at place n - 1.
-    texts: Vec<Box<str>>,
-    /// The number of a text that lay at some address, by that address. Most texts lie where they lay before, so that comparing
-    /// finds them without hashing.
-    by_address: [u64; Self::PLACES],
-}
+#[derive(Default)]
+struct Interned(HashMap<Box<str>, u64>);
 
 /// How a packet names a text.
 #[derive(Clone, Copy)]
@@ -179,43 +184,21 @@ enum Reference<'a> {
 }
 
 impl Interned {
-    const PLACES: usize = 1 << 10;
-
-    fn new() -> Self {
-        Self { numbers: HashMap::new(), texts: Vec::new(), by_address: [0; Self::PLACES] }
-    }
-
     /// The text's number; a new one is defined in `fresh`, as the kind of text with this field.
     fn refer<'a>(&mut self, text: &'a str, fresh: &mut Message, field: u32) -> Reference<'a> {
-        let place = text.as_ptr().addr() / 8 % Self::PLACES;
-        let number = self.by_address[place];
-        if number != 0 && self.texts.get(number as usize - 1).is_some_and(|known| **known == *text) {
+        if let Some(&number) = self.0.get(text) {
             return Reference::Number(number);
         }
-        match self.number(text, fresh, field) {
-            Some(number) => {
-                self.by_address[place] = number;
-                Reference::Number(number)
-            }
-            None => Reference::Text(text),
+        if self.0.len() == MOST_INTERNED {
+            return Reference::Text(text);
         }
-    }
-
-    fn number(&mut self, text: &str, fresh: &mut Message, field: u32) -> Option<u64> {
-        if let Some(&number) = self.numbers.get(text) {
-            return Some(number);
-        }
-        if self.texts.len() == MOST_INTERNED {
-            return None;
-        }
-        self.texts.push(text.into());
-        let number = self.texts.len() as u64;
-        self.numbers.insert(text.into(), number);
+        let number = self.0.len() as u64 + 1;
+        self.0.insert(text.into(), number);
         fresh.message(field, |entry| {
             entry.number(field::interned::IID, number);
             entry.text(field::interned::TEXT, text);
         });
-        Some(number)
+        Reference::Number(number)
     }
 }
 
@@ -229,9 +212,10 @@ impl Reference<'_> {
 }
 
 /// A trace that is being written.
-pub(super) struct Trace<W> {
-    out: W,
+pub(super) struct Trace<'o> {
+    out: BufWriter<&'o mut dyn Write>,
     written: u64,
+    slices: u64,
     beginning: u64,
     packet: Message,
     /// Texts that the packet is the first to use.
@@ -243,19 +227,20 @@ pub(super) struct Trace<W> {
     tracks: u64,
 }
 
-impl<W: Write> Trace<W> {
+impl<'o> Trace<'o> {
     /// Begins a trace.
-    pub fn new(out: W, beginning: Beginning) -> io::Result<Self> {
+    pub fn new(out: &'o mut dyn Write, beginning: Beginning) -> io::Result<Self> {
         let mut trace = Self {
-            out,
+            out: BufWriter::with_capacity(1 << 20, out),
             written: 0,
+            slices: 0,
             beginning: beginning.monotonic,
             packet: Message::default(),
             fresh: Message::default(),
-            names: Interned::new(),
-            categories: Interned::new(),
-            fact_names: Interned::new(),
-            fact_texts: Interned::new(),
+            names: Interned::default(),
+            categories: Interned::default(),
+            fact_names: Interned::default(),
+            fact_texts: Interned::default(),
             tracks: 0,
         };
         trace.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
@@ -273,11 +258,6 @@ impl<W: Write> Trace<W> {
         });
         trace.finish_packet()?;
         Ok(trace)
-    }
-
-    /// Bytes written so far.
-    pub fn written(&self) -> u64 {
-        self.written
     }
 
     /// Adds a track; returns its number.
@@ -309,8 +289,25 @@ impl<W: Write> Trace<W> {
         Ok(uuid)
     }
 
-    /// A slice begins, or something happens.
-    pub fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
+    /// A slice, which ends where that is known.
+    pub fn slice(&mut self, event: &Event<'_>, end: Option<u64>) -> io::Result<()> {
+        self.slices += 1;
+        self.event(What::Begin, event)?;
+        let Some(end) = end else { return Ok(()) };
+        begin_event(&mut self.packet, self.beginning.saturating_add(end.max(event.at)));
+        self.packet.message(field::packet::TRACK_EVENT, |message| {
+            message.number(field::event::TYPE, What::End as u64);
+            message.number(field::event::TRACK, event.track);
+        });
+        self.finish_packet()
+    }
+
+    /// Something without a duration.
+    pub fn instant(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.event(What::Instant, event)
+    }
+
+    fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
         use field::{annotation, interned};
         let Self { packet, fresh, names, categories, fact_names, fact_texts, .. } = self;
         begin_event(packet, self.beginning.saturating_add(event.at));
@@ -327,7 +324,7 @@ impl<W: Write> Trace<W> {
                 field::event::CATEGORY_IIDS,
                 field::event::CATEGORIES,
             );
-            for (fact, value) in event.facts {
+            for (fact, value) in &event.facts.0 {
                 let name = fact_names.refer(fact, fresh, interned::ANNOTATION_NAMES);
                 message.message(field::event::ANNOTATIONS, |fact| {
                     name.write(fact, annotation::NAME_IID, annotation::NAME);
@@ -351,19 +348,10 @@ impl<W: Write> Trace<W> {
         self.finish_packet()
     }
 
-    /// The newest slice of a track ends.
-    pub fn end(&mut self, track: u64, at: u64) -> io::Result<()> {
-        begin_event(&mut self.packet, self.beginning.saturating_add(at));
-        self.packet.message(field::packet::TRACK_EVENT, |message| {
-            message.number(field::event::TYPE, What::End as u64);
-            message.number(field::event::TRACK, track);
-        });
-        self.finish_packet()
-    }
-
-    /// Everything has been written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    /// Everything has been written: how many slices there are, and bytes.
+    pub fn finish(mut self) -> io::Result<(u64, u64)> {
+        self.out.flush()?;
+        Ok((self.slices, self.written))
     }
 
     fn finish_packet(&mut self) -> io::Result<()> {
