@@ -2,24 +2,26 @@
 //!
 //! Must not: read the segments of a lane that the caller does not need; the work of a busy process is most of its recording.
 
-use super::hang::{HangNow, Watch};
+use super::hang::{HangNow, Replaced};
 use super::life::{Heartbeat, Life};
 use super::tally::Tally;
 use crate::ends;
+use crate::names::Names;
 use crate::process::Status;
 use crate::recorded::Recorded;
-use crate::source::{self, RecordingFile, Run, HAZARDS};
+use crate::source::{RecordingFile, Run, HAZARDS};
 use crate::Failure;
-use lazyguard_core::api::{Class, Code};
+use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
-use lazyguard_core::report::demangle;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::path::Path;
+use std::time::Instant;
 
 /// Segments of work that are read at a time: 16 MiB. Of more, the newest are read, and the others counted.
 const MOST_SEGMENTS: u64 = 4096;
@@ -34,7 +36,7 @@ pub(crate) enum Depth {
 }
 
 /// What a process does now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
     /// The process id, as the process knows it.
     pub process: u32,
@@ -84,7 +86,7 @@ pub(crate) struct WaitNow {
 }
 
 /// What is outstanding on streams of one class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutstandingNow {
     /// Streams with work that is not known to have ended.
     pub streams: u64,
@@ -106,16 +108,13 @@ fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>)
 
 /// A process that is followed.
 pub(super) struct Followed {
-    folder: Option<PathBuf>,
     run: Run,
     live: Option<LiveRecording<RecordingFile>>,
-    /// The process by the number that the user has named.
-    named: Option<u32>,
     heartbeat: Heartbeat,
-    hang: Watch,
+    hang: Replaced<HangReport>,
     tally: Tally,
     gathered: Gathered,
-    hazards: (Option<SystemTime>, Vec<Hazard>),
+    hazards: Replaced<HazardFile>,
     before: Option<(Instant, ProcessNow)>,
 }
 
@@ -127,15 +126,13 @@ impl Followed {
             Err(failure) => (None, Some(failure)),
         };
         let followed = Self {
-            folder: run.folder.clone(),
             run: run.clone(),
             live,
-            named: run.process,
             heartbeat: Heartbeat::default(),
-            hang: Watch::default(),
+            hang: Replaced::default(),
             tally: Tally::default(),
             gathered: Gathered::default(),
-            hazards: (None, Vec::new()),
+            hazards: Replaced::default(),
             before: None,
         };
         (followed, why)
@@ -150,7 +147,7 @@ impl Followed {
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
             let facts = live.tables().facts();
-            self.heartbeat.is_undecided(facts, Status::of(self.named.unwrap_or(facts.process)))
+            self.heartbeat.is_undecided(facts, Status::of(self.run.process.unwrap_or(facts.process)))
         })
     }
 
@@ -159,8 +156,9 @@ impl Followed {
         if let Some(before) = self.over() {
             return Some(before);
         }
-        if let Some(folder) = &self.folder {
-            self.hang.look(folder);
+        if let Some(folder) = &self.run.folder {
+            self.hang.look(folder, HANG);
+            self.hazards.look(folder, HAZARDS);
         }
         let Some(live) = &mut self.live else { return self.unrecorded() };
         // What cannot be read any more stays as it was.
@@ -209,29 +207,26 @@ impl Followed {
         self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
     }
 
-    fn now(&mut self) -> Option<ProcessNow> {
-        let folder = self.folder.clone();
-        if let Some(folder) = &folder {
-            self.read_hazards(folder);
-        }
+    fn now(&self) -> Option<ProcessNow> {
         let recording = self.live.as_ref()?.tables();
         let facts = recording.facts();
-        let life = self.heartbeat.life(facts, Status::of(self.named.unwrap_or(facts.process)));
+        let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
         let threads = recording.threads();
         let sum = |first: u64, all: &mut dyn Iterator<Item = u64>| all.fold(first, u64::saturating_add);
         // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
         let settings = recording.strings().settings().iter();
         let settings = Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0;
-        let hang = self.hang.now().filter(|_| goes_on).cloned();
+        let hang = self.hang.newest.as_ref().filter(|_| goes_on).and_then(HangNow::of);
         let rests = goes_on && hang.is_none() && stands_at_rest(recording, settings.hang_after_nanos);
+        let noted = self.hazards.newest.as_ref().map(|file| file.hazards.clone()).unwrap_or_default();
         Some(ProcessNow {
             process: facts.process,
             program: facts.program.clone(),
             host: facts.host.clone(),
             rank: recording.rank(),
             life,
-            end: end_of(life, self.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
+            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
             calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
             launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
             launches_per_second: None,
@@ -239,7 +234,7 @@ impl Followed {
             runs: if rests { runs(&self.run) } else { Vec::new() },
             outstanding: if goes_on { outstanding(recording) } else { BTreeMap::new() },
             tally: self.tally.clone(),
-            hazards: by_code(joined(self.hazards.1.clone(), self.gathered.hazards(recording))),
+            hazards: by_code(joined(noted, self.gathered.hazards(recording))),
             hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
             hang,
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
@@ -252,41 +247,16 @@ impl Followed {
 
     /// What is known of a process that keeps no recording in a file: its reports.
     fn unrecorded(&self) -> Option<ProcessNow> {
-        let process = self.hang.process()?;
-        let is_there = Status::of(process) != Status::Gone;
+        let report = self.hang.newest.as_ref()?;
+        let life = if Status::of(report.process) == Status::Gone { Life::Gone } else { Life::Unrecorded };
         Some(ProcessNow {
-            process,
-            program: String::new(),
-            host: String::new(),
-            rank: String::new(),
-            life: if is_there { Life::Unrecorded } else { Life::Gone },
-            end: end_of(if is_there { Life::Unrecorded } else { Life::Gone }, self.folder.as_deref(), process, None),
-            calls: 0,
-            launches: 0,
-            launches_per_second: None,
-            waits: Vec::new(),
-            runs: Vec::new(),
-            outstanding: BTreeMap::new(),
-            tally: Tally::default(),
-            hazards: BTreeMap::new(),
-            hang: self.hang.now().cloned(),
-            hang_nanos: 0,
+            process: report.process,
+            life,
+            end: end_of(life, self.run.folder.as_deref(), report.process, None),
+            hang: HangNow::of(report),
             looks_for_hangs: true,
-            lost_records: 0,
+            ..ProcessNow::default()
         })
-    }
-
-    fn read_hazards(&mut self, folder: &Path) {
-        let Ok(changed) = std::fs::symlink_metadata(folder.join(HAZARDS)).and_then(|about| about.modified()) else {
-            return;
-        };
-        if self.hazards.0 == Some(changed) {
-            return;
-        }
-        // It is replaced as a whole; what cannot be read is read the next time, or not.
-        if let Ok(Some(file)) = source::read::<HazardFile>(folder, HAZARDS) {
-            self.hazards = (Some(changed), file.hazards);
-        }
     }
 }
 
@@ -319,10 +289,7 @@ fn waits<S: Source>(recording: &Recording<S>) -> Vec<WaitNow> {
 
 /// A call, with the stream and the function that it is about.
 fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
-    let mut what = call.entry_point.symbol().to_owned();
-    if let Some(name) = function(recording, call.function) {
-        what += &format!(" of {name}");
-    }
+    let mut what = about(recording, call.entry_point, call.function);
     if let (Payload::Communication(about), Class::Collective) = (call.payload(), call.entry_point.class()) {
         what += &format!(" on communicator {}", about.communicator);
     }
@@ -332,9 +299,11 @@ fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
     what
 }
 
-fn function<S: Source>(recording: &Recording<S>, number: u32) -> Option<String> {
-    let function = recording.strings().function(number, Nanos::MAX).filter(|_| number != 0)?;
-    Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle))
+fn about<S: Source>(recording: &Recording<S>, call: EntryPoint, function: u32) -> String {
+    match Names::new(recording.strings()).function(function, Nanos::MAX) {
+        Some(name) => format!("{} of {name}", call.symbol()),
+        None => call.symbol().to_owned(),
+    }
 }
 
 /// Whether a stream has had work outstanding for the threshold, and nothing was submitted to it since.
@@ -359,22 +328,12 @@ fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, Out
     for stream in recording.streams() {
         let Some(oldest) = stream.oldest(idle.get(&stream.context).copied().unwrap_or(0)) else { continue };
         let nanos = now.saturating_sub(oldest.at);
-        let class = StreamClass::of(Some(stream.kind));
-        let what = || {
-            let symbol = lazyguard_core::api::EntryPoint::by_id(oldest.entry_point).map_or("", |e| e.symbol());
-            let of = function(recording, oldest.function).map(|name| format!(" of {name}")).unwrap_or_default();
-            format!("{symbol}{of} on stream {}", stream.number)
-        };
-        match classes.get_mut(&class) {
-            None => {
-                classes.insert(class, OutstandingNow { streams: 1, nanos, what: what() });
-            }
-            Some(known) => {
-                known.streams += 1;
-                if nanos > known.nanos {
-                    (known.nanos, known.what) = (nanos, what());
-                }
-            }
+        let known = classes.entry(StreamClass::of(Some(stream.kind))).or_default();
+        known.streams += 1;
+        if known.streams == 1 || nanos > known.nanos {
+            let call = EntryPoint::by_id(oldest.entry_point).map(|call| about(recording, call, oldest.function));
+            known.nanos = nanos;
+            known.what = format!("{} on stream {}", call.unwrap_or_default(), stream.number);
         }
     }
     classes
@@ -397,7 +356,6 @@ impl ProcessNow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::{Cause, LoadKind};
     use super::*;
     use crate::recordings::{facts, hazard, launch, Job};
     use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
@@ -421,8 +379,8 @@ mod tests {
         assert!(why.is_none() && followed.is_undecided());
         let now = followed.look(Depth::Records).unwrap();
         assert_eq!((now.launches, now.calls, now.launches_per_second), (4, 5, None));
-        let sums = |now: &ProcessNow| [Cause::Synchronize, Cause::Load].map(|cause| now.tally.blocked(cause));
-        assert_eq!((sums(&now), now.tally.loads(LoadKind::Function)), ([3_000_000, 2_000_000], 1));
+        let sums = |now: &ProcessNow| [now.tally.blocked[0], now.tally.blocked[1]];
+        assert_eq!((sums(&now), now.tally.loads[0]), ([3_000_000, 2_000_000], 1));
         assert!(now.waits.is_empty() && now.outstanding.is_empty() && now.hazards.is_empty());
 
         job.make(main, &launch(stream, kernel, 30_000_000), 500, 0);

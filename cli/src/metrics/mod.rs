@@ -2,14 +2,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `families` | the metrics, by what `live` says of the processes |
-//! | `text` | Prometheus' text format |
+//! | `families` | the metrics, by what `live` says of the processes, as Prometheus' text |
 //! | `writer` | a file that is replaced every few seconds |
 //!
 //! Must not: be in the guarded process. The command reads the files of the run.
 
 mod families;
-mod text;
 mod writer;
 
 pub(crate) use writer::Writer;
@@ -75,8 +73,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let mut complained = String::new();
     loop {
         let begin = Instant::now();
-        let families = families::of(&job.look(Depth::Records));
-        let text = text::text(&families);
+        let text = families::text(&job.look(Depth::Records));
         let written = match &output {
             Some(path) => writer::replace(path, &text),
             None => {
@@ -88,10 +85,10 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
         let Some(every) = interval else {
             written?;
             job.problems().iter().for_each(say);
-            if families.is_empty() && job.problems().is_empty() {
+            if text.is_empty() && job.problems().is_empty() {
                 say("no guarded process");
             }
-            return Ok(ExitCode::from(u8::from(families.is_empty())));
+            return Ok(ExitCode::from(u8::from(text.is_empty())));
         };
         // A folder that is not there yet may be there the next time.
         let problems = written.err().map(|failure| failure.to_string()).into_iter().chain(job.problems().to_vec());

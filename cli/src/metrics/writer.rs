@@ -4,7 +4,7 @@
 //!
 //! Must not: disturb the run. A file that cannot be written is one line on standard error, and the thread goes on.
 
-use super::{families, text};
+use super::families;
 use crate::files;
 use crate::live::{Depth, Job};
 use crate::output::say;
@@ -58,7 +58,7 @@ fn write_until(root: &Path, file: &Path, stopped: &Receiver<()>) {
     let mut has_complained = false;
     loop {
         let last = !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
-        let written = replace(file, &text::text(&families::of(&job.look(Depth::Records))));
+        let written = replace(file, &families::text(&job.look(Depth::Records)));
         if let (Err(failure), false) = (&written, has_complained) {
             has_complained = true;
             say(format_args!("--metrics: {failure}"));
