@@ -309,9 +309,8 @@ fn about<S: Source>(recording: &Recording<S>, call: EntryPoint, function: u32) -
 /// Whether a stream has had work outstanding for the threshold, and nothing was submitted to it since.
 fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool {
     let now = recording.facts().last_seen;
-    let idle = |context: u32| recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until);
     let rests = |at: Nanos| threshold != 0 && now.saturating_sub(at) >= threshold;
-    recording.streams().iter().any(|s| rests(s.last_submitted) && s.oldest(idle(s.context)).is_some())
+    recording.streams().iter().any(|s| rests(s.last_submitted) && recording.oldest(s).is_some())
 }
 
 /// The kernels that run while no thread waits for them. Who waits for whom is in the records, all of which this reads: few processes have a
@@ -323,10 +322,9 @@ fn runs(run: &Run) -> Vec<String> {
 
 fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, OutstandingNow> {
     let now = recording.facts().last_seen;
-    let idle: HashMap<_, _> = recording.contexts().iter().map(|c| (c.number, c.idle_until)).collect();
     let mut classes = BTreeMap::<_, OutstandingNow>::new();
     for stream in recording.streams() {
-        let Some(oldest) = stream.oldest(idle.get(&stream.context).copied().unwrap_or(0)) else { continue };
+        let Some(oldest) = recording.oldest(stream) else { continue };
         let nanos = now.saturating_sub(oldest.at);
         let known = classes.entry(StreamClass::of(Some(stream.kind))).or_default();
         known.streams += 1;

@@ -57,7 +57,7 @@ impl fmt::Display for StreamKind {
 }
 
 /// An operation submitted to a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
     /// When the submitting call was entered.
     pub at: Nanos,

@@ -18,6 +18,7 @@ pub const MOST_WAITS: usize = 1100;
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
 /// A stream with outstanding work, and its records.
+#[derive(Default)]
 pub(super) struct Busy {
     pub(super) context: u32,
     pub(super) complete_until: Nanos,
@@ -130,6 +131,7 @@ pub(super) struct Load {
 }
 
 /// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
+#[derive(Default)]
 pub struct SnapshotBuilder {
     pub(super) busy: BTreeMap<u32, Busy>,
     pub(super) writes: VecDeque<(ValueWrite, Submitter)>,
@@ -172,6 +174,16 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
+    /// A stream on which what was submitted then may be outstanding.
+    pub(super) fn busy_with(&mut self, stream: u32, at: Nanos) -> Option<&mut Busy> {
+        self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until)
+    }
+
+    /// Whether what was submitted to the stream then is known to have ended.
+    pub(super) fn has_ended(&self, stream: u32, at: Nanos) -> bool {
+        self.busy.get(&stream).is_none_or(|busy| at <= busy.complete_until)
+    }
+
     /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
     pub(super) fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
         let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.since() < record.entered;

@@ -21,6 +21,7 @@ mod proofs;
 mod remembered;
 mod rules;
 mod streams;
+mod tables;
 mod work;
 
 pub use collectives::{part_of_waiting, waits_for_peers};
