@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
     what: Vec<PathBuf>,
 }
 
-/// Prints the line.
 pub(crate) fn health(arguments: Arguments) -> Outcome {
     let mut job = Job::new(arguments.what);
     let processes = job.look(Depth::Tables);
@@ -34,7 +33,6 @@ pub(crate) fn health(arguments: Arguments) -> Outcome {
     Ok(ExitCode::from(health.code))
 }
 
-/// The answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Health {
     code: u8,

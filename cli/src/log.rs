@@ -2,19 +2,19 @@
 //!
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
-use crate::format::Took;
+use crate::format::{Format, Took};
 use crate::names::{lane_name, Names};
 use crate::output::{say, write_line, Output};
 use crate::runs::one_process;
 use crate::source::{duration, Opened};
 use crate::symbolize::Symbolizer;
-use crate::{Failure, Outcome};
+use crate::Outcome;
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::{GraphSeen, ThreadActivity};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::read::{Entry, StreamText};
+use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Environment, Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
@@ -23,15 +23,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// How records are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A line a record, for a person.
-    Text,
-    /// A JSON object a line, for a program.
-    Json,
-}
 
 /// A lane, as it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -60,7 +51,7 @@ pub(crate) struct Arguments {
     /// A process, or a run folder.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
-    /// For a person or for a program.
+    /// A line a record, for a person; or a JSON object a line, for a program.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Only calls of this thread, by its id or its name.
@@ -95,23 +86,20 @@ pub(crate) struct Arguments {
     last: Option<usize>,
 }
 
-/// Prints records.
 pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let opened = one_process(&arguments.what)?.must_open()?;
     let mut out = Output::standard();
     let mut printer = Printer::new(&opened, arguments.format, &mut out);
     let filter = Filter::new(arguments, &opened);
     let mut last = arguments.last.map(|count| (count, VecDeque::new()));
-    // What is still in progress has its place among the records by when it was entered.
-    let mut in_progress = opened.calls_in_progress();
     let (mut seen, mut matched) = (0_u64, 0_u64);
-    let mut take = |printer: &mut Printer<'_, '_>, entry: &Entry| -> Result<(), Failure> {
+    opened.each_in_order(|entry| {
         seen += 1;
         if !filter.lets_pass(entry, &mut printer.names) {
             return Ok(());
         }
         matched += 1;
-        let Some((count, newest)) = &mut last else { return Ok(printer.print(entry)?) };
+        let Some((count, newest)) = &mut last else { return Ok(printer.print_after("", entry)?) };
         if newest.len() == *count {
             newest.pop_front();
         }
@@ -119,20 +107,9 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
             newest.push_back(*entry);
         }
         Ok(())
-    };
-    opened.each_record(|entry| {
-        while in_progress.front().is_some_and(|call| call.record.entered < entry.record.entered) {
-            if let Some(call) = in_progress.pop_front() {
-                take(&mut printer, &call)?;
-            }
-        }
-        take(&mut printer, entry)
     })?;
-    for call in in_progress {
-        take(&mut printer, &call)?;
-    }
     for entry in last.into_iter().flat_map(|(_, newest)| newest) {
-        printer.print(&entry)?;
+        printer.print_after("", &entry)?;
     }
     out.flush()?;
     match (seen, matched) {
@@ -145,7 +122,6 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Which records are asked for.
 struct Filter<'a> {
     asked: &'a Arguments,
     thread: Option<u32>,
@@ -412,7 +388,6 @@ impl<'a> Line<'a> {
 /// Of the calls about an executable graph, the one that does not say what it does.
 const DESTROYS: &str = "cuGraphExecDestroy";
 
-/// Writes records.
 pub(crate) struct Printer<'a, 'o> {
     opened: &'a Opened,
     format: Format,
@@ -438,13 +413,6 @@ impl<'a, 'o> Printer<'a, 'o> {
         }
     }
 
-    fn stream(&self, record: &Record) -> Option<StreamText> {
-        if record.stream == 0 {
-            return None;
-        }
-        self.opened.recording.strings().stream(record.stream, record.meant_at())
-    }
-
     /// What the nodes of the graph do that a call has made executable.
     fn holds(&self, graph: u64, record: &Record) -> Option<String> {
         let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
@@ -454,16 +422,12 @@ impl<'a, 'o> Printer<'a, 'o> {
         Some(GraphSeen::of(graph, contents, name).holds())
     }
 
-    fn print(&mut self, entry: &Entry) -> io::Result<()> {
-        self.print_after("", entry)
-    }
-
-    /// A record behind something else on its line, if it is text.
+    /// Prints a record, behind something else on its line if it is text.
     pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
-        let stream = self.stream(record);
         let mut line = Line::of(entry);
         line.thread_name = self.threads.get(&entry.thread_number).copied();
+        let stream = line.stream.and_then(|number| self.opened.recording.strings().stream(number, record.meant_at()));
         line.handle = stream.map(|stream| stream.handle);
         line.holds = line.graph.and_then(|graph| self.holds(graph, record));
         line.function = self.names.function_of(record);
@@ -545,9 +509,9 @@ impl fmt::Display for Text<'_> {
                     }
                 }
             }
-            Kind::HostBegins => write!(out, ": the host function at {:#x} is called", line.host_function.unwrap_or(0))?,
-            Kind::HostEnds => {
-                write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?
+            Kind::HostBegins | Kind::HostEnds => {
+                let what = if kind == Kind::HostBegins { "is called" } else { "has returned" };
+                write!(out, ": the host function at {:#x} {what}", line.host_function.unwrap_or(0))?;
             }
             Kind::Seen | Kind::Activity => {
                 write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?

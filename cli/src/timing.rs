@@ -34,7 +34,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use summary::THRESHOLD_NANOS;
 
-/// The version of the JSON form.
 const SCHEMA: u32 = 1;
 
 /// What `--format json` prints of a run's times.

@@ -13,7 +13,6 @@ use lazyguard_core::Nanos;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A verdict on a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub name: String,
@@ -22,9 +21,7 @@ pub(super) struct Shown {
     /// When it was over; `None` where it lasted to the end.
     pub until: Option<Nanos>,
     pub facts: Vec<(String, String)>,
-    /// Operations by stream and submission.
     pub culprits: Vec<(u32, Nanos)>,
-    /// Calls by thread and entry.
     pub blocked: Vec<(u32, Nanos)>,
 }
 

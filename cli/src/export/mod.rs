@@ -59,7 +59,6 @@ pub(crate) struct Arguments {
     until: Option<u64>,
 }
 
-/// Writes a timeline.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let Format::Perfetto = arguments.to;
     let run = one_process(&arguments.what)?;

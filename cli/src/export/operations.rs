@@ -19,9 +19,7 @@ use std::io;
 
 /// Rows of a stream in which operations lie in their full length.
 pub(super) const ROWS: usize = 8;
-/// Arrows from one operation.
 const MOST_ARROWS: usize = 16;
-/// Waits for one address.
 const MOST_WAITS: usize = 16;
 
 /// An operation from which an arrow may go later: to which stream it was submitted, which one it was, and an arrow that
@@ -43,22 +41,18 @@ struct Operation {
 
 struct Row {
     track: u64,
-    /// When its last operation ended.
     free_from: Nanos,
     open: Option<Operation>,
 }
 
-/// A stream's rows.
 struct Stream {
     handle: u64,
     context: u32,
     name: String,
-    /// What its tracks share.
     key: String,
     rows: Vec<Row>,
 }
 
-/// How an operation's slice ends.
 #[derive(Clone, Copy)]
 enum End {
     /// The operation is known to have ended since.
@@ -220,7 +214,6 @@ impl Timeline<'_> {
         arrows
     }
 
-    /// Finds a row for an operation.
     fn place(&mut self, operation: Operation) -> io::Result<()> {
         let (number, at) = (operation.record.stream, operation.record.entered);
         let Some(mut stream) = self.operations.streams.remove(&number) else { return Ok(()) };
@@ -308,7 +301,6 @@ impl Timeline<'_> {
         self.trace.slice(&event, end)
     }
 
-    /// Writes what is still open.
     pub fn finish_operations(&mut self) -> io::Result<()> {
         for number in std::mem::take(&mut self.operations.busy) {
             let Some(mut stream) = self.operations.streams.remove(&number) else { continue };

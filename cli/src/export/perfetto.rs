@@ -15,13 +15,11 @@ use std::io::{self, BufWriter, Write};
 /// Names that are interned; more are written out where they are used.
 const MOST_INTERNED: usize = 1 << 16;
 
-/// The only sequence.
 const SEQUENCE: u64 = 1;
 /// `BUILTIN_CLOCK_REALTIME` and `BUILTIN_CLOCK_MONOTONIC`.
 const REALTIME: u64 = 1;
 const MONOTONIC: u64 = 3;
 
-/// Fields, by message.
 mod field {
     pub const PACKET: u32 = 1;
     pub mod packet {
@@ -95,15 +93,12 @@ const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 const MERGE_BY_KEY: u64 = 3;
 
-/// What happens on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum What {
-    /// A slice begins.
     Begin = 1,
     /// The newest slice of the track ends.
     End = 2,
-    /// Something without a duration.
     Instant = 3,
 }
 
@@ -117,7 +112,6 @@ pub(super) enum Value<'a> {
     Text(&'a str),
 }
 
-/// A slice's beginning, or an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
     /// The track's number.
@@ -136,7 +130,6 @@ pub(super) struct Event<'a> {
 pub(super) struct Facts<'a>(Vec<(&'a str, Value<'a>)>);
 
 impl<'a> Facts<'a> {
-    /// Adds a fact if it applies.
     pub fn add(&mut self, name: &'a str, value: Value<'a>, applies: bool) {
         self.0.extend(applies.then_some((name, value)));
     }
@@ -162,7 +155,6 @@ pub(super) enum Track<'a> {
     },
 }
 
-/// When the trace's times begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beginning {
     /// On `CLOCK_MONOTONIC`, in nanoseconds.
@@ -175,7 +167,6 @@ pub(super) struct Beginning {
 #[derive(Default)]
 struct Interned(HashMap<Box<str>, u64>);
 
-/// How a packet names a text.
 #[derive(Clone, Copy)]
 enum Reference<'a> {
     Number(u64),
@@ -211,7 +202,6 @@ impl Reference<'_> {
     }
 }
 
-/// A trace that is being written.
 pub(super) struct Trace<'o> {
     out: BufWriter<&'o mut dyn Write>,
     written: u64,
@@ -228,7 +218,6 @@ pub(super) struct Trace<'o> {
 }
 
 impl<'o> Trace<'o> {
-    /// Begins a trace.
     pub fn new(out: &'o mut dyn Write, beginning: Beginning) -> io::Result<Self> {
         let mut trace = Self {
             out: BufWriter::with_capacity(1 << 20, out),
@@ -302,7 +291,6 @@ impl<'o> Trace<'o> {
         self.finish_packet()
     }
 
-    /// Something without a duration.
     pub fn instant(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.event(What::Instant, event)
     }

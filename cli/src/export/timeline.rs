@@ -49,7 +49,6 @@ pub(super) struct Timeline<'a> {
     /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
-    /// Arrows whose target has been written.
     met: BTreeSet<u64>,
     last: Nanos,
 }

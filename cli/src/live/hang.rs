@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A standstill that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
@@ -19,9 +18,7 @@ pub(crate) struct HangNow {
     pub code: &'static str,
     /// What is waited for, in a sentence.
     pub sentence: String,
-    /// The call that waits, or nothing.
     pub call: String,
-    /// When that was entered.
     pub since: Nanos,
 }
 

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 /// A heartbeat is missing when it has not moved for so long. The processors of a virtual machine stand still for seconds at times.
 const MISSING_AFTER: Duration = Duration::from_secs(10);
 
-/// How a process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
     /// It runs, and so does its guard.
@@ -25,7 +24,6 @@ pub(crate) enum Life {
     Frozen(Nanos),
     /// It runs, and its guard has stepped aside.
     Unguarded,
-    /// It ended in an orderly way.
     Ended,
     /// It was killed, or ended without an exit.
     Gone,
@@ -35,7 +33,6 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// Every word.
     pub const WORDS: [&'static str; 7] = ["running", "stopped", "frozen", "unguarded", "ended", "killed", "unrecorded"];
 
     /// In a word, for programs and tables.
@@ -51,7 +48,6 @@ impl Life {
         }]
     }
 
-    /// Whether the process exists.
     pub fn is_there(self) -> bool {
         matches!(self, Self::Runs | Self::Stopped | Self::Frozen(_) | Self::Unguarded)
     }
@@ -77,7 +73,6 @@ impl Heartbeat {
         self.moved.is_none() && matches!(self.life(facts, status), Life::Frozen(_) | Life::Gone)
     }
 
-    /// How the process is.
     pub fn life(&self, facts: &Facts, status: Status) -> Life {
         let moves = self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER);
         life(facts, status, moves, age_by_clock(facts))

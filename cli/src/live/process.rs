@@ -26,23 +26,17 @@ use std::time::Instant;
 /// Segments of work that are read at a time: 16 MiB. Of more, the newest are read, and the others counted.
 const MOST_SEGMENTS: u64 = 4096;
 
-/// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The tables and the reports.
     Tables,
-    /// The records as well.
     Records,
 }
 
-/// What a process does now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
     /// The process id, as the process knows it.
     pub process: u32,
-    /// The name of the program's file.
     pub program: String,
-    /// The machine's name.
     pub host: String,
     /// The rank in the job, or nothing.
     pub rank: String,
@@ -66,7 +60,6 @@ pub(crate) struct ProcessNow {
     pub hazards: BTreeMap<(Code, bool), u64>,
     /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
-    /// For how long that has lasted.
     pub hang_nanos: Nanos,
     /// Whether the process's watchdog looks for hangs.
     pub looks_for_hangs: bool,
@@ -74,14 +67,12 @@ pub(crate) struct ProcessNow {
     pub lost_records: u64,
 }
 
-/// A thread in a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WaitNow {
     pub thread: u32,
     pub thread_name: String,
     /// The call, with what it is about.
     pub what: String,
-    /// For how long.
     pub nanos: Nanos,
 }
 
@@ -92,7 +83,6 @@ pub(crate) struct OutstandingNow {
     pub streams: u64,
     /// For how long the oldest of it has been submitted.
     pub nanos: Nanos,
-    /// What that is.
     pub what: String,
 }
 
@@ -106,7 +96,6 @@ fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>)
     Some(ends::words(seen, life == Life::Ended, || recorded.to_owned()))
 }
 
-/// A process that is followed.
 pub(super) struct Followed {
     run: Run,
     live: Option<LiveRecording<RecordingFile>>,
@@ -138,7 +127,6 @@ impl Followed {
         (followed, why)
     }
 
-    /// Whether it has its recording.
     pub fn is_recorded(&self) -> bool {
         self.live.is_some()
     }
@@ -338,7 +326,6 @@ fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, Out
 }
 
 impl ProcessNow {
-    /// Whether a process that exists hangs.
     pub fn hangs(&self) -> bool {
         let exists = self.life.is_there() || self.life == Life::Unrecorded;
         exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)

@@ -14,7 +14,6 @@ pub(super) enum Cause {
     Synchronize,
     /// Code was loaded, by a call for that or on first use.
     Load,
-    /// Memory was allocated or freed.
     Allocation,
     /// Memory was copied or set by a call that returns when that is done.
     Copy,
@@ -59,7 +58,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in a record.
     pub fn see(&mut self, record: &Record) {
         self.blocked_for(record, record.took());
         let (kind, count) = match (record.kind, record.entry_point.class(), record.payload()) {

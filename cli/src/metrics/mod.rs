@@ -56,7 +56,6 @@ fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Prints or writes the metrics.
 pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let Arguments { what, output, interval, .. } = arguments;
     let ends = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What the recording says.
 pub(crate) struct Recorded {
     opened: Opened,
     builder: SnapshotBuilder,
@@ -224,7 +223,6 @@ impl Recorded {
             .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
-    /// The recording.
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }

@@ -1,8 +1,8 @@
 //! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::Recorded;
-use crate::format::{utc, Took};
-use crate::log::{self, Printer};
+use crate::format::{utc, Format, Took};
+use crate::log::Printer;
 use crate::output::{write_line, Output};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
@@ -124,7 +124,7 @@ impl Recorded {
     }
 
     fn printer<'a, 'o>(&'a self, out: &'a mut Output<'o>) -> Printer<'a, 'o> {
-        Printer::new(&self.opened, log::Format::Text, out)
+        Printer::new(&self.opened, Format::Text, out)
     }
 
     /// The process, as the first line of a report names it.

@@ -28,7 +28,6 @@ impl Identity {
         Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
     }
 
-    /// Its id.
     pub fn process(self) -> u32 {
         self.process
     }

@@ -9,7 +9,6 @@ use std::io;
 
 /// Rows of each table; the JSON form has them all.
 const MOST_ROWS: usize = 20;
-/// Single things that are named.
 const MOST_STEPS: usize = 8;
 
 pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {

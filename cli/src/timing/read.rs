@@ -10,7 +10,6 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What was asked.
 pub(super) struct Asked {
     pub cold_start: bool,
     pub blocking: bool,
@@ -56,7 +55,6 @@ pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
 }
 
 impl ProcessTimes {
-    /// Reads a recording.
     pub fn read(run: &Run, asked: &Asked) -> Result<Self, Failure> {
         let opened = run.must_open()?;
         let (recording, end) = (&opened.recording, opened.last_seen());
@@ -83,7 +81,6 @@ impl ProcessTimes {
     }
 }
 
-/// The summary of a process's start.
 pub(crate) fn cold_start_of(opened: &Opened) -> Result<ColdStart, Failure> {
     let mut fold = ColdStartFold::new(&opened.recording, opened.last_seen());
     replay(opened, |fact| fold.see(fact))?;

@@ -40,7 +40,6 @@ pub(crate) struct Arguments {
     interval: Option<u64>,
 }
 
-/// Shows the table.
 pub(crate) fn top(arguments: &Arguments) -> Outcome {
     let interval = arguments.interval.map_or(INTERVAL, Duration::from_nanos).max(SHORTEST);
     let what = || match arguments.what.is_empty() {

@@ -30,7 +30,6 @@ const SEEN_LATER_NANOS: Nanos = 100_000;
 
 /// Codes of hazards that block the call itself.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
-/// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
@@ -122,6 +121,7 @@ struct Held {
 type Key = (&'static str, Option<Rc<str>>, Reason, Option<(u32, &'static str, Option<Rc<str>>)>);
 
 /// Makes the summary. Show it each fact, and the calls in progress among them.
+#[derive(Default)]
 pub struct BlockingFold {
     threshold: Nanos,
     end: Nanos,
@@ -148,33 +148,16 @@ pub struct BlockingFold {
 impl BlockingFold {
     /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, threshold: Nanos, end: Nanos) -> Self {
-        let threads = recording.threads().iter().map(|t| (t.number, t.name.clone())).collect();
-        Self::of(Kernels::of(recording.strings()), threads, Missing::of(recording), threshold, end)
-    }
-
-    fn of(kernels: Kernels, threads: HashMap<u32, String>, missing: Missing, threshold: Nanos, end: Nanos) -> Self {
         Self {
             threshold: threshold.max(1),
             end,
-            kernels,
-            threads,
-            streams: Streams::default(),
-            holders: Holders::default(),
-            undecided: Vec::new(),
-            hazards: HashMap::new(),
-            newest: HashMap::new(),
-            launched: HashSet::new(),
-            contexts: HashSet::new(),
-            groups: HashMap::new(),
-            noted: HashMap::new(),
-            all: Group::default(),
-            calls: 0,
-            left_out: 0,
-            missing,
+            kernels: Kernels::of(recording.strings()),
+            threads: recording.threads().iter().map(|t| (t.number, t.name.clone())).collect(),
+            missing: Missing::of(recording),
+            ..Self::default()
         }
     }
 
-    /// Takes in a fact.
     pub fn see(&mut self, fact: &Fact<'_>) {
         let (entry, record) = (fact.entry, &fact.entry.record);
         self.end = self.end.max(record.entered).max(record.returned);
@@ -328,7 +311,6 @@ impl BlockingFold {
         (reason, certain, None)
     }
 
-    /// The summary.
     pub fn finish(mut self) -> Blocking {
         self.judge(Nanos::MAX);
         let mut groups: Vec<_> = self.groups.into_values().collect();

@@ -44,7 +44,8 @@ fn account_of(entries: &[Entry], threshold: Nanos, missing: Missing) -> Blocking
     let mut all = entries.to_vec();
     all.sort_by_key(|entry| entry.record.entered);
     let threads = [(1, "main".to_owned()), (2, "worker".to_owned())].into();
-    let mut fold = BlockingFold::of(Kernels::named(&["one", "two"]), threads, missing, threshold, 0);
+    let kernels = Kernels::named(&["one", "two"]);
+    let mut fold = BlockingFold { kernels, threads, missing, threshold, ..BlockingFold::default() };
     let mut replay = Replay::default();
     all.iter().for_each(|entry| fold.see(&replay.see(entry)));
     let summary = fold.finish();

@@ -189,6 +189,7 @@ impl Missing {
 }
 
 /// Makes the summary. Show it each fact, and the calls in progress among them.
+#[derive(Default)]
 pub struct ColdStartFold {
     kernels: Kernels,
     began: Beginning,
@@ -260,24 +261,9 @@ impl ColdStartFold {
     fn of(kernels: Kernels, began: Beginning, missing: Missing, end: Nanos) -> Self {
         let mut sweep = Sweep::new(missing.work > 0);
         began.sweep(&mut sweep);
-        Self {
-            kernels,
-            began,
-            end,
-            sweep,
-            parts: Parts::default(),
-            launches: HashMap::new(),
-            left_out: 0,
-            newest: HashMap::new(),
-            longest: Vec::new(),
-            loads: BTreeMap::new(),
-            ahead: Ahead::default(),
-            allocations: BTreeMap::new(),
-            missing,
-        }
+        Self { kernels, began, end, sweep, missing, ..Self::default() }
     }
 
-    /// Takes in a fact.
     pub fn see(&mut self, fact: &Fact<'_>) {
         let (entry, record) = (fact.entry, &fact.entry.record);
         self.end = self.end.max(record.entered).max(record.returned);
@@ -373,7 +359,6 @@ impl ColdStartFold {
         }
     }
 
-    /// The summary.
     pub fn finish(self) -> ColdStart {
         let Self { began, end, missing, .. } = self;
         let ended = self.sweep.finish(began.armed.saturating_add(end));

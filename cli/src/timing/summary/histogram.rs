@@ -16,7 +16,6 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Counts one.
     pub fn add(&mut self, nanos: Nanos) {
         *self.counts.entry(bucket(nanos)).or_default() += 1;
         self.count += 1;
@@ -79,13 +78,11 @@ pub struct Decade {
 }
 
 impl Decades {
-    /// One duration.
     pub fn of(nanos: Nanos) -> Self {
         let class = DECADES.iter().position(|(end, _)| nanos < *end).unwrap_or(DECADES.len() - 1);
         Self(std::array::from_fn(|n| u64::from(n == class)))
     }
 
-    /// Takes in another one's.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(own, theirs)| *own += theirs);
     }

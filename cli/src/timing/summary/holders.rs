@@ -62,7 +62,6 @@ impl Holders {
         self.all.push(*entry);
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.all.iter()
     }

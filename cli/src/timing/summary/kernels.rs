@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// A kernel, as an index into what [`Kernels`] knows.
 pub(super) type KernelId = u32;
 
-/// The kernels of a recording.
+#[derive(Default)]
 pub(super) struct Kernels {
     /// For each function number, the kernels that it meant and from when on, the earliest first.
     meanings: HashMap<u32, Vec<(Nanos, KernelId)>>,
@@ -19,7 +19,7 @@ pub(super) struct Kernels {
 
 impl Kernels {
     pub fn of(texts: &StringTable) -> Self {
-        let mut kernels = Self { meanings: HashMap::new(), names: Vec::new() };
+        let mut kernels = Self::default();
         let mut newest = None;
         for (number, at, function) in texts.functions() {
             let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle);

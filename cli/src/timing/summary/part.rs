@@ -82,7 +82,6 @@ impl Part {
         all
     };
 
-    /// For a person.
     pub const fn text(self) -> &'static str {
         Self::TABLE[self as usize].1
     }

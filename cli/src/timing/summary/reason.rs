@@ -38,7 +38,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// For a person.
     pub const fn text(self) -> &'static str {
         match self {
             Self::GuardLoads => "the guard preloaded in this call",
