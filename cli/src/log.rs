@@ -298,11 +298,18 @@ struct Line<'a> {
 }
 
 /// An address in the form that other tools take.
+#[derive(Clone, Copy)]
 struct Address(u64);
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:#x}", self.0)
+    }
+}
 
 impl Serialize for Address {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:#x}", self.0))
+        serializer.collect_str(self)
     }
 }
 
@@ -492,9 +499,7 @@ impl fmt::Display for Text<'_> {
         let Self { line, kind, so_far, caller } = self;
         let kind = *kind;
         write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
-        if let Some(name) = line.thread_name {
-            write!(out, " \"{name}\"")?;
-        }
+        behind(out, " ", line.thread_name.map(|name| format!("\"{name}\"")))?;
         match kind {
             Kind::Hazard => {
                 let prevented = if line.prevented { "prevented " } else { "" };
@@ -504,9 +509,7 @@ impl fmt::Display for Text<'_> {
                 let kernels = Quantity(line.loaded.unwrap_or(0), "kernel");
                 write!(out, ": loaded {kernels} ahead of use in {}", line.call)?;
                 for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
-                    if let Some(count) = count.filter(|&count| count > 0) {
-                        write!(out, ", {count} {what}")?;
-                    }
+                    behind(out, ", ", count.filter(|&count| count > 0).map(|count| format!("{count} {what}")))?;
                 }
             }
             Kind::HostBegins | Kind::HostEnds => {
@@ -518,58 +521,33 @@ impl fmt::Display for Text<'_> {
             }
             _ => write!(out, ": {}", line.call)?,
         }
-        if let Some(function) = line.function {
-            write!(out, " of {function}")?;
-        }
+        behind(out, " of ", line.function)?;
         if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
             write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
         }
-        if let Some(about) = &line.about {
-            write!(out, " of {about}")?;
-        }
-        if let Some(communicator) = line.communicator {
-            write!(out, " on communicator {communicator}")?;
-        }
-        if let Some(sequence) = line.sequence {
-            write!(out, ", number {sequence}")?;
-        }
+        behind(out, " of ", line.about.as_ref())?;
+        behind(out, " on communicator ", line.communicator)?;
+        behind(out, ", number ", line.sequence)?;
         if let (Some(address), Some(value)) = (line.address, line.value) {
             match line.condition {
                 Some(condition) => write!(out, " until memory at {address:#x} {condition} {value}")?,
                 None => write!(out, " of {value} to {address:#x}")?,
             }
-        } else if let Some(address) = line.address {
-            write!(out, " at {address:#x}")?;
+        } else {
+            behind(out, " at ", line.address.map(Address))?;
         }
-        if let Some(bytes) = line.bytes {
-            write!(out, " of {bytes} bytes")?;
-        }
-        if let Some(event) = line.event_handle {
-            write!(out, " event {event:#x}")?;
-        }
-        if let Some(graph) = line.graph {
-            write!(out, " graph {graph:#x}")?;
-        }
-        if let Some(holds) = &line.holds {
-            write!(out, " of {holds}")?;
-        }
-        match (line.stream, line.handle) {
-            (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,
-            (Some(stream), None) => write!(out, " on stream {stream}")?,
-            _ => {}
-        }
+        behind(out, " of ", line.bytes.map(|bytes| format!("{bytes} bytes")))?;
+        behind(out, " event ", line.event_handle.map(Address))?;
+        behind(out, " graph ", line.graph.map(Address))?;
+        behind(out, " of ", line.holds.as_ref())?;
+        behind(out, " on stream ", line.stream)?;
+        behind(out, " ", line.handle.map(|handle| format!("({handle:#x})")))?;
         if kind == Kind::Hazard {
             write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
-            if let Some(stream) = line.in_flight_on {
-                write!(out, " on stream {stream}")?;
-            }
+            behind(out, " on stream ", line.in_flight_on)?;
         }
-        if let Some(count) = line.count {
-            write!(out, ", {}", Quantity(count, "time"))?;
-        }
-        if let Some(cold) = line.cold {
-            write!(out, ", loaded the {cold} on first use")?;
-        }
+        behind(out, ", ", line.count.map(|count| Quantity(count, "time")))?;
+        behind(out, ", loaded the ", line.cold.map(|cold| format!("{cold} on first use")))?;
         match line.took_ns {
             _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
             Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
@@ -583,11 +561,14 @@ impl fmt::Display for Text<'_> {
         if line.captured {
             out.write_str(", captured")?;
         }
-        match (*caller, &line.caller) {
-            (Some(name), _) => write!(out, ", from {name}")?,
-            (None, Some(Address(address))) => write!(out, ", from {address:#x}")?,
-            (None, None) => {}
+        match caller {
+            Some(name) => write!(out, ", from {name}"),
+            None => behind(out, ", from ", line.caller),
         }
-        Ok(())
     }
+}
+
+/// A fact behind its words, where it applies.
+fn behind(out: &mut fmt::Formatter<'_>, words: &str, fact: Option<impl fmt::Display>) -> fmt::Result {
+    fact.map_or(Ok(()), |fact| write!(out, "{words}{fact}"))
 }

@@ -20,73 +20,72 @@ const SEQUENCE: u64 = 1;
 const REALTIME: u64 = 1;
 const MONOTONIC: u64 = 3;
 
-mod field {
-    pub const PACKET: u32 = 1;
-    pub mod packet {
-        pub const CLOCK_SNAPSHOT: u32 = 6;
-        pub const TIMESTAMP: u32 = 8;
-        pub const SEQUENCE_ID: u32 = 10;
-        pub const TRACK_EVENT: u32 = 11;
-        pub const INTERNED_DATA: u32 = 12;
-        pub const SEQUENCE_FLAGS: u32 = 13;
-        pub const DEFAULTS: u32 = 59;
-        pub const TRACK_DESCRIPTOR: u32 = 60;
-    }
-    pub mod clock_snapshot {
-        pub const CLOCKS: u32 = 1;
-        pub const PRIMARY: u32 = 2;
-        pub const CLOCK_ID: u32 = 1;
-        pub const CLOCK_TIMESTAMP: u32 = 2;
-    }
-    pub mod defaults {
-        pub const CLOCK_ID: u32 = 58;
-    }
-    pub mod interned {
-        pub const CATEGORIES: u32 = 1;
-        pub const EVENT_NAMES: u32 = 2;
-        pub const ANNOTATION_NAMES: u32 = 3;
-        pub const ANNOTATION_TEXTS: u32 = 29;
-        pub const IID: u32 = 1;
-        pub const TEXT: u32 = 2;
-    }
-    pub mod event {
-        pub const CATEGORY_IIDS: u32 = 3;
-        pub const CATEGORIES: u32 = 22;
-        pub const ANNOTATIONS: u32 = 4;
-        pub const TYPE: u32 = 9;
-        pub const NAME_IID: u32 = 10;
-        pub const TRACK: u32 = 11;
-        pub const NAME: u32 = 23;
-        pub const FLOWS: u32 = 47;
-    }
-    pub mod annotation {
-        pub const NAME_IID: u32 = 1;
-        pub const NAME: u32 = 10;
-        pub const BOOL: u32 = 2;
-        pub const UNSIGNED: u32 = 3;
-        pub const SIGNED: u32 = 4;
-        pub const TEXT: u32 = 6;
-        pub const POINTER: u32 = 7;
-        pub const TEXT_IID: u32 = 17;
-    }
-    pub mod track {
-        pub const UUID: u32 = 1;
-        pub const NAME: u32 = 2;
-        pub const PROCESS: u32 = 3;
-        pub const THREAD: u32 = 4;
-        pub const PARENT: u32 = 5;
-        pub const MERGE: u32 = 15;
-        pub const MERGE_KEY: u32 = 16;
-    }
-    pub mod process {
-        pub const ID: u32 = 1;
-        pub const NAME: u32 = 6;
-    }
-    pub mod thread {
-        pub const PROCESS: u32 = 1;
-        pub const ID: u32 = 2;
-        pub const NAME: u32 = 5;
-    }
+// Numbers of fields, by message.
+const PACKET: u32 = 1;
+mod packet {
+    pub const CLOCK_SNAPSHOT: u32 = 6;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const DEFAULTS: u32 = 59;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
+}
+mod clock_snapshot {
+    pub const CLOCKS: u32 = 1;
+    pub const PRIMARY: u32 = 2;
+    pub const CLOCK_ID: u32 = 1;
+    pub const CLOCK_TIMESTAMP: u32 = 2;
+}
+mod defaults {
+    pub const CLOCK_ID: u32 = 58;
+}
+mod interned {
+    pub const CATEGORIES: u32 = 1;
+    pub const EVENT_NAMES: u32 = 2;
+    pub const ANNOTATION_NAMES: u32 = 3;
+    pub const ANNOTATION_TEXTS: u32 = 29;
+    pub const IID: u32 = 1;
+    pub const TEXT: u32 = 2;
+}
+mod event {
+    pub const CATEGORY_IIDS: u32 = 3;
+    pub const CATEGORIES: u32 = 22;
+    pub const ANNOTATIONS: u32 = 4;
+    pub const TYPE: u32 = 9;
+    pub const NAME_IID: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const NAME: u32 = 23;
+    pub const FLOWS: u32 = 47;
+}
+mod annotation {
+    pub const NAME_IID: u32 = 1;
+    pub const NAME: u32 = 10;
+    pub const BOOL: u32 = 2;
+    pub const UNSIGNED: u32 = 3;
+    pub const SIGNED: u32 = 4;
+    pub const TEXT: u32 = 6;
+    pub const POINTER: u32 = 7;
+    pub const TEXT_IID: u32 = 17;
+}
+mod track {
+    pub const UUID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const PROCESS: u32 = 3;
+    pub const THREAD: u32 = 4;
+    pub const PARENT: u32 = 5;
+    pub const MERGE: u32 = 15;
+    pub const MERGE_KEY: u32 = 16;
+}
+mod process {
+    pub const ID: u32 = 1;
+    pub const NAME: u32 = 6;
+}
+mod thread {
+    pub const PROCESS: u32 = 1;
+    pub const ID: u32 = 2;
+    pub const NAME: u32 = 5;
 }
 
 const STATE_CLEARED: u64 = 1;
@@ -186,8 +185,8 @@ impl Interned {
         let number = self.0.len() as u64 + 1;
         self.0.insert(text.into(), number);
         fresh.message(field, |entry| {
-            entry.number(field::interned::IID, number);
-            entry.text(field::interned::TEXT, text);
+            entry.number(interned::IID, number);
+            entry.text(interned::TEXT, text);
         });
         Reference::Number(number)
     }
@@ -232,11 +231,11 @@ impl<'o> Trace<'o> {
             fact_texts: Interned::default(),
             tracks: 0,
         };
-        trace.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-        trace.packet.number(field::packet::SEQUENCE_FLAGS, STATE_CLEARED);
-        trace.packet.message(field::packet::DEFAULTS, |d| d.number(field::defaults::CLOCK_ID, MONOTONIC));
-        trace.packet.message(field::packet::CLOCK_SNAPSHOT, |snapshot| {
-            use field::clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
+        trace.packet.number(packet::SEQUENCE_ID, SEQUENCE);
+        trace.packet.number(packet::SEQUENCE_FLAGS, STATE_CLEARED);
+        trace.packet.message(packet::DEFAULTS, |d| d.number(defaults::CLOCK_ID, MONOTONIC));
+        trace.packet.message(packet::CLOCK_SNAPSHOT, |snapshot| {
+            use clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
             for (clock, time) in [(MONOTONIC, beginning.monotonic), (REALTIME, beginning.unix)] {
                 snapshot.message(CLOCKS, |entry| {
                     entry.number(CLOCK_ID, clock);
@@ -253,24 +252,24 @@ impl<'o> Trace<'o> {
     pub fn track(&mut self, track: Track<'_>) -> io::Result<u64> {
         self.tracks += 1;
         let uuid = self.tracks;
-        self.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-        self.packet.message(field::packet::TRACK_DESCRIPTOR, |descriptor| {
-            descriptor.number(field::track::UUID, uuid);
+        self.packet.number(packet::SEQUENCE_ID, SEQUENCE);
+        self.packet.message(packet::TRACK_DESCRIPTOR, |descriptor| {
+            descriptor.number(track::UUID, uuid);
             match track {
-                Track::Process { id, name } => descriptor.message(field::track::PROCESS, |process| {
-                    process.number(field::process::ID, u64::from(id));
-                    process.text(field::process::NAME, name);
+                Track::Process { id, name } => descriptor.message(track::PROCESS, |process| {
+                    process.number(process::ID, u64::from(id));
+                    process.text(process::NAME, name);
                 }),
-                Track::Thread { process, id, name } => descriptor.message(field::track::THREAD, |thread| {
-                    thread.number(field::thread::PROCESS, u64::from(process));
-                    thread.number(field::thread::ID, u64::from(id));
-                    thread.text(field::thread::NAME, name);
+                Track::Thread { process, id, name } => descriptor.message(track::THREAD, |thread| {
+                    thread.number(thread::PROCESS, u64::from(process));
+                    thread.number(thread::ID, u64::from(id));
+                    thread.text(thread::NAME, name);
                 }),
                 Track::Below { parent, name, key } => {
-                    descriptor.number(field::track::PARENT, parent);
-                    descriptor.text(field::track::NAME, name);
-                    descriptor.number(field::track::MERGE, MERGE_BY_KEY);
-                    descriptor.text(field::track::MERGE_KEY, key);
+                    descriptor.number(track::PARENT, parent);
+                    descriptor.text(track::NAME, name);
+                    descriptor.number(track::MERGE, MERGE_BY_KEY);
+                    descriptor.text(track::MERGE_KEY, key);
                 }
             }
         });
@@ -284,9 +283,9 @@ impl<'o> Trace<'o> {
         self.event(What::Begin, event)?;
         let Some(end) = end else { return Ok(()) };
         begin_event(&mut self.packet, self.beginning.saturating_add(end.max(event.at)));
-        self.packet.message(field::packet::TRACK_EVENT, |message| {
-            message.number(field::event::TYPE, What::End as u64);
-            message.number(field::event::TRACK, event.track);
+        self.packet.message(packet::TRACK_EVENT, |message| {
+            message.number(event::TYPE, What::End as u64);
+            message.number(event::TRACK, event.track);
         });
         self.finish_packet()
     }
@@ -296,25 +295,20 @@ impl<'o> Trace<'o> {
     }
 
     fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
-        use field::{annotation, interned};
         let Self { packet, fresh, names, categories, fact_names, fact_texts, .. } = self;
         begin_event(packet, self.beginning.saturating_add(event.at));
-        packet.message(field::packet::TRACK_EVENT, |message| {
-            message.number(field::event::TYPE, what as u64);
-            message.number(field::event::TRACK, event.track);
-            names.refer(event.name, fresh, interned::EVENT_NAMES).write(
-                message,
-                field::event::NAME_IID,
-                field::event::NAME,
-            );
+        packet.message(packet::TRACK_EVENT, |message| {
+            message.number(event::TYPE, what as u64);
+            message.number(event::TRACK, event.track);
+            names.refer(event.name, fresh, interned::EVENT_NAMES).write(message, event::NAME_IID, event::NAME);
             categories.refer(event.category, fresh, interned::CATEGORIES).write(
                 message,
-                field::event::CATEGORY_IIDS,
-                field::event::CATEGORIES,
+                event::CATEGORY_IIDS,
+                event::CATEGORIES,
             );
             for (fact, value) in &event.facts.0 {
                 let name = fact_names.refer(fact, fresh, interned::ANNOTATION_NAMES);
-                message.message(field::event::ANNOTATIONS, |fact| {
+                message.message(event::ANNOTATIONS, |fact| {
                     name.write(fact, annotation::NAME_IID, annotation::NAME);
                     match *value {
                         Value::Bool(value) => fact.number(annotation::BOOL, u64::from(value)),
@@ -330,7 +324,7 @@ impl<'o> Trace<'o> {
                 });
             }
             for &flow in event.flows {
-                message.fixed(field::event::FLOWS, flow);
+                message.fixed(event::FLOWS, flow);
             }
         });
         self.finish_packet()
@@ -345,10 +339,10 @@ impl<'o> Trace<'o> {
     fn finish_packet(&mut self) -> io::Result<()> {
         if !self.fresh.bytes().is_empty() {
             let Self { packet, fresh, .. } = self;
-            packet.message(field::packet::INTERNED_DATA, |data| data.append(fresh));
+            packet.message(packet::INTERNED_DATA, |data| data.append(fresh));
             fresh.clear();
         }
-        let mut head = [(field::PACKET as u8) << 3 | 2; 11];
+        let mut head = [(PACKET as u8) << 3 | 2; 11];
         let (length, used) = varint(self.packet.bytes().len() as u64);
         head[1..=used].copy_from_slice(&length[..used]);
         self.out.write_all(&head[..=used])?;
@@ -360,7 +354,7 @@ impl<'o> Trace<'o> {
 }
 
 fn begin_event(packet: &mut Message, at: u64) {
-    packet.number(field::packet::TIMESTAMP, at);
-    packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-    packet.number(field::packet::SEQUENCE_FLAGS, NEEDS_STATE);
+    packet.number(packet::TIMESTAMP, at);
+    packet.number(packet::SEQUENCE_ID, SEQUENCE);
+    packet.number(packet::SEQUENCE_FLAGS, NEEDS_STATE);
 }
