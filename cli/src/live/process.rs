@@ -199,8 +199,7 @@ impl Followed {
         let recording = self.live.as_ref()?.tables();
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
-        let threads = recording.threads();
-        let sum = |first: u64, all: &mut dyn Iterator<Item = u64>| all.fold(first, u64::saturating_add);
+        let (calls, launches) = recording.calls_and_launches();
         // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
         let settings = recording.strings().settings().iter();
@@ -215,8 +214,8 @@ impl Followed {
             rank: recording.rank(),
             life,
             end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
-            calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
-            launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
+            calls,
+            launches,
             launches_per_second: None,
             waits: if goes_on { waits(recording) } else { Vec::new() },
             runs: if rests { runs(&self.run) } else { Vec::new() },

@@ -36,7 +36,10 @@ impl Writer {
         let (end, ended) = channel();
         let root = root.to_owned();
         let started = thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-            write_until(&root, &file, &stopped);
+            let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
+            let problems =
+                |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
+            write_again(&mut Job::new(vec![root]), &file, wait, problems);
             // The receiver may have stopped waiting.
             let _ = end.send(());
         });
@@ -53,16 +56,22 @@ impl Writer {
     }
 }
 
-fn write_until(root: &Path, file: &Path, stopped: &Receiver<()>) {
-    let mut job = Job::new(vec![root.to_owned()]);
-    let mut has_complained = false;
+/// Writes the file after each wait, up to the one that says that it was the last. A new problem is a line.
+pub(super) fn write_again(
+    job: &mut Job,
+    file: &Path,
+    mut wait: impl FnMut() -> bool,
+    problems: impl Fn(&Job, Option<Failure>) -> String,
+) {
+    let mut complained = String::new();
     loop {
-        let last = !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
+        let last = wait();
         let written = replace(file, &families::text(&job.look(Depth::Records)));
-        if let (Err(failure), false) = (&written, has_complained) {
-            has_complained = true;
-            say(format_args!("--metrics: {failure}"));
+        let problems = problems(job, written.err());
+        if !problems.is_empty() && problems != complained {
+            say(&problems);
         }
+        complained = problems;
         if last {
             return;
         }

@@ -168,13 +168,9 @@ impl Recorded {
         )?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
-        write_line!(
-            out,
-            "  {}, {} in {}",
-            counted(self.calls(), "driver call"),
-            counted(self.launches(), "launch"),
-            counted(threads, "thread")
-        )?;
+        let (calls, launches) = recording.calls_and_launches();
+        let (calls, launches) = (counted(calls, "driver call"), counted(launches, "launch"));
+        write_line!(out, "  {calls}, {launches} in {}", counted(threads, "thread"))?;
         for summary in recording.lanes() {
             let lane = crate::names::lane_name(summary.lane);
             let mut line = format!("  {lane}: {}", counted(summary.present, "record"));

@@ -24,11 +24,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-/// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
 /// Writes kept, the newest; and copies and memsets.
 const MOST_WRITES: usize = 4096;
-/// Launched functions that are kept separately.
 const MOST_HANDLES: usize = 1 << 16;
 /// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
 const MOST_FED: usize = 256;

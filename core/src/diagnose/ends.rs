@@ -100,7 +100,6 @@ pub fn ends_of<'a, S: Source>(
 /// A call without a known end yet.
 struct Open<'a> {
     call: &'a BlockedCall,
-    /// Of queries the first of them.
     asks: Option<Record>,
     end: Option<CallEnd>,
 }

@@ -105,7 +105,6 @@ pub(super) struct Called {
     pub launch: Option<Launch>,
 }
 
-/// A copy or memset.
 pub(super) struct Fill {
     pub at: Nanos,
     pub stream: u32,
@@ -121,7 +120,6 @@ pub(super) struct Launched {
     pub ended: u64,
 }
 
-/// A load on first use.
 pub(super) struct Load {
     pub kind: ColdKind,
     pub thread: u32,
@@ -150,11 +148,9 @@ pub struct SnapshotBuilder {
     pub(super) births: HashMap<u32, Nanos>,
     /// Threads that have run host functions: the driver's own.
     pub(super) host_threads: HashSet<u32>,
-    /// Of each stream and function.
     pub(super) launches: HashMap<(u32, u32), Launched>,
     /// What was launched: the context and the function.
     pub(super) launched: HashSet<(u16, u32)>,
-    /// Contexts in which something was launched.
     pub(super) contexts: HashSet<u16>,
     /// What each executable graph does, from when on.
     pub(super) graphs: HashMap<u64, Vec<(Nanos, Rc<GraphContents>)>>,

@@ -13,7 +13,6 @@ use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
 
-/// Most waits reported in all.
 const MOST_WAITS_IN_ALL: usize = 4096;
 /// Most copies and memsets reported for one wait.
 const MOST_FILLS: usize = 16;
@@ -92,7 +91,6 @@ impl<S: Source> View<'_, S> {
         }
     }
 
-    /// What a launched graph does.
     fn graph(&self, record: &Record) -> Option<GraphSeen> {
         let Payload::Graph(handle) = record.payload() else { return None };
         let texts = self.recording.strings();

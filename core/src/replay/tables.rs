@@ -26,4 +26,12 @@ impl<S: Source> Recording<S> {
     pub fn oldest(&self, stream: &StreamSeen) -> Option<Operation> {
         stream.oldest(self.idle_until(stream.context))
     }
+
+    /// The driver calls made, and the launches among them.
+    pub fn calls_and_launches(&self) -> (u64, u64) {
+        let facts = self.facts();
+        self.threads().iter().fold((facts.former_calls, facts.former_launches), |(calls, launches), thread| {
+            (calls.saturating_add(thread.calls), launches.saturating_add(thread.launches))
+        })
+    }
 }

@@ -5,35 +5,25 @@ use crate::trace::{Kind, Record};
 
 /// What a thread is busy with while it is in a call. `in_order` says that the call only submits it, in the order of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // What the names do not say stands beside them.
 pub enum Work {
-    /// The guard preloads.
     Preload,
     /// A function, or a module or library, is loaded: by a call for that or on first use.
     Load(ColdKind),
-    /// A context is created.
     Context,
-    /// Memory is allocated.
     Allocate {
-        /// See above.
         in_order: bool,
     },
-    /// Memory is freed.
     Free {
-        /// See above.
         in_order: bool,
     },
-    /// Memory is copied or set.
     Copy {
-        /// See above.
         in_order: bool,
     },
-    /// A graph is made ready.
     Graph,
     /// The thread waits for a context, a stream or an event.
     Wait,
-    /// Anything else is submitted.
     Submission,
-    /// Any other call of the driver.
     Other,
 }
 
