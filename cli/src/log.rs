@@ -24,27 +24,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// A lane, as it is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LaneName {
-    /// Launches, copies, fills, host functions, events, queries.
-    Work,
-    /// Calls in which a thread waits.
-    Waits,
-    /// Loads, memory operations, contexts, streams, captures, hazards, and what blocked.
-    RareEvents,
-}
-
-impl From<LaneName> for Lane {
-    fn from(name: LaneName) -> Self {
-        match name {
-            LaneName::Work => Self::Work,
-            LaneName::Waits => Self::Waits,
-            LaneName::RareEvents => Self::RareEvents,
-        }
-    }
-}
-
 /// What to print.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,9 +45,10 @@ pub(crate) struct Arguments {
     /// Only driver calls with this in their name.
     #[arg(long, value_name = "TEXT")]
     call: Option<String>,
-    /// Only records of this lane.
-    #[arg(long, value_enum)]
-    lane: Option<LaneName>,
+    /// Only records of this lane: what is submitted, and queries; calls in which a thread waits; loads, memory operations, what blocked, and whatever
+    /// else is rare.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["work", "waits", "rare-events"]))]
+    lane: Option<String>,
     /// Only records of this event; a launch that loaded on first use is both a launch and a load.
     #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(EVENTS))]
     event: Option<String>,
@@ -127,6 +107,7 @@ struct Filter<'a> {
     thread: Option<u32>,
     /// Numbers of the threads that have the name that was asked for.
     named: Vec<u32>,
+    lane: Option<Lane>,
     end: Nanos,
 }
 
@@ -138,6 +119,9 @@ impl<'a> Filter<'a> {
             asked,
             thread: name.and_then(|name| name.parse().ok()),
             named: threads.filter(|t| Some(t.name.as_str()) == name).map(|t| t.number).collect(),
+            lane: Lane::ALL
+                .into_iter()
+                .find(|lane| asked.lane.as_ref().is_some_and(|asked| lane_name(*lane).replace('_', "-") == *asked)),
             end: opened.recording.facts().last_seen,
         }
     }
@@ -149,7 +133,7 @@ impl<'a> Filter<'a> {
         let asked = self.asked;
         asked.since.is_none_or(|since| record.entered >= since)
             && asked.until.is_none_or(|until| record.entered <= until)
-            && asked.lane.is_none_or(|lane| Lane::from(lane) == entry.lane)
+            && self.lane.is_none_or(|lane| lane == entry.lane)
             && asked.stream.is_none_or(|stream| record.stream == stream)
             && asked.slower_than.is_none_or(|least| took > least)
             && (asked.thread.is_none()

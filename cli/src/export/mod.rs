@@ -95,36 +95,23 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         in_range.try_for_each(|call| timeline.see(call)).map_err(failed)?;
         timeline.finish(&opened.end_in_words(), &range).map_err(failed)
     };
+    let mut out = Output::standard();
     if path.as_os_str() == OsStr::new("-") {
-        let mut out = Output::standard();
         write(&mut out.raw(), &Failure::Output)?;
-        out.flush()?;
-        return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
+    } else {
+        let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
+        // A link is followed only if the user named the file.
+        let made = match &arguments.output {
+            Some(path) => File::create(path),
+            None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
+        };
+        let written = write(&mut made.map_err(failed)?, &failed);
+        let (slices, bytes) = written.inspect_err(|_| discard(&path))?;
+        let size = bytes as f64 / 1e6;
+        write_line!(out, "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev", path.display())?;
     }
-    let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-    // A link is followed only if the user named the file.
-    let made = match &arguments.output {
-        Some(path) => File::create(path),
-        None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
-    };
-    let mut file = made.map_err(failed)?;
-    match write(&mut file, &failed) {
-        Ok((slices, bytes)) => {
-            let size = bytes as f64 / 1e6;
-            let mut out = Output::standard();
-            write_line!(
-                out,
-                "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev",
-                path.display()
-            )?;
-            out.flush()?;
-            opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
-        }
-        Err(failure) => {
-            discard(&path);
-            Err(failure)
-        }
-    }
+    out.flush()?;
+    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Removes an incomplete file, unless it is a device or a pipe.

@@ -53,16 +53,6 @@ struct Stream {
     rows: Vec<Row>,
 }
 
-#[derive(Clone, Copy)]
-enum End {
-    /// The operation is known to have ended since.
-    Known(Nanos),
-    /// The row is the last one, and the next operation begins.
-    GivesWay(Nanos),
-    /// No end: no call shows that the operation has ended.
-    Never,
-}
-
 /// See the module.
 #[derive(Default)]
 pub(super) struct Operations {
@@ -232,7 +222,7 @@ impl Timeline<'_> {
         if let Some(before) = row.open.replace(operation) {
             // In the last row, an operation ends when the next begins.
             let end = at.max(before.record.entered).max(row.free_from);
-            self.write(row, &before, End::GivesWay(end))?;
+            self.write(row, &before, Some(end), true)?;
             row.free_from = end;
         }
         self.operations.streams.insert(number, stream);
@@ -247,7 +237,7 @@ impl Timeline<'_> {
                 let ended = row.open.take_if(|operation| operation.record.entered <= proven.until);
                 let Some(operation) = ended else { continue };
                 let end = row.free_from.max(proven.at).max(operation.record.entered);
-                self.write(row, &operation, End::Known(end))?;
+                self.write(row, &operation, Some(end), false)?;
                 row.free_from = end;
             }
             if stream.rows.iter().all(|row| row.open.is_none()) {
@@ -258,8 +248,8 @@ impl Timeline<'_> {
         Ok(())
     }
 
-    /// Writes an operation that lies in this row.
-    fn write(&mut self, row: &Row, operation: &Operation, end: End) -> io::Result<()> {
+    /// Writes an operation that lies in this row. Its slice ends where a call shows that it has ended, or where it gives way to the next.
+    fn write(&mut self, row: &Row, operation: &Operation, end: Option<Nanos>, gives_way: bool) -> io::Result<()> {
         let record = &operation.record;
         let class = record.entry_point.class();
         let at = record.entered.max(row.free_from);
@@ -289,15 +279,11 @@ impl Timeline<'_> {
         facts.add("grid", Value::Text(&grid), !grid.is_empty());
         facts.add("block", Value::Text(&block), !block.is_empty());
         facts.add("submitted by thread", Value::Unsigned(u64::from(operation.thread)), true);
-        facts.add("gives way to the next", Value::Bool(true), matches!(end, End::GivesWay(_)));
-        facts.add("not known to have ended", Value::Bool(true), matches!(end, End::Never));
+        facts.add("gives way to the next", Value::Bool(true), gives_way);
+        facts.add("not known to have ended", Value::Bool(true), end.is_none());
         let category = event_of_record(Kind::Call, class);
         let name = self.names.function_of(record).unwrap_or(record.entry_point.info().base());
         let event = Event { track: row.track, at, name, category, flows: &operation.arrows, facts: &facts };
-        let end = match end {
-            End::Known(end) | End::GivesWay(end) => Some(end),
-            End::Never => None,
-        };
         self.trace.slice(&event, end)
     }
 
@@ -308,8 +294,8 @@ impl Timeline<'_> {
             let until = self.complete_until(&stream, number);
             for row in &mut stream.rows {
                 if let Some(operation) = row.open.take() {
-                    let end = if operation.record.entered <= until { End::Known(until) } else { End::Never };
-                    self.write(row, &operation, end)?;
+                    let end = (operation.record.entered <= until).then_some(until);
+                    self.write(row, &operation, end, false)?;
                 }
             }
         }

@@ -21,12 +21,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-/// A verdict, and the arrows that may begin or end at it.
-struct Judgement {
-    shown: Shown,
-    arrows: Vec<u64>,
-}
-
 /// See the module.
 pub(super) struct Timeline<'a> {
     pub strings: &'a StringTable,
@@ -45,7 +39,8 @@ pub(super) struct Timeline<'a> {
     calls: HashMap<u32, u64>,
     guards: HashMap<u32, u64>,
     arrows: u64,
-    judgements: Vec<Judgement>,
+    /// Verdicts, each with the arrows that may begin or end at it.
+    judgements: Vec<(Shown, Vec<u64>)>,
     /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
@@ -143,17 +138,17 @@ impl<'a> Timeline<'a> {
                 self.met.insert(arrow);
             }
         }
-        self.judgements.push(Judgement { shown, arrows });
+        self.judgements.push((shown, arrows));
     }
 
     /// Ends all verdicts so far at this time.
     pub fn judged_until(&mut self, over: Nanos) {
-        self.judgements.iter_mut().for_each(|judgement| judgement.shown.until = Some(over));
+        self.judgements.iter_mut().for_each(|(shown, _)| shown.until = Some(over));
     }
 
     /// Writes the verdicts, as far as they lie in the range. Each has a row of its own: they overlap.
     fn write_judgements(&mut self, range: &RangeInclusive<Nanos>) -> io::Result<()> {
-        for Judgement { shown, arrows } in std::mem::take(&mut self.judgements) {
+        for (shown, arrows) in std::mem::take(&mut self.judgements) {
             let end = shown.until.unwrap_or(self.last).max(shown.from);
             if shown.from > *range.end() || end < *range.start() {
                 continue;

@@ -31,6 +31,11 @@ impl Identity {
     pub fn process(self) -> u32 {
         self.process
     }
+
+    fn ended(self, exit_code: Option<i32>, signal: Option<i32>, ended_by_run: bool) -> ProcessEnd {
+        let Self { process, start_ticks } = self;
+        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, at_unix_ns: now() }
+    }
 }
 
 /// The last of a process's ids, one for each namespace that it is in.
@@ -70,30 +75,15 @@ impl Remembered {
         if self.ends.len() >= MOST {
             self.ends.pop_front();
         }
-        self.ends.push_back(ProcessEnd {
-            process: who.process,
-            start_ticks: who.start_ticks,
-            exit_code,
-            signal,
-            ended_by_run: self.told.contains(&who),
-            at_unix_ns: now(),
-        });
+        self.ends.push_back(who.ended(exit_code, signal, self.told.contains(&who)));
     }
 
     /// All ends. If another process reaped one that this command ended, its exit status is unknown.
     pub fn all(self) -> Vec<ProcessEnd> {
         let is_known = |who: &&Identity| {
-            let same = |end: &ProcessEnd| end.process == who.process && end.start_ticks == who.start_ticks;
-            !self.ends.iter().any(same)
+            self.ends.iter().any(|end| end.process == who.process && end.start_ticks == who.start_ticks)
         };
-        let others = self.told.iter().filter(is_known).map(|who| ProcessEnd {
-            process: who.process,
-            start_ticks: who.start_ticks,
-            exit_code: None,
-            signal: None,
-            ended_by_run: true,
-            at_unix_ns: now(),
-        });
+        let others = self.told.iter().filter(|who| !is_known(who)).map(|who| who.ended(None, None, true));
         let others: Vec<_> = others.collect();
         self.ends.into_iter().chain(others).collect()
     }

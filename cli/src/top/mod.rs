@@ -57,11 +57,9 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
         }
         job.look(Depth::Records)
     };
-    if !is_terminal() {
-        return plain(&mut job, &mut look, interval, arguments.interval.is_some());
-    }
     // Without a terminal of its own, as after setsid, a process has no keys.
-    let Ok(screen) = Screen::enter() else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
+    let screen = is_terminal().then(Screen::enter).and_then(Result::ok);
+    let Some(screen) = screen else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
     loop {
         let processes = look(&mut job);
         loop {

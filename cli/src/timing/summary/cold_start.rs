@@ -8,7 +8,7 @@
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{Part, Parts};
-use super::sweep::{Ended, Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
+use super::sweep::{Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
 use lazyguard_core::api::Class;
 use lazyguard_core::replay::{Fact, Work};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
@@ -368,6 +368,8 @@ impl ColdStartFold {
             first.difference_ns = first.steady_ns.map(|steady| first.first_ns.saturating_sub(steady));
         }
         let mut kernels: Vec<_> = kernels.into_iter().map(|(first, _)| first).collect();
+        let parts =
+            Part::ALL.into_iter().zip(ended.spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns });
         // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
         kernels.sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
@@ -377,8 +379,20 @@ impl ColdStartFold {
             from_process_start: began.known,
             began_unix_ns: began.armed_unix.saturating_sub(began.armed),
             armed_ns: began.armed,
-            steady: steady(&ended),
-            parts: parts(&ended.spent),
+            steady: SteadyState {
+                reached: ended.steady,
+                until_ns: ended.until,
+                last_of_start_ns: ended.last_of_start,
+                submissions_after: ended.submissions,
+                definition: format!(
+                    "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, \
+                     where none follows for {} s, or for the rest of the run and at least {} ms, and {QUIET_SUBMISSIONS} operations or \
+                     more are submitted meanwhile",
+                    QUIET_NANOS / 1_000_000_000,
+                    QUIET_TO_THE_END_NANOS / 1_000_000,
+                ),
+            },
+            parts: parts.collect(),
             longest: self.longest,
             loads: self.loads.into_values().collect(),
             ahead: self.ahead,
@@ -387,27 +401,6 @@ impl ColdStartFold {
             allocations,
             missing,
         }
-    }
-}
-
-fn parts(spent: &Spent) -> Vec<PartSpent> {
-    Part::ALL.into_iter().zip(*spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns }).collect()
-}
-
-fn steady(ended: &Ended) -> SteadyState {
-    let definition = format!(
-        "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, where none \
-         follows for {} s, or for the rest of the run and at least {} ms, and {} operations or more are submitted meanwhile",
-        QUIET_NANOS / 1_000_000_000,
-        QUIET_TO_THE_END_NANOS / 1_000_000,
-        QUIET_SUBMISSIONS
-    );
-    SteadyState {
-        reached: ended.steady,
-        until_ns: ended.until,
-        last_of_start_ns: ended.last_of_start,
-        submissions_after: ended.submissions,
-        definition,
     }
 }
 
