@@ -120,11 +120,12 @@ pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
 
 /// A number that a process may have, or what is there.
 fn process_or_folder(text: &str) -> Result<PathBuf, String> {
-    match text.parse::<u32>() {
-        Ok(process) if process > 0 => Ok(PathBuf::from(text)),
-        _ if Path::new(text).exists() => Ok(PathBuf::from(text)),
-        _ => Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
-            .to_owned()),
+    match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
+        true => Ok(PathBuf::from(text)),
+        false => {
+            Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
+                .to_owned())
+        }
     }
 }
 
@@ -149,7 +150,6 @@ fn process_meant(what: &Path) -> Result<u32, Failure> {
     })
 }
 
-/// A process that can be asked.
 struct Asked {
     process: u32,
     /// When it started: distinguishes it from another process with its id.
@@ -178,38 +178,31 @@ fn number_of(last: Last, least: u64) -> u64 {
 
 /// How the number of a request reaches the process.
 enum Way {
-    /// Through the header of its recording.
     Recording { reads: File, writes: File },
-    /// Through a file's time of modification.
     File(File),
 }
 
 impl Asked {
     fn of(process: u32) -> Result<Self, Failure> {
-        let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
-        let gone = || failure("there is no process with this id".to_owned());
-        let maps = match Status::of(process) {
-            Status::Gone => return Err(gone()),
-            _ => maps_of(process)?,
-        };
-        let started = Status::of(process).started().ok_or_else(gone)?;
-        let file = file_of(process, &maps, REQUEST);
-        let (path, recorded) = match (file, recording_of(process, &maps)) {
-            // A file for requests is there only where the recording is not, but what the parent had mapped may be.
-            (Some(file), _) => (file, false),
-            (None, Ok(Some(recording))) => (recording, true),
-            (None, Ok(None)) => {
-                return Err(failure(
-                    "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a \
-                     LazyGuard that is older than this command"
-                        .to_owned(),
-                ));
-            }
-            (None, Err(failure)) => return Err(failure),
+        let failure = |text: &str| Failure::Input(format!("process {process}: {text}"));
+        let started = Status::of(process).started().ok_or_else(|| failure("there is no process with this id"))?;
+        let maps = maps_of(process)?;
+        // A file for requests is there only where the recording is not, but what the parent had mapped may be.
+        let (path, recorded) = match file_of(process, &maps, REQUEST) {
+            Some(file) => (file, false),
+            None => match recording_of(process, &maps)? {
+                Some(recording) => (recording, true),
+                None => {
+                    return Err(failure(
+                        "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a \
+                         LazyGuard that is older than this command",
+                    ));
+                }
+            },
         };
         let folder = path.parent().filter(|_| !recorded || path.ends_with(RECORDING));
-        let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here".to_owned()))?.to_owned();
-        let cannot = |error: io::Error| failure(format!("{}: {error}", path.display()));
+        let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here"))?.to_owned();
+        let cannot = |error: io::Error| failure(&format!("{}: {error}", path.display()));
         let reads = files::open(&path).map_err(cannot)?;
         let way = match recorded {
             true => Way::Recording { writes: writable(&reads).map_err(cannot)?, reads },
@@ -230,24 +223,16 @@ impl Asked {
         self.expect_requests_to_be_taken(begin, limit)?;
         let number = self.way.raise(0, Last::No).map_err(cannot)?;
         loop {
+            // The process writes the answer before the number of the answer.
+            let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
             if let Some(answer) = self.read(number)? {
                 return Ok(answer);
             }
-            if let Way::Recording { reads, .. } = &self.way {
-                let word = |number| header_word(reads, number).unwrap_or(0);
-                let answered = word(header::ANSWERED) >= number;
-                // The process writes the answer before the number of the answer.
-                match (answered, self.read(number)?) {
-                    (true, None) => {
-                        let folder = self.folder.display();
-                        return Err(self.failure(&format!("could not write its answer to {folder}")));
-                    }
-                    (_, Some(answer)) => return Ok(answer),
-                    (false, None) => {}
-                }
-                if word(header::STATE) == state::STEPPED_ASIDE {
-                    return Err(self.failure("does not answer: the guard has stepped aside in it"));
-                }
+            if answered {
+                return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())));
+            }
+            if self.way.word(header::STATE) == Some(state::STEPPED_ASIDE) {
+                return Err(self.failure("does not answer: the guard has stepped aside in it"));
             }
             self.expect_alive()?;
             if begin.elapsed() >= limit {
@@ -275,11 +260,9 @@ impl Asked {
 
     /// Whether the answer to this request is there, or will not come.
     fn has_answered(&self, number: u64) -> bool {
-        match &self.way {
-            Way::Recording { reads, .. } => {
-                header_word(reads, header::ANSWERED).is_ok_and(|answered| answered >= number)
-            }
-            Way::File(_) => !matches!(self.read(number), Ok(None)),
+        match self.way.word(header::ANSWERED) {
+            Some(answered) => answered >= number,
+            None => !matches!(self.read(number), Ok(None)),
         }
     }
 
@@ -297,19 +280,19 @@ impl Asked {
     }
 
     fn expect_requests_to_be_taken(&self, begin: Instant, limit: Duration) -> Result<(), Failure> {
-        let Way::Recording { reads, .. } = &self.way else { return Ok(()) };
-        while header_word(reads, header::ANSWERED).unwrap_or(0) == 0 {
+        while self.way.word(header::ANSWERED) == Some(0) {
             if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
-                if header_word(reads, header::LAST_SEEN).unwrap_or(0) == 0 {
+                return Err(self.failure(match self.way.word(header::LAST_SEEN) {
                     // The guard's threads begin with the first call that may wait.
-                    return Err(self.failure(
+                    Some(0) => {
                         "has called nothing yet that submits, loads or waits, and has no thread that answers; \
-                         lazyguard report reads its recording",
-                    ));
-                }
-                return Err(self.failure(
-                    "does not take requests: its LazyGuard is older than this command; lazyguard report reads its recording",
-                ));
+                         lazyguard report reads its recording"
+                    }
+                    _ => {
+                        "does not take requests: its LazyGuard is older than this command; lazyguard report reads its \
+                         recording"
+                    }
+                }));
             }
             self.expect_alive()?;
             std::thread::sleep(POLL);
@@ -319,6 +302,14 @@ impl Asked {
 }
 
 impl Way {
+    /// A word of the recording's header, or 0 where it cannot be read; `None` without a recording.
+    fn word(&self, number: usize) -> Option<u64> {
+        match self {
+            Self::Recording { reads, .. } => Some(header_word(reads, number).unwrap_or(0)),
+            Self::File(_) => None,
+        }
+    }
+
     /// The number of the newest request.
     fn number(&self) -> io::Result<u64> {
         match self {
@@ -333,13 +324,7 @@ impl Way {
 
     /// Whether the process is one that answers, as far as can be seen.
     fn takes_requests(&self) -> bool {
-        match self {
-            Self::Recording { reads, .. } => {
-                let word = |number| header_word(reads, number).unwrap_or(0);
-                word(header::ANSWERED) != 0 && word(header::STATE) != state::STEPPED_ASIDE
-            }
-            Self::File(_) => true,
-        }
+        self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(state::STEPPED_ASIDE)
     }
 
     /// Makes a new request, of this number or a greater one; returns its number.

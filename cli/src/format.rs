@@ -9,7 +9,7 @@ use lazyguard_core::Nanos;
 pub(crate) enum Format {
     /// For a person.
     Text,
-    /// For a program: one JSON object.
+    /// For a program: JSON.
     Json,
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
     what: Vec<PathBuf>,
 }
 
-/// Prints the line.
 pub(crate) fn health(arguments: Arguments) -> Outcome {
     let mut job = Job::new(arguments.what);
     let processes = job.look(Depth::Tables);
@@ -34,7 +33,6 @@ pub(crate) fn health(arguments: Arguments) -> Outcome {
     Ok(ExitCode::from(health.code))
 }
 
-/// The answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Health {
     code: u8,
@@ -46,7 +44,10 @@ impl Health {
     fn of(processes: &[ProcessNow], problems: &[String]) -> Self {
         let hanging: Vec<_> = processes.iter().filter(|process| process.hangs()).collect();
         if let Some(first) = hanging.iter().max_by_key(|process| process.hang_nanos) {
-            return Self { code: exit_code::HANG, line: format!("hang: {}{}", hang(first), more(hanging.len())) };
+            return Self {
+                code: exit_code::HANG,
+                line: format!("hang: {}{}", hang(first), more(hanging.len() - 1, |others| counted(others, "process"))),
+            };
         }
         let unknown = |line: String| Self { code: 1, line: format!("unknown: {line}") };
         if let Some(why) = processes.iter().find_map(why_unknown) {
@@ -73,7 +74,7 @@ impl Health {
         }
         let mut runs = live.iter().flat_map(|process| process.runs.iter().map(move |line| (process, line)));
         if let Some((process, first)) = runs.next() {
-            line += &format!("; {}: {first}{}", process.who(), more_of(runs.count()));
+            line += &format!("; {}: {first}{}", process.who(), more(runs.count(), |others| others.to_string()));
         }
         let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
         processes
@@ -92,18 +93,12 @@ fn hang(process: &ProcessNow) -> String {
     format!("{} {}{call}{lasts}: {}", process.who(), hang.code, hang.sentence)
 }
 
-fn more(hanging: usize) -> String {
-    match hanging {
-        0 | 1 => String::new(),
-        several => format!(" (and {} more)", counted(several as u64 - 1, "process")),
-    }
-}
-
-fn more_of(others: usize) -> String {
+/// ` (and 2 more)`, where there are others.
+fn more(others: usize, what: impl Fn(u64) -> String) -> String {
     if others == 0 {
         String::new()
     } else {
-        format!(" (and {others} more)")
+        format!(" (and {} more)", what(others as u64))
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
-use crate::format::Took;
+use crate::format::{Format, Took};
 use crate::names::{lane_name, Names};
 use crate::output::{say, write_line, Output};
 use crate::runs::one_process;
 use crate::source::{duration, Opened};
 use crate::symbolize::Symbolizer;
-use crate::{Failure, Outcome};
+use crate::Outcome;
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::{GraphSeen, ThreadActivity};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::read::{Entry, StreamText};
+use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Environment, Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
@@ -24,43 +24,13 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// How records are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A line a record, for a person.
-    Text,
-    /// A JSON object a line, for a program.
-    Json,
-}
-
-/// A lane, as it is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LaneName {
-    /// Launches, copies, fills, host functions, events, queries.
-    Work,
-    /// Calls in which a thread waits.
-    Waits,
-    /// Loads, memory operations, contexts, streams, captures, hazards, and what blocked.
-    RareEvents,
-}
-
-impl From<LaneName> for Lane {
-    fn from(name: LaneName) -> Self {
-        match name {
-            LaneName::Work => Self::Work,
-            LaneName::Waits => Self::Waits,
-            LaneName::RareEvents => Self::RareEvents,
-        }
-    }
-}
-
 /// What to print.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, or a run folder.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
-    /// For a person or for a program.
+    /// A line a record, for a person; or a JSON object a line, for a program.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Only calls of this thread, by its id or its name.
@@ -75,9 +45,10 @@ pub(crate) struct Arguments {
     /// Only driver calls with this in their name.
     #[arg(long, value_name = "TEXT")]
     call: Option<String>,
-    /// Only records of this lane.
-    #[arg(long, value_enum)]
-    lane: Option<LaneName>,
+    /// Only records of this lane: what is submitted, and queries; calls in which a thread waits; loads, memory operations, what blocked, and whatever
+    /// else is rare.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["work", "waits", "rare-events"]))]
+    lane: Option<String>,
     /// Only records of this event; a launch that loaded on first use is both a launch and a load.
     #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(EVENTS))]
     event: Option<String>,
@@ -95,23 +66,20 @@ pub(crate) struct Arguments {
     last: Option<usize>,
 }
 
-/// Prints records.
 pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let opened = one_process(&arguments.what)?.must_open()?;
     let mut out = Output::standard();
     let mut printer = Printer::new(&opened, arguments.format, &mut out);
     let filter = Filter::new(arguments, &opened);
     let mut last = arguments.last.map(|count| (count, VecDeque::new()));
-    // What is still in progress has its place among the records by when it was entered.
-    let mut in_progress = opened.calls_in_progress();
     let (mut seen, mut matched) = (0_u64, 0_u64);
-    let mut take = |printer: &mut Printer<'_, '_>, entry: &Entry| -> Result<(), Failure> {
+    opened.each_in_order(|entry| {
         seen += 1;
         if !filter.lets_pass(entry, &mut printer.names) {
             return Ok(());
         }
         matched += 1;
-        let Some((count, newest)) = &mut last else { return Ok(printer.print(entry)?) };
+        let Some((count, newest)) = &mut last else { return Ok(printer.print_after("", entry)?) };
         if newest.len() == *count {
             newest.pop_front();
         }
@@ -119,20 +87,9 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
             newest.push_back(*entry);
         }
         Ok(())
-    };
-    opened.each_record(|entry| {
-        while in_progress.front().is_some_and(|call| call.record.entered < entry.record.entered) {
-            if let Some(call) = in_progress.pop_front() {
-                take(&mut printer, &call)?;
-            }
-        }
-        take(&mut printer, entry)
     })?;
-    for call in in_progress {
-        take(&mut printer, &call)?;
-    }
     for entry in last.into_iter().flat_map(|(_, newest)| newest) {
-        printer.print(&entry)?;
+        printer.print_after("", &entry)?;
     }
     out.flush()?;
     match (seen, matched) {
@@ -145,12 +102,12 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Which records are asked for.
 struct Filter<'a> {
     asked: &'a Arguments,
     thread: Option<u32>,
     /// Numbers of the threads that have the name that was asked for.
     named: Vec<u32>,
+    lane: Option<Lane>,
     end: Nanos,
 }
 
@@ -162,6 +119,9 @@ impl<'a> Filter<'a> {
             asked,
             thread: name.and_then(|name| name.parse().ok()),
             named: threads.filter(|t| Some(t.name.as_str()) == name).map(|t| t.number).collect(),
+            lane: Lane::ALL
+                .into_iter()
+                .find(|lane| asked.lane.as_ref().is_some_and(|asked| lane_name(*lane).replace('_', "-") == *asked)),
             end: opened.recording.facts().last_seen,
         }
     }
@@ -173,7 +133,7 @@ impl<'a> Filter<'a> {
         let asked = self.asked;
         asked.since.is_none_or(|since| record.entered >= since)
             && asked.until.is_none_or(|until| record.entered <= until)
-            && asked.lane.is_none_or(|lane| Lane::from(lane) == entry.lane)
+            && self.lane.is_none_or(|lane| lane == entry.lane)
             && asked.stream.is_none_or(|stream| record.stream == stream)
             && asked.slower_than.is_none_or(|least| took > least)
             && (asked.thread.is_none()
@@ -322,11 +282,18 @@ struct Line<'a> {
 }
 
 /// An address in the form that other tools take.
+#[derive(Clone, Copy)]
 struct Address(u64);
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:#x}", self.0)
+    }
+}
 
 impl Serialize for Address {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:#x}", self.0))
+        serializer.collect_str(self)
     }
 }
 
@@ -412,7 +379,6 @@ impl<'a> Line<'a> {
 /// Of the calls about an executable graph, the one that does not say what it does.
 const DESTROYS: &str = "cuGraphExecDestroy";
 
-/// Writes records.
 pub(crate) struct Printer<'a, 'o> {
     opened: &'a Opened,
     format: Format,
@@ -438,13 +404,6 @@ impl<'a, 'o> Printer<'a, 'o> {
         }
     }
 
-    fn stream(&self, record: &Record) -> Option<StreamText> {
-        if record.stream == 0 {
-            return None;
-        }
-        self.opened.recording.strings().stream(record.stream, record.meant_at())
-    }
-
     /// What the nodes of the graph do that a call has made executable.
     fn holds(&self, graph: u64, record: &Record) -> Option<String> {
         let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
@@ -454,16 +413,12 @@ impl<'a, 'o> Printer<'a, 'o> {
         Some(GraphSeen::of(graph, contents, name).holds())
     }
 
-    fn print(&mut self, entry: &Entry) -> io::Result<()> {
-        self.print_after("", entry)
-    }
-
-    /// A record behind something else on its line, if it is text.
+    /// Prints a record, behind something else on its line if it is text.
     pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
-        let stream = self.stream(record);
         let mut line = Line::of(entry);
         line.thread_name = self.threads.get(&entry.thread_number).copied();
+        let stream = line.stream.and_then(|number| self.opened.recording.strings().stream(number, record.meant_at()));
         line.handle = stream.map(|stream| stream.handle);
         line.holds = line.graph.and_then(|graph| self.holds(graph, record));
         line.function = self.names.function_of(record);
@@ -528,9 +483,7 @@ impl fmt::Display for Text<'_> {
         let Self { line, kind, so_far, caller } = self;
         let kind = *kind;
         write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
-        if let Some(name) = line.thread_name {
-            write!(out, " \"{name}\"")?;
-        }
+        behind(out, " ", line.thread_name.map(|name| format!("\"{name}\"")))?;
         match kind {
             Kind::Hazard => {
                 let prevented = if line.prevented { "prevented " } else { "" };
@@ -540,72 +493,45 @@ impl fmt::Display for Text<'_> {
                 let kernels = Quantity(line.loaded.unwrap_or(0), "kernel");
                 write!(out, ": loaded {kernels} ahead of use in {}", line.call)?;
                 for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
-                    if let Some(count) = count.filter(|&count| count > 0) {
-                        write!(out, ", {count} {what}")?;
-                    }
+                    behind(out, ", ", count.filter(|&count| count > 0).map(|count| format!("{count} {what}")))?;
                 }
             }
-            Kind::HostBegins => write!(out, ": the host function at {:#x} is called", line.host_function.unwrap_or(0))?,
-            Kind::HostEnds => {
-                write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?
+            Kind::HostBegins | Kind::HostEnds => {
+                let what = if kind == Kind::HostBegins { "is called" } else { "has returned" };
+                write!(out, ": the host function at {:#x} {what}", line.host_function.unwrap_or(0))?;
             }
             Kind::Seen | Kind::Activity => {
                 write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?
             }
             _ => write!(out, ": {}", line.call)?,
         }
-        if let Some(function) = line.function {
-            write!(out, " of {function}")?;
-        }
+        behind(out, " of ", line.function)?;
         if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
             write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
         }
-        if let Some(about) = &line.about {
-            write!(out, " of {about}")?;
-        }
-        if let Some(communicator) = line.communicator {
-            write!(out, " on communicator {communicator}")?;
-        }
-        if let Some(sequence) = line.sequence {
-            write!(out, ", number {sequence}")?;
-        }
+        behind(out, " of ", line.about.as_ref())?;
+        behind(out, " on communicator ", line.communicator)?;
+        behind(out, ", number ", line.sequence)?;
         if let (Some(address), Some(value)) = (line.address, line.value) {
             match line.condition {
                 Some(condition) => write!(out, " until memory at {address:#x} {condition} {value}")?,
                 None => write!(out, " of {value} to {address:#x}")?,
             }
-        } else if let Some(address) = line.address {
-            write!(out, " at {address:#x}")?;
+        } else {
+            behind(out, " at ", line.address.map(Address))?;
         }
-        if let Some(bytes) = line.bytes {
-            write!(out, " of {bytes} bytes")?;
-        }
-        if let Some(event) = line.event_handle {
-            write!(out, " event {event:#x}")?;
-        }
-        if let Some(graph) = line.graph {
-            write!(out, " graph {graph:#x}")?;
-        }
-        if let Some(holds) = &line.holds {
-            write!(out, " of {holds}")?;
-        }
-        match (line.stream, line.handle) {
-            (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,
-            (Some(stream), None) => write!(out, " on stream {stream}")?,
-            _ => {}
-        }
+        behind(out, " of ", line.bytes.map(|bytes| format!("{bytes} bytes")))?;
+        behind(out, " event ", line.event_handle.map(Address))?;
+        behind(out, " graph ", line.graph.map(Address))?;
+        behind(out, " of ", line.holds.as_ref())?;
+        behind(out, " on stream ", line.stream)?;
+        behind(out, " ", line.handle.map(|handle| format!("({handle:#x})")))?;
         if kind == Kind::Hazard {
             write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
-            if let Some(stream) = line.in_flight_on {
-                write!(out, " on stream {stream}")?;
-            }
+            behind(out, " on stream ", line.in_flight_on)?;
         }
-        if let Some(count) = line.count {
-            write!(out, ", {}", Quantity(count, "time"))?;
-        }
-        if let Some(cold) = line.cold {
-            write!(out, ", loaded the {cold} on first use")?;
-        }
+        behind(out, ", ", line.count.map(|count| Quantity(count, "time")))?;
+        behind(out, ", loaded the ", line.cold.map(|cold| format!("{cold} on first use")))?;
         match line.took_ns {
             _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
             Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
@@ -619,11 +545,14 @@ impl fmt::Display for Text<'_> {
         if line.captured {
             out.write_str(", captured")?;
         }
-        match (*caller, &line.caller) {
-            (Some(name), _) => write!(out, ", from {name}")?,
-            (None, Some(Address(address))) => write!(out, ", from {address:#x}")?,
-            (None, None) => {}
+        match caller {
+            Some(name) => write!(out, ", from {name}"),
+            None => behind(out, ", from ", line.caller),
         }
-        Ok(())
     }
+}
+
+/// A fact behind its words, where it applies.
+fn behind(out: &mut fmt::Formatter<'_>, words: &str, fact: Option<impl fmt::Display>) -> fmt::Result {
+    fact.map_or(Ok(()), |fact| write!(out, "{words}{fact}"))
 }

@@ -345,13 +345,13 @@ impl Opened {
     }
 
     /// Now for a process that is alive, else the last moment at which it was seen.
-    fn last_seen(&self) -> Nanos {
+    pub fn last_seen(&self) -> Nanos {
         let facts = self.recording.facts();
         if !self.alive {
             return facts.last_seen;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(facts.armed_unix_nanos));
-        u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0)
+        u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0).max(facts.last_seen)
     }
 
     /// The newest state of a hang that was reported live, by the tables alone, if one of its calls has not returned.
@@ -371,6 +371,18 @@ impl Opened {
             Some(process) => callers.and_process(process),
             None => callers,
         }
+    }
+
+    /// Goes through all records, and the calls in progress among them, in the order in which they were entered.
+    pub fn each_in_order(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut in_progress = self.calls_in_progress();
+        self.each_record(|entry| {
+            while in_progress.front().is_some_and(|call| call.record.entered < entry.record.entered) {
+                in_progress.pop_front().iter().try_for_each(&mut each)?;
+            }
+            each(entry)
+        })?;
+        in_progress.iter().try_for_each(each)
     }
 
     /// Goes through all records, with progress on standard error if that is a terminal.

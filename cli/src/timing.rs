@@ -18,55 +18,31 @@ mod read;
 mod summary;
 mod table;
 
+pub(crate) use read::cold_start_of;
 pub(crate) use summary::{ColdStart, Part};
 
 use crate::format::Format;
 use crate::output::{write_line, Output};
-use crate::source::{duration, Opened};
+use crate::source::duration;
 use crate::{Failure, Outcome};
-use cards::CardsOfStart;
 use lazyguard_core::Nanos;
-use read::{Asked, Timed};
+use read::{Asked, ProcessTimes};
 use serde::Serialize;
 use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use summary::{Blocking, ColdStartFold, THRESHOLD_NANOS};
+use summary::THRESHOLD_NANOS;
 
-/// The version of the JSON form.
 const SCHEMA: u32 = 1;
 
 /// What `--format json` prints of a run's times.
 #[derive(Serialize)]
-struct Timings<'a> {
+struct Timings {
     /// 1; raised when a key changes its meaning or goes away.
     schema: u32,
     /// The processes.
-    processes: Vec<ProcessTimes<'a>>,
-}
-
-/// The times of one process, in nanoseconds.
-#[derive(Serialize)]
-struct ProcessTimes<'a> {
-    /// Its run folder, or null.
-    folder: Option<&'a Path>,
-    /// The process id.
-    process: u32,
-    /// The program's file name.
-    program: &'a str,
-    /// Its rank in the job, or empty.
-    rank: &'a str,
-    /// The machine.
-    host: &'a str,
-    /// How it ended, in words.
-    ended: &'a str,
-    /// Where the time of the start went; null without `--cold-start`.
-    cold_start: Option<&'a ColdStart>,
-    /// The cards; null without `--cold-start`.
-    card: Option<CardsOfStart<'a>>,
-    /// The asynchronous calls that blocked the host; null without `--blocking`.
-    blocking: Option<&'a Blocking>,
+    processes: Vec<ProcessTimes>,
 }
 
 /// The options of `report` that this is about.
@@ -107,39 +83,28 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     let mut unreadable = None;
     let mut all = Vec::new();
     for (number, run) in processes.iter().enumerate() {
-        match (Timed::read(run, &asked), format) {
-            (Ok(mut timed), format) => {
-                unreadable = timed.cut_short.take().or(unreadable);
-                match format {
-                    Format::Json => all.push(timed),
-                    Format::Text => {
-                        if number > 0 {
-                            write_line!(out, "")?;
-                        }
-                        timed.write_text(&mut out)?;
-                    }
+        match (ProcessTimes::read(run, &asked), format) {
+            (Ok(mut times), format) => {
+                unreadable = times.cut_short.take().or(unreadable);
+                if let Format::Json = format {
+                    all.push(times);
+                    continue;
                 }
+                if number > 0 {
+                    write_line!(out, "")?;
+                }
+                times.write_text(&mut out)?;
             }
             // An unreadable recording does not prevent the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }
     }
-    if let (Format::Json, None) | (Format::Json, Some(Failure::Input(_))) = (format, &unreadable) {
-        if !all.is_empty() {
-            let processes = all.iter().map(Timed::times).collect();
-            writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes }))?;
-        }
+    if !all.is_empty() && matches!(unreadable, None | Some(Failure::Input(_))) {
+        writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes: all }))?;
     }
     out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
-}
-
-/// The summary of a process's start.
-pub(crate) fn cold_start_of(opened: &Opened) -> Result<ColdStart, Failure> {
-    let mut fold = ColdStartFold::new(&opened.recording, read::end_of(opened));
-    read::each_in_order(opened, |entry| fold.see(entry))?;
-    Ok(fold.finish())
 }
 
 /// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
@@ -152,15 +117,15 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
     let processes = read::processes(root)?;
     if processes.is_empty() {
         write_line!(out, "no process of the run left a recording: none initialised CUDA, or LAZYGUARD_RECORD=off")?;
-        if let (true, Some(cards)) = (cold_start, cards::of(root)) {
-            cards::write_without_recording(&cards, out)?;
+        if cold_start {
+            cards::write_without_recording(root, out)?;
         }
     }
     for run in &processes {
-        match Timed::read(run, &asked) {
-            Ok(timed) => {
-                timed.write_text(out)?;
-                timed.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
+        match ProcessTimes::read(run, &asked) {
+            Ok(times) => {
+                times.write_text(out)?;
+                times.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
             }
             Err(Failure::Input(why)) => write_line!(out, "{why}")?,
             Err(failure) => return Err(failure),
@@ -169,27 +134,13 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
     Ok(())
 }
 
-impl Timed {
-    fn times(&self) -> ProcessTimes<'_> {
-        ProcessTimes {
-            folder: self.folder.as_deref(),
-            process: self.process,
-            program: &self.program,
-            rank: &self.rank,
-            host: &self.host,
-            ended: &self.ended,
-            cold_start: self.cold_start.as_ref(),
-            card: self.cold_start.as_ref().map(|summary| cards::of_start(self.cards.as_ref(), summary)),
-            blocking: self.blocking.as_ref(),
-        }
-    }
-
+impl ProcessTimes {
     fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {
         let rank = if self.rank.is_empty() { String::new() } else { format!(", rank {}", self.rank) };
         write_line!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
-        if let Some(summary) = &self.cold_start {
+        if let (Some(summary), Some(cards)) = (&self.cold_start, &self.card) {
             cold_start::write(summary, out)?;
-            cards::write(self.cards.as_ref(), summary, out)?;
+            cards.write(summary, out)?;
         }
         if let Some(summary) = &self.blocking {
             blocking::write(summary, out)?;

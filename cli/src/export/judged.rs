@@ -6,14 +6,12 @@
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
-use lazyguard_core::diagnose::{diagnose, BlockedCall, Snapshot, Verdict};
+use lazyguard_core::diagnose::{diagnose, BlockedCall, Snapshot, Status, Verdict};
 use lazyguard_core::report::{demangle, HangReport};
 use lazyguard_core::trace::Record;
 use lazyguard_core::Nanos;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A verdict on a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub name: String,
@@ -22,9 +20,7 @@ pub(super) struct Shown {
     /// When it was over; `None` where it lasted to the end.
     pub until: Option<Nanos>,
     pub facts: Vec<(String, String)>,
-    /// Operations by stream and submission.
     pub culprits: Vec<(u32, Nanos)>,
-    /// Calls by thread and entry.
     pub blocked: Vec<(u32, Nanos)>,
 }
 
@@ -50,9 +46,8 @@ impl Reported {
 
     /// The hang's verdicts, known before any record is read.
     pub fn verdicts(&self) -> Vec<Shown> {
-        let status = serde_json::to_value(self.hang.status).ok().and_then(|s| s.as_str().map(str::to_owned));
-        let verdicts = self.hang.verdicts.iter();
-        verdicts.map(|verdict| shown(verdict, &self.hang.snapshot, status.as_deref(), "hang.json")).collect()
+        let HangReport { verdicts, snapshot, status, .. } = &self.hang;
+        verdicts.iter().map(|verdict| shown(verdict, snapshot, Some(*status), "hang.json")).collect()
     }
 
     /// When it was over, if none of its calls is among those in progress.
@@ -70,20 +65,18 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
     diagnose(snapshot).verdicts.iter().map(|verdict| shown(verdict, snapshot, None, "the recording")).collect()
 }
 
-fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
+fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
     // For a stream that is still fed, the culprit is its newest operation. The hang then begins with the blocked call.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
-    let slow = if status == Some("slow") { "SLOW: " } else { "" };
+    let slow = if status == Some(Status::Slow) { "SLOW: " } else { "" };
     let mut facts = Vec::new();
     let mut add = |name: &str, value: String| facts.push((name.to_owned(), value));
     add("fix", verdict.fix.clone());
-    if let Some(confidence) = serde_json::to_value(verdict).ok().and_then(|told| text(&told, "confidence")) {
-        add("confidence", confidence);
-    }
+    add("confidence", verdict.confidence.name().to_owned());
     if let Some(status) = status {
-        add("status", status.to_owned());
+        add("status", format!("{status:?}").to_lowercase());
     }
     for (number, step) in (1..).zip(&verdict.chain) {
         add(&format!("chain {number}"), step.clone());
@@ -91,12 +84,8 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: 
     for (number, culprit) in (1..).zip(&verdict.culprits) {
         let (stream, operation) = (&culprit.stream, &culprit.operation);
         let of = operation.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-        let (number_of, handle) = (stream.number, stream.handle);
-        let at = seconds(operation.at);
-        add(
-            &format!("culprit {number}"),
-            format!("{}{of} on stream {number_of} ({handle:#x}), submitted at +{at:.3} s", operation.call),
-        );
+        let there = format!("{}{of} on stream {} ({:#x})", operation.call, stream.number, stream.handle);
+        add(&format!("culprit {number}"), format!("{there}, submitted at +{:.3} s", seconds(operation.at)));
     }
     for (number, BlockedCall { thread, thread_name, call, entered, .. }) in (1..).zip(&blocked) {
         let since = seconds(*entered);
@@ -111,10 +100,6 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: 
         culprits: verdict.culprits.iter().map(|culprit| (culprit.stream.number, culprit.operation.at)).collect(),
         blocked: blocked.iter().map(|call| (call.thread, call.entered)).collect(),
     }
-}
-
-fn text(value: &Value, key: &str) -> Option<String> {
-    value[key].as_str().map(str::to_owned)
 }
 
 fn seconds(nanos: Nanos) -> f64 {

@@ -5,17 +5,15 @@
 //! | `judged` | which verdicts there are, and what each is about |
 //! | `timeline` | which tracks, slices and arrows the records make |
 //! | `operations` | the slices of each stream, and arrows between them |
-//! | `drawing` | what both share |
 //! | `perfetto` | how those are written |
 //! | `protobuf` | in bytes |
 
-mod drawing;
 mod judged;
 mod operations;
 mod perfetto;
 mod protobuf;
 #[cfg(test)]
-mod read_back;
+mod test_read_back;
 mod timeline;
 
 use crate::files;
@@ -27,12 +25,9 @@ use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};
 use lazyguard_core::diagnose::SnapshotBuilder;
 use lazyguard_core::run_folder::file::TIMELINE;
-use lazyguard_core::trace::read::{Entry, Source};
-use lazyguard_core::Nanos;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::ops::RangeInclusive;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use timeline::Timeline;
@@ -64,7 +59,6 @@ pub(crate) struct Arguments {
     until: Option<u64>,
 }
 
-/// Writes a timeline.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let Format::Perfetto = arguments.to;
     let run = one_process(&arguments.what)?;
@@ -75,7 +69,6 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     // An unreadable report does not prevent the rest; lazyguard report says what is wrong with it.
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
-        let out = BufWriter::with_capacity(1 << 20, out);
         let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
         let mut reported = hang.clone().map(Reported::new);
         reported.iter().flat_map(Reported::verdicts).for_each(|shown| timeline.judge(shown));
@@ -83,7 +76,10 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         opened.each_record(|entry| {
             builder.push(entry);
             reported.iter_mut().for_each(|reported| reported.see(entry.thread, &entry.record));
-            see(&mut timeline, entry, &range).map_err(failed)
+            if range.contains(&entry.record.entered) {
+                timeline.see(entry).map_err(failed)?;
+            }
+            Ok(())
         })?;
         let in_progress = opened.calls_in_progress();
         let calls: Vec<_> = in_progress.iter().map(|call| (call.thread, call.record.entered)).collect();
@@ -95,50 +91,27 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         if over != Some(None) {
             of_recording(&opened.standstill(&mut builder)).into_iter().for_each(|shown| timeline.judge(shown));
         }
-        in_progress.iter().try_for_each(|call| see(&mut timeline, call, &range)).map_err(failed)?;
+        let mut in_range = in_progress.iter().filter(|call| range.contains(&call.record.entered));
+        in_range.try_for_each(|call| timeline.see(call)).map_err(failed)?;
         timeline.finish(&opened.end_in_words(), &range).map_err(failed)
     };
+    let mut out = Output::standard();
     if path.as_os_str() == OsStr::new("-") {
-        let mut out = Output::standard();
         write(&mut out.raw(), &Failure::Output)?;
-        out.flush()?;
-        return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
+    } else {
+        let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
+        // A link is followed only if the user named the file.
+        let made = match &arguments.output {
+            Some(path) => File::create(path),
+            None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
+        };
+        let written = write(&mut made.map_err(failed)?, &failed);
+        let (slices, bytes) = written.inspect_err(|_| discard(&path))?;
+        let size = bytes as f64 / 1e6;
+        write_line!(out, "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev", path.display())?;
     }
-    let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-    // A link is followed only if the user named the file.
-    let made = match &arguments.output {
-        Some(path) => File::create(path),
-        None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
-    };
-    let mut file = made.map_err(failed)?;
-    match write(&mut file, &failed) {
-        Ok((slices, bytes)) => {
-            let size = bytes as f64 / 1e6;
-            let mut out = Output::standard();
-            write_line!(
-                out,
-                "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev",
-                path.display()
-            )?;
-            out.flush()?;
-            opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
-        }
-        Err(failure) => {
-            discard(&path);
-            Err(failure)
-        }
-    }
-}
-
-fn see<S: Source, W: Write>(
-    timeline: &mut Timeline<'_, S, W>,
-    entry: &Entry,
-    range: &RangeInclusive<Nanos>,
-) -> io::Result<()> {
-    match range.contains(&entry.record.entered) {
-        true => timeline.see(entry),
-        false => Ok(()),
-    }
+    out.flush()?;
+    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Removes an incomplete file, unless it is a device or a pipe.

@@ -10,100 +10,94 @@
 
 use super::protobuf::{varint, Message};
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 /// Names that are interned; more are written out where they are used.
 const MOST_INTERNED: usize = 1 << 16;
 
-/// The only sequence.
 const SEQUENCE: u64 = 1;
 /// `BUILTIN_CLOCK_REALTIME` and `BUILTIN_CLOCK_MONOTONIC`.
 const REALTIME: u64 = 1;
 const MONOTONIC: u64 = 3;
 
-/// Fields, by message.
-mod field {
-    pub const PACKET: u32 = 1;
-    pub mod packet {
-        pub const CLOCK_SNAPSHOT: u32 = 6;
-        pub const TIMESTAMP: u32 = 8;
-        pub const SEQUENCE_ID: u32 = 10;
-        pub const TRACK_EVENT: u32 = 11;
-        pub const INTERNED_DATA: u32 = 12;
-        pub const SEQUENCE_FLAGS: u32 = 13;
-        pub const DEFAULTS: u32 = 59;
-        pub const TRACK_DESCRIPTOR: u32 = 60;
-    }
-    pub mod clock_snapshot {
-        pub const CLOCKS: u32 = 1;
-        pub const PRIMARY: u32 = 2;
-        pub const CLOCK_ID: u32 = 1;
-        pub const CLOCK_TIMESTAMP: u32 = 2;
-    }
-    pub mod defaults {
-        pub const CLOCK_ID: u32 = 58;
-    }
-    pub mod interned {
-        pub const CATEGORIES: u32 = 1;
-        pub const EVENT_NAMES: u32 = 2;
-        pub const ANNOTATION_NAMES: u32 = 3;
-        pub const ANNOTATION_TEXTS: u32 = 29;
-        pub const IID: u32 = 1;
-        pub const TEXT: u32 = 2;
-    }
-    pub mod event {
-        pub const CATEGORY_IIDS: u32 = 3;
-        pub const CATEGORIES: u32 = 22;
-        pub const ANNOTATIONS: u32 = 4;
-        pub const TYPE: u32 = 9;
-        pub const NAME_IID: u32 = 10;
-        pub const TRACK: u32 = 11;
-        pub const NAME: u32 = 23;
-        pub const FLOWS: u32 = 47;
-    }
-    pub mod annotation {
-        pub const NAME_IID: u32 = 1;
-        pub const NAME: u32 = 10;
-        pub const BOOL: u32 = 2;
-        pub const UNSIGNED: u32 = 3;
-        pub const SIGNED: u32 = 4;
-        pub const TEXT: u32 = 6;
-        pub const POINTER: u32 = 7;
-        pub const TEXT_IID: u32 = 17;
-    }
-    pub mod track {
-        pub const UUID: u32 = 1;
-        pub const NAME: u32 = 2;
-        pub const PROCESS: u32 = 3;
-        pub const THREAD: u32 = 4;
-        pub const PARENT: u32 = 5;
-        pub const MERGE: u32 = 15;
-        pub const MERGE_KEY: u32 = 16;
-    }
-    pub mod process {
-        pub const ID: u32 = 1;
-        pub const NAME: u32 = 6;
-    }
-    pub mod thread {
-        pub const PROCESS: u32 = 1;
-        pub const ID: u32 = 2;
-        pub const NAME: u32 = 5;
-    }
+// Numbers of fields, by message.
+const PACKET: u32 = 1;
+mod packet {
+    pub const CLOCK_SNAPSHOT: u32 = 6;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const DEFAULTS: u32 = 59;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
+}
+mod clock_snapshot {
+    pub const CLOCKS: u32 = 1;
+    pub const PRIMARY: u32 = 2;
+    pub const CLOCK_ID: u32 = 1;
+    pub const CLOCK_TIMESTAMP: u32 = 2;
+}
+mod defaults {
+    pub const CLOCK_ID: u32 = 58;
+}
+mod interned {
+    pub const CATEGORIES: u32 = 1;
+    pub const EVENT_NAMES: u32 = 2;
+    pub const ANNOTATION_NAMES: u32 = 3;
+    pub const ANNOTATION_TEXTS: u32 = 29;
+    pub const IID: u32 = 1;
+    pub const TEXT: u32 = 2;
+}
+mod event {
+    pub const CATEGORY_IIDS: u32 = 3;
+    pub const CATEGORIES: u32 = 22;
+    pub const ANNOTATIONS: u32 = 4;
+    pub const TYPE: u32 = 9;
+    pub const NAME_IID: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const NAME: u32 = 23;
+    pub const FLOWS: u32 = 47;
+}
+mod annotation {
+    pub const NAME_IID: u32 = 1;
+    pub const NAME: u32 = 10;
+    pub const BOOL: u32 = 2;
+    pub const UNSIGNED: u32 = 3;
+    pub const SIGNED: u32 = 4;
+    pub const TEXT: u32 = 6;
+    pub const POINTER: u32 = 7;
+    pub const TEXT_IID: u32 = 17;
+}
+mod track {
+    pub const UUID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const PROCESS: u32 = 3;
+    pub const THREAD: u32 = 4;
+    pub const PARENT: u32 = 5;
+    pub const MERGE: u32 = 15;
+    pub const MERGE_KEY: u32 = 16;
+}
+mod process {
+    pub const ID: u32 = 1;
+    pub const NAME: u32 = 6;
+}
+mod thread {
+    pub const PROCESS: u32 = 1;
+    pub const ID: u32 = 2;
+    pub const NAME: u32 = 5;
 }
 
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 const MERGE_BY_KEY: u64 = 3;
 
-/// What happens on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum What {
-    /// A slice begins.
+enum What {
     Begin = 1,
     /// The newest slice of the track ends.
     End = 2,
-    /// Something without a duration.
     Instant = 3,
 }
 
@@ -117,7 +111,6 @@ pub(super) enum Value<'a> {
     Text(&'a str),
 }
 
-/// A slice's beginning, or an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
     /// The track's number.
@@ -128,7 +121,17 @@ pub(super) struct Event<'a> {
     pub category: &'static str,
     /// Arrows that begin, pass or end here: each goes from event to event in their order of time.
     pub flows: &'a [u64],
-    pub facts: &'a [(&'a str, Value<'a>)],
+    pub facts: &'a Facts<'a>,
+}
+
+/// The facts that are shown with an event.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a>(Vec<(&'a str, Value<'a>)>);
+
+impl<'a> Facts<'a> {
+    pub fn add(&mut self, name: &'a str, value: Value<'a>, applies: bool) {
+        self.0.extend(applies.then_some((name, value)));
+    }
 }
 
 /// A track, by what it belongs to.
@@ -151,7 +154,6 @@ pub(super) enum Track<'a> {
     },
 }
 
-/// When the trace's times begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beginning {
     /// On `CLOCK_MONOTONIC`, in nanoseconds.
@@ -161,16 +163,9 @@ pub(super) struct Beginning {
 }
 
 /// Texts of one kind, by number.
-struct Interned {
-    numbers: HashMap<Box<str>, u64>,
-    /// Number n is at place n - 1.
-    texts: Vec<Box<str>>,
-    /// The number of a text that lay at some address, by that address. Most texts lie where they lay before, so that comparing
-    /// finds them without hashing.
-    by_address: [u64; Self::PLACES],
-}
+#[derive(Default)]
+struct Interned(HashMap<Box<str>, u64>);
 
-/// How a packet names a text.
 #[derive(Clone, Copy)]
 enum Reference<'a> {
     Number(u64),
@@ -179,43 +174,21 @@ enum Reference<'a> {
 }
 
 impl Interned {
-    const PLACES: usize = 1 << 10;
-
-    fn new() -> Self {
-        Self { numbers: HashMap::new(), texts: Vec::new(), by_address: [0; Self::PLACES] }
-    }
-
     /// The text's number; a new one is defined in `fresh`, as the kind of text with this field.
     fn refer<'a>(&mut self, text: &'a str, fresh: &mut Message, field: u32) -> Reference<'a> {
-        let place = text.as_ptr().addr() / 8 % Self::PLACES;
-        let number = self.by_address[place];
-        if number != 0 && self.texts.get(number as usize - 1).is_some_and(|known| **known == *text) {
+        if let Some(&number) = self.0.get(text) {
             return Reference::Number(number);
         }
-        match self.number(text, fresh, field) {
-            Some(number) => {
-                self.by_address[place] = number;
-                Reference::Number(number)
-            }
-            None => Reference::Text(text),
+        if self.0.len() == MOST_INTERNED {
+            return Reference::Text(text);
         }
-    }
-
-    fn number(&mut self, text: &str, fresh: &mut Message, field: u32) -> Option<u64> {
-        if let Some(&number) = self.numbers.get(text) {
-            return Some(number);
-        }
-        if self.texts.len() == MOST_INTERNED {
-            return None;
-        }
-        self.texts.push(text.into());
-        let number = self.texts.len() as u64;
-        self.numbers.insert(text.into(), number);
+        let number = self.0.len() as u64 + 1;
+        self.0.insert(text.into(), number);
         fresh.message(field, |entry| {
-            entry.number(field::interned::IID, number);
-            entry.text(field::interned::TEXT, text);
+            entry.number(interned::IID, number);
+            entry.text(interned::TEXT, text);
         });
-        Some(number)
+        Reference::Number(number)
     }
 }
 
@@ -228,10 +201,10 @@ impl Reference<'_> {
     }
 }
 
-/// A trace that is being written.
-pub(super) struct Trace<W> {
-    out: W,
+pub(super) struct Trace<'o> {
+    out: BufWriter<&'o mut dyn Write>,
     written: u64,
+    slices: u64,
     beginning: u64,
     packet: Message,
     /// Texts that the packet is the first to use.
@@ -243,26 +216,26 @@ pub(super) struct Trace<W> {
     tracks: u64,
 }
 
-impl<W: Write> Trace<W> {
-    /// Begins a trace.
-    pub fn new(out: W, beginning: Beginning) -> io::Result<Self> {
+impl<'o> Trace<'o> {
+    pub fn new(out: &'o mut dyn Write, beginning: Beginning) -> io::Result<Self> {
         let mut trace = Self {
-            out,
+            out: BufWriter::with_capacity(1 << 20, out),
             written: 0,
+            slices: 0,
             beginning: beginning.monotonic,
             packet: Message::default(),
             fresh: Message::default(),
-            names: Interned::new(),
-            categories: Interned::new(),
-            fact_names: Interned::new(),
-            fact_texts: Interned::new(),
+            names: Interned::default(),
+            categories: Interned::default(),
+            fact_names: Interned::default(),
+            fact_texts: Interned::default(),
             tracks: 0,
         };
-        trace.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-        trace.packet.number(field::packet::SEQUENCE_FLAGS, STATE_CLEARED);
-        trace.packet.message(field::packet::DEFAULTS, |d| d.number(field::defaults::CLOCK_ID, MONOTONIC));
-        trace.packet.message(field::packet::CLOCK_SNAPSHOT, |snapshot| {
-            use field::clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
+        trace.packet.number(packet::SEQUENCE_ID, SEQUENCE);
+        trace.packet.number(packet::SEQUENCE_FLAGS, STATE_CLEARED);
+        trace.packet.message(packet::DEFAULTS, |d| d.number(defaults::CLOCK_ID, MONOTONIC));
+        trace.packet.message(packet::CLOCK_SNAPSHOT, |snapshot| {
+            use clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
             for (clock, time) in [(MONOTONIC, beginning.monotonic), (REALTIME, beginning.unix)] {
                 snapshot.message(CLOCKS, |entry| {
                     entry.number(CLOCK_ID, clock);
@@ -275,33 +248,28 @@ impl<W: Write> Trace<W> {
         Ok(trace)
     }
 
-    /// Bytes written so far.
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
     /// Adds a track; returns its number.
     pub fn track(&mut self, track: Track<'_>) -> io::Result<u64> {
         self.tracks += 1;
         let uuid = self.tracks;
-        self.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-        self.packet.message(field::packet::TRACK_DESCRIPTOR, |descriptor| {
-            descriptor.number(field::track::UUID, uuid);
+        self.packet.number(packet::SEQUENCE_ID, SEQUENCE);
+        self.packet.message(packet::TRACK_DESCRIPTOR, |descriptor| {
+            descriptor.number(track::UUID, uuid);
             match track {
-                Track::Process { id, name } => descriptor.message(field::track::PROCESS, |process| {
-                    process.number(field::process::ID, u64::from(id));
-                    process.text(field::process::NAME, name);
+                Track::Process { id, name } => descriptor.message(track::PROCESS, |process| {
+                    process.number(process::ID, u64::from(id));
+                    process.text(process::NAME, name);
                 }),
-                Track::Thread { process, id, name } => descriptor.message(field::track::THREAD, |thread| {
-                    thread.number(field::thread::PROCESS, u64::from(process));
-                    thread.number(field::thread::ID, u64::from(id));
-                    thread.text(field::thread::NAME, name);
+                Track::Thread { process, id, name } => descriptor.message(track::THREAD, |thread| {
+                    thread.number(thread::PROCESS, u64::from(process));
+                    thread.number(thread::ID, u64::from(id));
+                    thread.text(thread::NAME, name);
                 }),
                 Track::Below { parent, name, key } => {
-                    descriptor.number(field::track::PARENT, parent);
-                    descriptor.text(field::track::NAME, name);
-                    descriptor.number(field::track::MERGE, MERGE_BY_KEY);
-                    descriptor.text(field::track::MERGE_KEY, key);
+                    descriptor.number(track::PARENT, parent);
+                    descriptor.text(track::NAME, name);
+                    descriptor.number(track::MERGE, MERGE_BY_KEY);
+                    descriptor.text(track::MERGE_KEY, key);
                 }
             }
         });
@@ -309,27 +277,38 @@ impl<W: Write> Trace<W> {
         Ok(uuid)
     }
 
-    /// A slice begins, or something happens.
-    pub fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
-        use field::{annotation, interned};
+    /// A slice, which ends where that is known.
+    pub fn slice(&mut self, event: &Event<'_>, end: Option<u64>) -> io::Result<()> {
+        self.slices += 1;
+        self.event(What::Begin, event)?;
+        let Some(end) = end else { return Ok(()) };
+        begin_event(&mut self.packet, self.beginning.saturating_add(end.max(event.at)));
+        self.packet.message(packet::TRACK_EVENT, |message| {
+            message.number(event::TYPE, What::End as u64);
+            message.number(event::TRACK, event.track);
+        });
+        self.finish_packet()
+    }
+
+    pub fn instant(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.event(What::Instant, event)
+    }
+
+    fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
         let Self { packet, fresh, names, categories, fact_names, fact_texts, .. } = self;
         begin_event(packet, self.beginning.saturating_add(event.at));
-        packet.message(field::packet::TRACK_EVENT, |message| {
-            message.number(field::event::TYPE, what as u64);
-            message.number(field::event::TRACK, event.track);
-            names.refer(event.name, fresh, interned::EVENT_NAMES).write(
-                message,
-                field::event::NAME_IID,
-                field::event::NAME,
-            );
+        packet.message(packet::TRACK_EVENT, |message| {
+            message.number(event::TYPE, what as u64);
+            message.number(event::TRACK, event.track);
+            names.refer(event.name, fresh, interned::EVENT_NAMES).write(message, event::NAME_IID, event::NAME);
             categories.refer(event.category, fresh, interned::CATEGORIES).write(
                 message,
-                field::event::CATEGORY_IIDS,
-                field::event::CATEGORIES,
+                event::CATEGORY_IIDS,
+                event::CATEGORIES,
             );
-            for (fact, value) in event.facts {
+            for (fact, value) in &event.facts.0 {
                 let name = fact_names.refer(fact, fresh, interned::ANNOTATION_NAMES);
-                message.message(field::event::ANNOTATIONS, |fact| {
+                message.message(event::ANNOTATIONS, |fact| {
                     name.write(fact, annotation::NAME_IID, annotation::NAME);
                     match *value {
                         Value::Bool(value) => fact.number(annotation::BOOL, u64::from(value)),
@@ -345,34 +324,25 @@ impl<W: Write> Trace<W> {
                 });
             }
             for &flow in event.flows {
-                message.fixed(field::event::FLOWS, flow);
+                message.fixed(event::FLOWS, flow);
             }
         });
         self.finish_packet()
     }
 
-    /// The newest slice of a track ends.
-    pub fn end(&mut self, track: u64, at: u64) -> io::Result<()> {
-        begin_event(&mut self.packet, self.beginning.saturating_add(at));
-        self.packet.message(field::packet::TRACK_EVENT, |message| {
-            message.number(field::event::TYPE, What::End as u64);
-            message.number(field::event::TRACK, track);
-        });
-        self.finish_packet()
-    }
-
-    /// Everything has been written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    /// Everything has been written: how many slices there are, and bytes.
+    pub fn finish(mut self) -> io::Result<(u64, u64)> {
+        self.out.flush()?;
+        Ok((self.slices, self.written))
     }
 
     fn finish_packet(&mut self) -> io::Result<()> {
         if !self.fresh.bytes().is_empty() {
             let Self { packet, fresh, .. } = self;
-            packet.message(field::packet::INTERNED_DATA, |data| data.append(fresh));
+            packet.message(packet::INTERNED_DATA, |data| data.append(fresh));
             fresh.clear();
         }
-        let mut head = [(field::PACKET as u8) << 3 | 2; 11];
+        let mut head = [(PACKET as u8) << 3 | 2; 11];
         let (length, used) = varint(self.packet.bytes().len() as u64);
         head[1..=used].copy_from_slice(&length[..used]);
         self.out.write_all(&head[..=used])?;
@@ -384,7 +354,7 @@ impl<W: Write> Trace<W> {
 }
 
 fn begin_event(packet: &mut Message, at: u64) {
-    packet.number(field::packet::TIMESTAMP, at);
-    packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
-    packet.number(field::packet::SEQUENCE_FLAGS, NEEDS_STATE);
+    packet.number(packet::TIMESTAMP, at);
+    packet.number(packet::SEQUENCE_ID, SEQUENCE);
+    packet.number(packet::SEQUENCE_FLAGS, NEEDS_STATE);
 }

@@ -2,7 +2,6 @@
 //!
 //! Must not: allocate for each message. One buffer holds a packet and all it contains.
 
-/// A message that is being written.
 #[derive(Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,
@@ -13,12 +12,10 @@ const FIXED_64: u32 = 1;
 const BYTES: u32 = 2;
 
 impl Message {
-    /// What has been written.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Begins anew, in the same memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -47,7 +44,6 @@ impl Message {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// A message inside this one.
     pub fn message(&mut self, field: u32, content: impl FnOnce(&mut Self)) {
         self.key(field, BYTES);
         let begin = self.bytes.len();
@@ -117,7 +113,6 @@ pub(super) mod tests {
         panic!("a number of more than 64 bits");
     }
 
-    /// The fields of a message.
     pub fn fields(mut bytes: &[u8]) -> Vec<(u32, Field)> {
         let mut fields = Vec::new();
         while !bytes.is_empty() {

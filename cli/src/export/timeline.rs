@@ -1,68 +1,78 @@
-//! From records to tracks: the calls of each thread, the operations of each stream, and arrows for what waits for what.
+//! From facts to tracks: the calls of each thread, the operations of each stream, and arrows for what waits for what.
 //!
 //! Verdicts lie on a track of their own, with arrows to the operations and calls that they are about.
 //!
 //! Must not: keep more than a bounded number of records, whatever the recording's size.
 
-use super::drawing::{Drawing, Facts};
 use super::judged::Shown;
 use super::operations::Operations;
-use super::perfetto::{Beginning, Event, Trace, Track, Value, What};
+use super::perfetto::{Beginning, Event, Facts, Trace, Track, Value};
 use crate::names::Names;
 use crate::symbolize::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::model::{proves, Proofs};
+use lazyguard_core::replay::{proves, Replay};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::read::{ContextSeen, Entry, Recording, Source, StreamSeen, StringTable, ThreadSeen};
 use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-/// A thread's tracks.
-struct Thread {
-    calls: u64,
-    /// The track of the guard's work in the thread; created at the first use.
-    guard: Option<u64>,
-}
-
-/// A verdict, and the arrows that may begin or end at it.
-struct Judgement {
-    shown: Shown,
-    arrows: Vec<u64>,
-}
-
 /// See the module.
-pub(super) struct Timeline<'a, S, W> {
-    drawing: Drawing<'a, S, W>,
+pub(super) struct Timeline<'a> {
+    pub strings: &'a StringTable,
+    pub streams_seen: &'a [StreamSeen],
+    pub contexts: &'a [ContextSeen],
+    threads_seen: &'a [ThreadSeen],
+    pub trace: Trace<'a>,
+    pub names: Names<'a>,
     callers: Symbolizer,
-    threads: HashMap<u32, Thread>,
-    operations: Operations,
-    proofs: Proofs,
-    judgements: Vec<Judgement>,
+    replay: Replay,
+    pub operations: Operations,
+    process: u32,
+    /// The track of the process, under which others lie.
+    pub process_track: u64,
+    /// By thread, the track of its calls, and that of the guard's work in it.
+    calls: HashMap<u32, u64>,
+    guards: HashMap<u32, u64>,
+    arrows: u64,
+    /// Verdicts, each with the arrows that may begin or end at it.
+    judgements: Vec<(Shown, Vec<u64>)>,
     /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
-    /// Arrows whose target has been written.
     met: BTreeSet<u64>,
     last: Nanos,
 }
 
-impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
-    pub fn new(recording: &'a Recording<S>, callers: Symbolizer, out: W) -> io::Result<Self> {
+impl<'a> Timeline<'a> {
+    pub fn new<S: Source>(
+        recording: &'a Recording<S>,
+        callers: Symbolizer,
+        out: &'a mut dyn Write,
+    ) -> io::Result<Self> {
         let facts = recording.facts();
         let beginning = Beginning { monotonic: facts.armed_monotonic_nanos, unix: facts.armed_unix_nanos };
         let mut trace = Trace::new(out, beginning)?;
-        let process = trace.track(Track::Process { id: facts.process, name: &facts.program })?;
+        let process_track = trace.track(Track::Process { id: facts.process, name: &facts.program })?;
         Ok(Self {
-            drawing: Drawing::new(recording, Names::new(recording.strings()), trace, process),
+            strings: recording.strings(),
+            streams_seen: recording.streams(),
+            contexts: recording.contexts(),
+            threads_seen: recording.threads(),
+            trace,
+            names: Names::new(recording.strings()),
             callers,
-            threads: HashMap::new(),
+            replay: Replay::default(),
             operations: Operations::default(),
-            proofs: Proofs::default(),
+            process: facts.process,
+            process_track,
+            calls: HashMap::new(),
+            guards: HashMap::new(),
+            arrows: 0,
             judgements: Vec::new(),
             to_operations: HashMap::new(),
             to_calls: HashMap::new(),
@@ -71,97 +81,86 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         })
     }
 
+    /// The number of a new arrow.
+    pub fn arrow(&mut self) -> u64 {
+        self.arrows += 1;
+        self.arrows
+    }
+
     /// Takes in a record, or a call in progress; they come in the order in which they were entered.
     pub fn see(&mut self, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
         self.last = self.last.max(record.entered).max(record.returned);
+        let fact = self.replay.see(entry);
         match record.kind {
             Kind::Hazard => return self.hazard(entry),
             Kind::Preload => return self.preload(entry),
             // Not an action of the program, or one that is shown by the driver calls in it.
             Kind::Seen | Kind::Activity | Kind::Communication => return Ok(()),
-            Kind::HostBegins | Kind::HostEnds => return self.ended(entry),
-            Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
+            Kind::HostBegins | Kind::HostEnds => {}
+            Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {
+                let class = record.entry_point.class();
+                let mut arrows = Vec::new();
+                if class == Class::EventSynchronize {
+                    arrows.extend(self.arrow_from_event(fact.recorded));
+                } else if class.synchronizes() {
+                    let scope = proves(record.entry_point, record.stream, record.context.into());
+                    arrows = scope.map_or_else(Vec::new, |scope| self.arrows_to(scope, record.entered));
+                }
+                if let Some(of_verdicts) = self.to_calls.get(&(entry.thread, record.entered)) {
+                    arrows.extend(of_verdicts);
+                    self.met.extend(of_verdicts);
+                }
+                self.call(entry, &arrows)?;
+                if record.submitted() && record.result == 0 {
+                    let key = (record.stream, record.entered);
+                    let of_verdicts = self.to_operations.get(&key).cloned().unwrap_or_default();
+                    self.met.extend(&of_verdicts);
+                    self.submitted(entry, fact.recorded, of_verdicts)?;
+                }
+            }
         }
-        let class = record.entry_point.class();
-        let recorded = record.event().and_then(|event| self.proofs.event(event));
-        let mut arrows = Vec::new();
-        if class == Class::EventSynchronize {
-            arrows.extend(self.operations.arrow_from_event(&mut self.drawing, recorded));
-        } else if class.synchronizes() {
-            let scope = proves(record.entry_point, record.stream, record.context.into());
-            arrows = scope.map_or_else(Vec::new, |s| self.operations.arrows_to(&mut self.drawing, s, record.entered));
-        }
-        if let Some(of_verdicts) = self.to_calls.get(&(entry.thread, record.entered)) {
-            arrows.extend(of_verdicts);
-            self.met.extend(of_verdicts);
-        }
-        self.call(entry, &arrows)?;
-        if record.submitted() && record.result == 0 {
-            let of_verdicts = self.to_operations.get(&(record.stream, record.entered)).cloned().unwrap_or_default();
-            self.met.extend(&of_verdicts);
-            self.operations.submitted(&mut self.drawing, entry, recorded, of_verdicts)?;
-        }
-        self.ended(entry)
-    }
-
-    /// What the record proves to have ended.
-    fn ended(&mut self, entry: &Entry) -> io::Result<()> {
-        match self.proofs.see(&entry.record) {
-            Some(proven) => self.operations.complete(&mut self.drawing, &proven),
-            None => Ok(()),
-        }
+        fact.ended.map_or(Ok(()), |proven| self.complete(&proven))
     }
 
     /// Takes in a verdict, before or after the records that it is about, but before the calls in progress.
     pub fn judge(&mut self, shown: Shown) {
         let mut arrows = Vec::new();
-        let mut arrow = || {
-            let arrow = self.drawing.arrow();
-            arrows.push(arrow);
-            arrow
-        };
         for &call in &shown.blocked {
-            self.to_calls.entry(call).or_default().push(arrow());
+            arrows.push(self.arrow());
+            self.to_calls.entry(call).or_default().push(self.arrows);
         }
         for &(stream, at) in &shown.culprits {
-            let arrow = arrow();
+            let arrow = self.arrow();
+            arrows.push(arrow);
             self.to_operations.entry((stream, at)).or_default().push(arrow);
             if self.operations.point_at(stream, at, arrow) {
                 self.met.insert(arrow);
             }
         }
-        self.judgements.push(Judgement { shown, arrows });
+        self.judgements.push((shown, arrows));
     }
 
     /// Ends all verdicts so far at this time.
     pub fn judged_until(&mut self, over: Nanos) {
-        self.judgements.iter_mut().for_each(|judgement| judgement.shown.until = Some(over));
+        self.judgements.iter_mut().for_each(|(shown, _)| shown.until = Some(over));
     }
 
     /// Writes the verdicts, as far as they lie in the range. Each has a row of its own: they overlap.
     fn write_judgements(&mut self, range: &RangeInclusive<Nanos>) -> io::Result<()> {
-        for Judgement { shown, arrows } in std::mem::take(&mut self.judgements) {
+        for (shown, arrows) in std::mem::take(&mut self.judgements) {
             let end = shown.until.unwrap_or(self.last).max(shown.from);
             if shown.from > *range.end() || end < *range.start() {
                 continue;
             }
-            let key = "verdict";
-            let track = self.drawing.trace.track(Track::Below {
-                parent: self.drawing.process,
-                name: "LazyGuard verdict",
-                key,
-            })?;
-            let mut facts: Vec<_> = shown.facts.iter().map(|(n, v)| (n.as_str(), Value::Text(v))).collect();
-            if shown.until.is_some() {
-                facts.push(("over since", Value::Bool(true)));
-            }
+            let track = self.track_below("LazyGuard verdict", "verdict")?;
+            let mut facts = Facts::default();
+            shown.facts.iter().for_each(|(name, value)| facts.add(name, Value::Text(value), true));
+            facts.add("over since", Value::Bool(true), shown.until.is_some());
             let flows: Vec<_> = arrows.into_iter().filter(|arrow| self.met.contains(arrow)).collect();
             let at = shown.from.max(*range.start());
             let event = Event { track, at, name: &shown.name, category: "verdict", flows: &flows, facts: &facts };
-            self.drawing.trace.event(What::Begin, &event)?;
-            self.drawing.slices += 1;
-            self.drawing.trace.end(track, end.min(*range.end()).max(at))?;
+            self.trace.slice(&event, Some(end.min(*range.end())))?;
         }
         Ok(())
     }
@@ -169,53 +168,43 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     /// Writes what is still open, the verdicts as far as they lie in the range, and the last moment. Returns how many slices
     /// there are, and bytes.
     pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
-        self.operations.finish(&mut self.drawing)?;
+        self.finish_operations()?;
         self.write_judgements(range)?;
-        let name = format!("last seen; {how_it_ended}");
-        let last = Event {
-            track: self.drawing.process,
-            at: self.last,
-            name: &name,
-            category: "other",
-            flows: &[],
-            facts: &[],
-        };
-        self.drawing.trace.event(What::Instant, &last)?;
-        let written = self.drawing.trace.written();
-        self.drawing.trace.finish()?;
-        Ok((self.drawing.slices, written))
+        let (track, at, name) = (self.process_track, self.last, format!("last seen; {how_it_ended}"));
+        let facts = Facts::default();
+        self.trace.instant(&Event { track, at, name: &name, category: "other", flows: &[], facts: &facts })?;
+        self.trace.finish()
     }
 
     // --- threads ---
 
-    fn thread(&mut self, entry: &Entry) -> io::Result<&mut Thread> {
-        use std::collections::hash_map::Entry as Place;
-        match self.threads.entry(entry.thread_number) {
-            Place::Occupied(place) => Ok(place.into_mut()),
-            Place::Vacant(place) => {
-                let known = self.drawing.recording.threads().iter().find(|t| t.number == entry.thread_number);
-                let name = known.map_or("", |thread| thread.name.as_str());
-                let process = self.drawing.recording.facts().process;
-                let calls = self.drawing.trace.track(Track::Thread { process, id: entry.thread, name })?;
-                Ok(place.insert(Thread { calls, guard: None }))
-            }
+    /// A new track under that of the process; those of one key are shown as one.
+    pub fn track_below(&mut self, name: &str, key: &str) -> io::Result<u64> {
+        self.trace.track(Track::Below { parent: self.process_track, name, key })
+    }
+
+    fn thread(&mut self, entry: &Entry) -> io::Result<u64> {
+        if let Some(track) = self.calls.get(&entry.thread_number) {
+            return Ok(*track);
         }
+        let known = self.threads_seen.iter().find(|t| t.number == entry.thread_number);
+        let name = known.map_or("", |thread| thread.name.as_str());
+        let track = self.trace.track(Track::Thread { process: self.process, id: entry.thread, name })?;
+        self.calls.insert(entry.thread_number, track);
+        Ok(track)
     }
 
     fn call(&mut self, entry: &Entry, arrows: &[u64]) -> io::Result<()> {
-        let track = self.thread(entry)?.calls;
+        let track = self.thread(entry)?;
         let record = &entry.record;
         let category = event_of_record(record.kind, record.entry_point.class());
-        let mut facts = Facts::new();
+        let mut facts = Facts::default();
         facts.add("stream", Value::Unsigned(u64::from(record.stream)), record.stream != 0);
-        if let Some(function) = self.drawing.names.function_of(record) {
+        if let Some(function) = self.names.function_of(record) {
             facts.add("function", Value::Text(function), true);
         }
-        match record.kind {
-            Kind::ColdFunction => facts.add("loads", Value::Text("function"), true),
-            Kind::ColdModule => facts.add("loads", Value::Text("module"), true),
-            _ => {}
-        }
+        facts.add("loads", Value::Text("function"), record.kind == Kind::ColdFunction);
+        facts.add("loads", Value::Text("module"), record.kind == Kind::ColdModule);
         if let Payload::Queries { count, .. } = record.payload() {
             facts.add("queries", Value::Unsigned(count), true);
         }
@@ -228,53 +217,41 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         }
         facts.add("in progress", Value::Bool(true), record.returned == 0);
         let name = record.entry_point.symbol();
-        let event = Event { track, at: record.entered, name, category, flows: arrows, facts: facts.all() };
-        self.drawing.trace.event(What::Begin, &event)?;
-        self.drawing.slices += 1;
-        if record.returned != 0 {
-            self.drawing.trace.end(track, record.returned.max(record.entered))?;
-        }
-        Ok(())
+        let event = Event { track, at: record.entered, name, category, flows: arrows, facts: &facts };
+        self.trace.slice(&event, Some(record.returned).filter(|&returned| returned != 0))
     }
 
     fn hazard(&mut self, entry: &Entry) -> io::Result<()> {
-        let track = self.thread(entry)?.calls;
+        let track = self.thread(entry)?;
         let record = &entry.record;
         let noted = HazardEvent::of(record, entry.thread);
         let code = noted.map(|noted| noted.code);
         let other = noted.map(|noted| noted.other).unwrap_or_default();
         let name = code.map_or_else(|| "hazard".to_owned(), |code| format!("hazard {code}"));
-        let mut facts = Facts::new();
+        let mut facts = Facts::default();
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
-        let in_flight = self.drawing.names.function(other.function, record.meant_at());
-        if let Some(function) = in_flight {
+        if let Some(function) = self.names.function(other.function, record.meant_at()) {
             facts.add("in flight", Value::Text(function), true);
         }
         let count = noted.map_or(0, |noted| noted.count);
         facts.add("times so far", Value::Unsigned(count.into()), count != 0);
         facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)));
         let category = event_of_record(record.kind, record.entry_point.class());
-        let event = Event { track, at: record.entered, name: &name, category, flows: &[], facts: facts.all() };
-        self.drawing.trace.event(What::Instant, &event)
+        let event = Event { track, at: record.entered, name: &name, category, flows: &[], facts: &facts };
+        self.trace.instant(&event)
     }
 
     fn preload(&mut self, entry: &Entry) -> io::Result<()> {
-        let Thread { guard, .. } = *self.thread(entry)?;
-        let track = match guard {
-            Some(track) => track,
-            None => {
-                let name = format!("guard in thread {}", entry.thread);
-                let key = format!("guard {}", entry.thread_number);
-                let track =
-                    self.drawing.trace.track(Track::Below { parent: self.drawing.process, name: &name, key: &key })?;
-                self.thread(entry)?.guard = Some(track);
-                track
-            }
+        let number = entry.thread_number;
+        let track = match self.guards.get(&number) {
+            Some(track) => *track,
+            None => self.track_below(&format!("guard in thread {}", entry.thread), &format!("guard {number}"))?,
         };
+        self.guards.insert(number, track);
         let record = &entry.record;
-        let mut facts = Facts::new();
+        let mut facts = Facts::default();
         if let Payload::Preload(preload) = record.payload() {
             facts.add("loaded", Value::Unsigned(preload.loaded), true);
             facts.add("refused", Value::Unsigned(preload.refused), true);
@@ -282,11 +259,8 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         }
         facts.add("in call", Value::Text(record.entry_point.symbol()), true);
         let category = event_of_record(record.kind, record.entry_point.class());
-        let name = "preload";
-        let event = Event { track, at: record.entered, name, category, flows: &[], facts: facts.all() };
-        self.drawing.trace.event(What::Begin, &event)?;
-        self.drawing.slices += 1;
-        self.drawing.trace.end(track, record.returned.max(record.entered))
+        let event = Event { track, at: record.entered, name: "preload", category, flows: &[], facts: &facts };
+        self.trace.slice(&event, Some(record.returned))
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::export::operations::ROWS;
-use crate::export::read_back::{ReadBack, Slice};
+use crate::export::test_read_back::{ReadBack, Slice};
 use crate::recordings::{about, facts, hazard, launch, preload, submit, wait, write, Job};
 use lazyguard_core::trace::Record;
 

@@ -1,16 +1,15 @@
-//! The report of a hang, which the process's own watchdog writes and replaces as a whole: read when it changes.
+//! The report of a hang, which the process's own watchdog writes and replaces as a whole, and files that are replaced so.
 //!
-//! Must not: fail on a report that is not complete, or take what is over for a hang.
+//! Must not: fail on a file that is not complete, or take what is over for a hang.
 
 use crate::files;
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::HangReport;
-use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::Nanos;
+use serde::de::DeserializeOwned;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A standstill that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
@@ -19,14 +18,12 @@ pub(crate) struct HangNow {
     pub code: &'static str,
     /// What is waited for, in a sentence.
     pub sentence: String,
-    /// The call that waits, or nothing.
     pub call: String,
-    /// When that was entered.
     pub since: Nanos,
 }
 
 impl HangNow {
-    fn of(report: &HangReport) -> Option<Self> {
+    pub(super) fn of(report: &HangReport) -> Option<Self> {
         if report.resolved.is_some() || report.status == Status::Well {
             return None;
         }
@@ -46,40 +43,33 @@ impl HangNow {
     }
 }
 
-/// A file that is replaced as a whole, by its number and when it was written.
-type Version = (u64, i64, i64);
-
-/// The newest report in a folder.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    version: Option<Version>,
-    /// The process that wrote it.
-    process: u32,
-    now: Option<HangNow>,
+/// A file of a folder that its process replaces as a whole, read when it is another one.
+#[derive(Debug)]
+pub(super) struct Replaced<T> {
+    /// By the file's number and when it was written.
+    version: Option<(u64, i64, i64)>,
+    /// What it holds, if it could be read once.
+    pub newest: Option<T>,
 }
 
-impl Watch {
-    /// Looks whether there is a new one.
-    pub fn look(&mut self, folder: &Path) {
-        let Ok(file) = files::open_in(folder, HANG) else { return };
+impl<T> Default for Replaced<T> {
+    fn default() -> Self {
+        Self { version: None, newest: None }
+    }
+}
+
+impl<T: DeserializeOwned> Replaced<T> {
+    /// Looks whether there is a new one. A file that cannot be read now is read the next time.
+    pub fn look(&mut self, folder: &Path, name: &str) {
+        let Ok(file) = files::open_in(folder, name) else { return };
         let Ok(about) = file.metadata() else { return };
         let version = Some((about.ino(), about.mtime(), about.mtime_nsec()));
         if self.version == version {
             return;
         }
         let Ok(text) = files::all_of_short(file) else { return };
-        if let Ok(report) = serde_json::from_slice::<HangReport>(&text) {
-            (self.version, self.process, self.now) = (version, report.process, HangNow::of(&report));
+        if let Ok(newest) = serde_json::from_slice(&text) {
+            (self.version, self.newest) = (version, Some(newest));
         }
-    }
-
-    /// What lasts, if something does.
-    pub fn now(&self) -> Option<&HangNow> {
-        self.now.as_ref()
-    }
-
-    /// The process that wrote a report, if there is one.
-    pub fn process(&self) -> Option<u32> {
-        self.version.map(|_| self.process)
     }
 }

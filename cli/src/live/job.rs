@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 /// How long a first look waits for heartbeats of processes that cannot be seen here. The guard stores one ten times a second.
 const HEARTBEAT_WITHIN: Duration = Duration::from_millis(500);
-/// How often it looks.
 const HEARTBEAT_POLL: Duration = Duration::from_millis(50);
 
 /// See the module.

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 /// A heartbeat is missing when it has not moved for so long. The processors of a virtual machine stand still for seconds at times.
 const MISSING_AFTER: Duration = Duration::from_secs(10);
 
-/// How a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
     /// It runs, and so does its guard.
     Runs,
@@ -25,32 +24,30 @@ pub(crate) enum Life {
     Frozen(Nanos),
     /// It runs, and its guard has stepped aside.
     Unguarded,
-    /// It ended in an orderly way.
     Ended,
     /// It was killed, or ended without an exit.
     Gone,
     /// It keeps no recording in a file; whether it runs is not known.
+    #[default]
     Unrecorded,
 }
 
 impl Life {
-    /// In a word, for programs and tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Runs => "running",
-            Self::Stopped => "stopped",
-            Self::Frozen(_) => "frozen",
-            Self::Unguarded => "unguarded",
-            Self::Ended => "ended",
-            Self::Gone => "killed",
-            Self::Unrecorded => "unrecorded",
-        }
-    }
-
-    /// Every word.
     pub const WORDS: [&'static str; 7] = ["running", "stopped", "frozen", "unguarded", "ended", "killed", "unrecorded"];
 
-    /// Whether the process exists.
+    /// In a word, for programs and tables.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[match self {
+            Self::Runs => 0,
+            Self::Stopped => 1,
+            Self::Frozen(_) => 2,
+            Self::Unguarded => 3,
+            Self::Ended => 4,
+            Self::Gone => 5,
+            Self::Unrecorded => 6,
+        }]
+    }
+
     pub fn is_there(self) -> bool {
         matches!(self, Self::Runs | Self::Stopped | Self::Frozen(_) | Self::Unguarded)
     }
@@ -73,19 +70,12 @@ impl Heartbeat {
 
     /// Whether another look may tell more about a process of which this is known.
     pub fn is_undecided(&self, facts: &Facts, status: Status) -> bool {
-        match life(facts, status, self.moves(), age_by_clock(facts)) {
-            Life::Frozen(_) | Life::Gone => self.moved.is_none(),
-            _ => false,
-        }
+        self.moved.is_none() && matches!(self.life(facts, status), Life::Frozen(_) | Life::Gone)
     }
 
-    /// How the process is.
     pub fn life(&self, facts: &Facts, status: Status) -> Life {
-        life(facts, status, self.moves(), age_by_clock(facts))
-    }
-
-    fn moves(&self) -> bool {
-        self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER)
+        let moves = self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER);
+        life(facts, status, moves, age_by_clock(facts))
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `life` | whether a process runs, by its number and by its heartbeat |
 //! | `tally` | what records add up to: loads, and the time for which threads were blocked |
-//! | `hang` | the report of a hang, read when it changes |
+//! | `hang` | the report of a hang, and files that are read when they change |
 //! | `process` | one process, followed: its tables as they are, and the sums over its records |
 //! | `job` | all processes of what the user has named |
 //!
@@ -25,7 +25,7 @@ pub(crate) use life::Life;
 #[cfg(test)]
 pub(crate) use process::WaitNow;
 pub(crate) use process::{Depth, OutstandingNow, ProcessNow};
-pub(crate) use tally::{Cause, LoadKind};
+pub(crate) use tally::{CAUSES, LOADS};
 
 /// A process that runs and has done nothing, for tests.
 #[cfg(test)]
@@ -36,18 +36,7 @@ pub(crate) fn sample() -> ProcessNow {
         host: "node-7".to_owned(),
         rank: "3".to_owned(),
         life: Life::Runs,
-        end: None,
-        calls: 0,
-        launches: 0,
-        launches_per_second: None,
-        waits: Vec::new(),
-        runs: Vec::new(),
-        outstanding: Default::default(),
-        tally: tally::Tally::default(),
-        hazards: Default::default(),
-        hang: None,
-        hang_nanos: 0,
         looks_for_hangs: true,
-        lost_records: 0,
+        ..ProcessNow::default()
     }
 }

@@ -2,45 +2,41 @@
 //!
 //! Must not: read the segments of a lane that the caller does not need; the work of a busy process is most of its recording.
 
-use super::hang::{HangNow, Watch};
+use super::hang::{HangNow, Replaced};
 use super::life::{Heartbeat, Life};
 use super::tally::Tally;
 use crate::ends;
+use crate::names::Names;
 use crate::process::Status;
 use crate::recorded::Recorded;
-use crate::source::{self, RecordingFile, Run, HAZARDS};
+use crate::source::{RecordingFile, Run, HAZARDS};
 use crate::Failure;
-use lazyguard_core::api::{Class, Code};
+use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
-use lazyguard_core::report::demangle;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::path::Path;
+use std::time::Instant;
 
 /// Segments of work that are read at a time: 16 MiB. Of more, the newest are read, and the others counted.
 const MOST_SEGMENTS: u64 = 4096;
 
-/// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The tables and the reports.
     Tables,
-    /// The records as well.
     Records,
 }
 
-/// What a process does now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
     /// The process id, as the process knows it.
     pub process: u32,
-    /// The name of the program's file.
     pub program: String,
-    /// The machine's name.
     pub host: String,
     /// The rank in the job, or nothing.
     pub rank: String,
@@ -64,7 +60,6 @@ pub(crate) struct ProcessNow {
     pub hazards: BTreeMap<(Code, bool), u64>,
     /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
-    /// For how long that has lasted.
     pub hang_nanos: Nanos,
     /// Whether the process's watchdog looks for hangs.
     pub looks_for_hangs: bool,
@@ -72,25 +67,22 @@ pub(crate) struct ProcessNow {
     pub lost_records: u64,
 }
 
-/// A thread in a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WaitNow {
     pub thread: u32,
     pub thread_name: String,
     /// The call, with what it is about.
     pub what: String,
-    /// For how long.
     pub nanos: Nanos,
 }
 
 /// What is outstanding on streams of one class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutstandingNow {
     /// Streams with work that is not known to have ended.
     pub streams: u64,
     /// For how long the oldest of it has been submitted.
     pub nanos: Nanos,
-    /// What that is.
     pub what: String,
 }
 
@@ -104,18 +96,14 @@ fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>)
     Some(ends::words(seen, life == Life::Ended, || recorded.to_owned()))
 }
 
-/// A process that is followed.
 pub(super) struct Followed {
-    folder: Option<PathBuf>,
     run: Run,
     live: Option<LiveRecording<RecordingFile>>,
-    /// The process by the number that the user has named.
-    named: Option<u32>,
     heartbeat: Heartbeat,
-    hang: Watch,
+    hang: Replaced<HangReport>,
     tally: Tally,
     gathered: Gathered,
-    hazards: (Option<SystemTime>, Vec<Hazard>),
+    hazards: Replaced<HazardFile>,
     before: Option<(Instant, ProcessNow)>,
 }
 
@@ -127,21 +115,18 @@ impl Followed {
             Err(failure) => (None, Some(failure)),
         };
         let followed = Self {
-            folder: run.folder.clone(),
             run: run.clone(),
             live,
-            named: run.process,
             heartbeat: Heartbeat::default(),
-            hang: Watch::default(),
+            hang: Replaced::default(),
             tally: Tally::default(),
             gathered: Gathered::default(),
-            hazards: (None, Vec::new()),
+            hazards: Replaced::default(),
             before: None,
         };
         (followed, why)
     }
 
-    /// Whether it has its recording.
     pub fn is_recorded(&self) -> bool {
         self.live.is_some()
     }
@@ -150,7 +135,7 @@ impl Followed {
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
             let facts = live.tables().facts();
-            self.heartbeat.is_undecided(facts, Status::of(self.named.unwrap_or(facts.process)))
+            self.heartbeat.is_undecided(facts, Status::of(self.run.process.unwrap_or(facts.process)))
         })
     }
 
@@ -159,8 +144,9 @@ impl Followed {
         if let Some(before) = self.over() {
             return Some(before);
         }
-        if let Some(folder) = &self.folder {
-            self.hang.look(folder);
+        if let Some(folder) = &self.run.folder {
+            self.hang.look(folder, HANG);
+            self.hazards.look(folder, HAZARDS);
         }
         let Some(live) = &mut self.live else { return self.unrecorded() };
         // What cannot be read any more stays as it was.
@@ -209,37 +195,33 @@ impl Followed {
         self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
     }
 
-    fn now(&mut self) -> Option<ProcessNow> {
-        let folder = self.folder.clone();
-        if let Some(folder) = &folder {
-            self.read_hazards(folder);
-        }
+    fn now(&self) -> Option<ProcessNow> {
         let recording = self.live.as_ref()?.tables();
         let facts = recording.facts();
-        let life = self.heartbeat.life(facts, Status::of(self.named.unwrap_or(facts.process)));
-        let threads = recording.threads();
-        let sum = |first: u64, all: &mut dyn Iterator<Item = u64>| all.fold(first, u64::saturating_add);
+        let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
+        let (calls, launches) = recording.calls_and_launches();
         // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
         let settings = recording.strings().settings().iter();
         let settings = Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0;
-        let hang = self.hang.now().filter(|_| goes_on).cloned();
+        let hang = self.hang.newest.as_ref().filter(|_| goes_on).and_then(HangNow::of);
         let rests = goes_on && hang.is_none() && stands_at_rest(recording, settings.hang_after_nanos);
+        let noted = self.hazards.newest.as_ref().map(|file| file.hazards.clone()).unwrap_or_default();
         Some(ProcessNow {
             process: facts.process,
             program: facts.program.clone(),
             host: facts.host.clone(),
             rank: recording.rank(),
             life,
-            end: end_of(life, self.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
-            calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
-            launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
+            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
+            calls,
+            launches,
             launches_per_second: None,
             waits: if goes_on { waits(recording) } else { Vec::new() },
             runs: if rests { runs(&self.run) } else { Vec::new() },
             outstanding: if goes_on { outstanding(recording) } else { BTreeMap::new() },
             tally: self.tally.clone(),
-            hazards: by_code(joined(self.hazards.1.clone(), self.gathered.hazards(recording))),
+            hazards: by_code(joined(noted, self.gathered.hazards(recording))),
             hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
             hang,
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
@@ -252,41 +234,16 @@ impl Followed {
 
     /// What is known of a process that keeps no recording in a file: its reports.
     fn unrecorded(&self) -> Option<ProcessNow> {
-        let process = self.hang.process()?;
-        let is_there = Status::of(process) != Status::Gone;
+        let report = self.hang.newest.as_ref()?;
+        let life = if Status::of(report.process) == Status::Gone { Life::Gone } else { Life::Unrecorded };
         Some(ProcessNow {
-            process,
-            program: String::new(),
-            host: String::new(),
-            rank: String::new(),
-            life: if is_there { Life::Unrecorded } else { Life::Gone },
-            end: end_of(if is_there { Life::Unrecorded } else { Life::Gone }, self.folder.as_deref(), process, None),
-            calls: 0,
-            launches: 0,
-            launches_per_second: None,
-            waits: Vec::new(),
-            runs: Vec::new(),
-            outstanding: BTreeMap::new(),
-            tally: Tally::default(),
-            hazards: BTreeMap::new(),
-            hang: self.hang.now().cloned(),
-            hang_nanos: 0,
+            process: report.process,
+            life,
+            end: end_of(life, self.run.folder.as_deref(), report.process, None),
+            hang: HangNow::of(report),
             looks_for_hangs: true,
-            lost_records: 0,
+            ..ProcessNow::default()
         })
-    }
-
-    fn read_hazards(&mut self, folder: &Path) {
-        let Ok(changed) = std::fs::symlink_metadata(folder.join(HAZARDS)).and_then(|about| about.modified()) else {
-            return;
-        };
-        if self.hazards.0 == Some(changed) {
-            return;
-        }
-        // It is replaced as a whole; what cannot be read is read the next time, or not.
-        if let Ok(Some(file)) = source::read::<HazardFile>(folder, HAZARDS) {
-            self.hazards = (Some(changed), file.hazards);
-        }
     }
 }
 
@@ -319,10 +276,7 @@ fn waits<S: Source>(recording: &Recording<S>) -> Vec<WaitNow> {
 
 /// A call, with the stream and the function that it is about.
 fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
-    let mut what = call.entry_point.symbol().to_owned();
-    if let Some(name) = function(recording, call.function) {
-        what += &format!(" of {name}");
-    }
+    let mut what = about(recording, call.entry_point, call.function);
     if let (Payload::Communication(about), Class::Collective) = (call.payload(), call.entry_point.class()) {
         what += &format!(" on communicator {}", about.communicator);
     }
@@ -332,17 +286,18 @@ fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
     what
 }
 
-fn function<S: Source>(recording: &Recording<S>, number: u32) -> Option<String> {
-    let function = recording.strings().function(number, Nanos::MAX).filter(|_| number != 0)?;
-    Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle))
+fn about<S: Source>(recording: &Recording<S>, call: EntryPoint, function: u32) -> String {
+    match Names::new(recording.strings()).function(function, Nanos::MAX) {
+        Some(name) => format!("{} of {name}", call.symbol()),
+        None => call.symbol().to_owned(),
+    }
 }
 
 /// Whether a stream has had work outstanding for the threshold, and nothing was submitted to it since.
 fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool {
     let now = recording.facts().last_seen;
-    let idle = |context: u32| recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until);
     let rests = |at: Nanos| threshold != 0 && now.saturating_sub(at) >= threshold;
-    recording.streams().iter().any(|s| rests(s.last_submitted) && s.oldest(idle(s.context)).is_some())
+    recording.streams().iter().any(|s| rests(s.last_submitted) && recording.oldest(s).is_some())
 }
 
 /// The kernels that run while no thread waits for them. Who waits for whom is in the records, all of which this reads: few processes have a
@@ -354,34 +309,22 @@ fn runs(run: &Run) -> Vec<String> {
 
 fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, OutstandingNow> {
     let now = recording.facts().last_seen;
-    let idle: HashMap<_, _> = recording.contexts().iter().map(|c| (c.number, c.idle_until)).collect();
     let mut classes = BTreeMap::<_, OutstandingNow>::new();
     for stream in recording.streams() {
-        let Some(oldest) = stream.oldest(idle.get(&stream.context).copied().unwrap_or(0)) else { continue };
+        let Some(oldest) = recording.oldest(stream) else { continue };
         let nanos = now.saturating_sub(oldest.at);
-        let class = StreamClass::of(Some(stream.kind));
-        let what = || {
-            let symbol = lazyguard_core::api::EntryPoint::by_id(oldest.entry_point).map_or("", |e| e.symbol());
-            let of = function(recording, oldest.function).map(|name| format!(" of {name}")).unwrap_or_default();
-            format!("{symbol}{of} on stream {}", stream.number)
-        };
-        match classes.get_mut(&class) {
-            None => {
-                classes.insert(class, OutstandingNow { streams: 1, nanos, what: what() });
-            }
-            Some(known) => {
-                known.streams += 1;
-                if nanos > known.nanos {
-                    (known.nanos, known.what) = (nanos, what());
-                }
-            }
+        let known = classes.entry(StreamClass::of(Some(stream.kind))).or_default();
+        known.streams += 1;
+        if known.streams == 1 || nanos > known.nanos {
+            let call = EntryPoint::by_id(oldest.entry_point).map(|call| about(recording, call, oldest.function));
+            known.nanos = nanos;
+            known.what = format!("{} on stream {}", call.unwrap_or_default(), stream.number);
         }
     }
     classes
 }
 
 impl ProcessNow {
-    /// Whether a process that exists hangs.
     pub fn hangs(&self) -> bool {
         let exists = self.life.is_there() || self.life == Life::Unrecorded;
         exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)
@@ -397,7 +340,6 @@ impl ProcessNow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::{Cause, LoadKind};
     use super::*;
     use crate::recordings::{facts, hazard, launch, Job};
     use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
@@ -421,8 +363,8 @@ mod tests {
         assert!(why.is_none() && followed.is_undecided());
         let now = followed.look(Depth::Records).unwrap();
         assert_eq!((now.launches, now.calls, now.launches_per_second), (4, 5, None));
-        let sums = |now: &ProcessNow| [Cause::Synchronize, Cause::Load].map(|cause| now.tally.blocked(cause));
-        assert_eq!((sums(&now), now.tally.loads(LoadKind::Function)), ([3_000_000, 2_000_000], 1));
+        let sums = |now: &ProcessNow| [now.tally.blocked[0], now.tally.blocked[1]];
+        assert_eq!((sums(&now), now.tally.loads[0]), ([3_000_000, 2_000_000], 1));
         assert!(now.waits.is_empty() && now.outstanding.is_empty() && now.hazards.is_empty());
 
         job.make(main, &launch(stream, kernel, 30_000_000), 500, 0);

@@ -3,18 +3,17 @@
 //! Must not: count a call twice that was first seen in progress, and then has its record.
 
 use lazyguard_core::api::Class;
+use lazyguard_core::replay::Work;
 use lazyguard_core::trace::{Kind, Payload, Record, SLOW_NANOS};
 use lazyguard_core::Nanos;
-use std::collections::BTreeMap;
 
 /// Why a thread was blocked in the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Cause {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
     /// The program asked to wait for a context, a stream or an event.
     Synchronize,
     /// Code was loaded, by a call for that or on first use.
     Load,
-    /// Memory was allocated or freed.
     Allocation,
     /// Memory was copied or set by a call that returns when that is done.
     Copy,
@@ -24,132 +23,65 @@ pub(crate) enum Cause {
     Other,
 }
 
+/// The causes in a word, in their order.
+pub(crate) const CAUSES: [&str; 6] = ["synchronize", "load", "allocation", "copy", "submit", "other"];
+
 impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Synchronize, Self::Load, Self::Allocation, Self::Copy, Self::Submit, Self::Other];
-
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Synchronize => "synchronize",
-            Self::Load => "load",
-            Self::Allocation => "allocation",
-            Self::Copy => "copy",
-            Self::Submit => "submit",
-            Self::Other => "other",
-        }
-    }
-
     /// Of a call that took so long; `None` if that does not count as blocked.
     pub fn of(record: &Record, took: Nanos) -> Option<Self> {
-        let cause = match (record.kind, record.entry_point.class()) {
-            (Kind::ColdFunction | Kind::ColdModule, _) => Self::Load,
-            (Kind::Call, class) => match class {
-                Class::ContextSynchronize | Class::StreamSynchronize | Class::EventSynchronize => Self::Synchronize,
-                Class::ModuleLoad
-                | Class::LibraryLoad
-                | Class::LibraryModule
-                | Class::FunctionLoad
-                | Class::KernelFunction
-                | Class::FunctionResolve
-                | Class::KernelResolve => Self::Load,
-                Class::Allocate | Class::Free => Self::Allocation,
-                Class::Copy | Class::Set => Self::Copy,
-                _ if took < SLOW_NANOS => return None,
-                Class::AllocateAsync | Class::FreeAsync => Self::Allocation,
-                Class::Launch
-                | Class::HostFunction
-                | Class::GraphLaunch
-                | Class::StreamSubmit
-                | Class::StreamWaitEvent
-                | Class::ExternalWait
-                | Class::ExternalSignal
-                | Class::EventRecord
-                | Class::WaitValue
-                | Class::WriteValue
-                | Class::BatchMemOp
-                | Class::CopyAsync
-                | Class::SetAsync => Self::Submit,
-                _ => Self::Other,
-            },
-            // Queries return at once; the others are no calls of the driver, or say more of one that has its own record.
-            _ => return None,
-        };
-        Some(cause)
+        Some(match Work::of(record)? {
+            // It has the time of the call in which the guard preloads.
+            Work::Preload => return None,
+            Work::Load(_) => Self::Load,
+            Work::Wait => Self::Synchronize,
+            Work::Allocate { in_order: false } | Work::Free { in_order: false } => Self::Allocation,
+            Work::Copy { in_order: false } => Self::Copy,
+            _ if took < SLOW_NANOS => return None,
+            Work::Allocate { .. } | Work::Free { .. } => Self::Allocation,
+            Work::Copy { .. } | Work::Submission => Self::Submit,
+            Work::Context | Work::Graph | Work::Other => Self::Other,
+        })
     }
 }
 
-/// What was loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LoadKind {
-    /// A function, on first use or by a call for that.
-    Function,
-    /// A module or library.
-    Module,
-    /// Kernels that the guard has loaded ahead of use.
-    Ahead,
-}
-
-impl LoadKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Function, Self::Module, Self::Ahead];
-
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Function => "function",
-            Self::Module => "module",
-            Self::Ahead => "ahead",
-        }
-    }
-}
+/// What was loaded, in a word, in the order of [`Tally::loads`]: a function or a module, by a call or on first use; and kernels that the guard has
+/// loaded ahead of use.
+pub(crate) const LOADS: [&str; 3] = ["function", "module", "ahead"];
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    blocked: BTreeMap<Cause, Nanos>,
-    loads: BTreeMap<LoadKind, u64>,
+    /// For how long threads were blocked by each of the [`CAUSES`], one after the other.
+    pub blocked: [Nanos; CAUSES.len()],
+    /// How much was loaded of each of the [`LOADS`].
+    pub loads: [u64; LOADS.len()],
 }
 
 impl Tally {
-    /// Takes in a record.
     pub fn see(&mut self, record: &Record) {
         self.blocked_for(record, record.took());
-        let load = match (record.kind, record.entry_point.class(), record.payload()) {
-            (Kind::Preload, _, Payload::Preload(preload)) => (LoadKind::Ahead, preload.loaded),
-            (Kind::ColdFunction, ..) | (Kind::Call, Class::FunctionLoad, _) => (LoadKind::Function, 1),
-            (Kind::ColdModule, ..) | (Kind::Call, Class::ModuleLoad | Class::LibraryLoad, _) => (LoadKind::Module, 1),
+        let (kind, count) = match (record.kind, record.entry_point.class(), record.payload()) {
+            (Kind::ColdFunction, ..) | (Kind::Call, Class::FunctionLoad, _) => (0, 1),
+            (Kind::ColdModule, ..) | (Kind::Call, Class::ModuleLoad | Class::LibraryLoad, _) => (1, 1),
+            (Kind::Preload, _, Payload::Preload(preload)) => (2, preload.loaded),
             _ => return,
         };
         if record.result == 0 {
-            *self.loads.entry(load.0).or_default() += load.1;
+            self.loads[kind] += count;
         }
     }
 
     /// Takes in a call that has lasted for so long.
     pub fn blocked_for(&mut self, record: &Record, nanos: Nanos) {
         if let Some(cause) = Cause::of(record, nanos) {
-            let sum = self.blocked.entry(cause).or_default();
+            let sum = &mut self.blocked[cause as usize];
             *sum = sum.saturating_add(nanos);
         }
     }
 
-    /// For how long threads were blocked by this cause, one after the other.
-    pub fn blocked(&self, cause: Cause) -> Nanos {
-        self.blocked.get(&cause).copied().unwrap_or(0)
-    }
-
-    /// How much was loaded.
-    pub fn loads(&self, kind: LoadKind) -> u64 {
-        self.loads.get(&kind).copied().unwrap_or(0)
-    }
-
     /// None of the sums less than before: what is in progress is read a moment before the records.
     pub fn at_least(&mut self, before: &Self) {
-        for (cause, nanos) in &before.blocked {
-            let sum = self.blocked.entry(*cause).or_default();
-            *sum = (*sum).max(*nanos);
-        }
+        self.blocked.iter_mut().zip(before.blocked).for_each(|(sum, before)| *sum = before.max(*sum));
     }
 }
 
@@ -180,9 +112,9 @@ mod tests {
             assert_eq!(Cause::of(&record, took), expect, "{record:?} {took}");
             let mut tally = Tally::default();
             tally.see(&after(record, took));
-            let sums = Cause::ALL.map(|cause| (cause, tally.blocked(cause)));
-            let expect = Cause::ALL.map(|cause| (cause, if expect == Some(cause) { took } else { 0 }));
-            assert_eq!(sums, expect, "{record:?}");
+            let mut sums = [0; CAUSES.len()];
+            expect.into_iter().for_each(|cause| sums[cause as usize] = took);
+            assert_eq!(tally.blocked, sums, "{record:?}");
         }
     }
 
@@ -200,7 +132,7 @@ mod tests {
         ] {
             tally.see(&after(record, 10));
         }
-        assert_eq!(LoadKind::ALL.map(|kind| tally.loads(kind)), [1, 3, 3]);
+        assert_eq!(tally.loads, [1, 3, 3]);
     }
 
     #[test]
@@ -209,6 +141,6 @@ mod tests {
         one.blocked_for(&facts("cuCtxSynchronize", 5), 50);
         other.blocked_for(&facts("cuCtxSynchronize", 5), 40);
         other.at_least(&one);
-        assert_eq!(other.blocked(Cause::Synchronize), 50);
+        assert_eq!(other.blocked[0], 50);
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `families` | the metrics, by what `live` says of the processes |
-//! | `text` | Prometheus' text format |
+//! | `families` | the metrics, by what `live` says of the processes, as Prometheus' text |
 //! | `writer` | a file that is replaced every few seconds |
 //!
 //! Must not: be in the guarded process. The command reads the files of the run.
 
 mod families;
-mod text;
 mod writer;
 
 pub(crate) use writer::Writer;
@@ -58,55 +56,48 @@ fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Prints or writes the metrics.
 pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let Arguments { what, output, interval, .. } = arguments;
-    let ends = Arc::new(AtomicBool::new(false));
-    if interval.is_some() {
-        if output.is_none() {
+    let mut job = Job::new(what);
+    if let Some(every) = interval {
+        let Some(path) = output else {
             return Err(Failure::Usage("--interval needs a file that is written again: --output".to_owned()));
-        }
+        };
+        let ends = Arc::new(AtomicBool::new(false));
         // The first process of a container is not ended by a signal that it has no action for.
         for signal in [SIGINT, SIGTERM] {
             let _ = signal_hook::flag::register(signal, Arc::clone(&ends));
         }
-    }
-    let mut job = Job::new(what);
-    let mut complained = String::new();
-    loop {
-        let begin = Instant::now();
-        let families = families::of(&job.look(Depth::Records));
-        let text = text::text(&families);
-        let written = match &output {
-            Some(path) => writer::replace(path, &text),
-            None => {
-                let mut out = Output::standard();
-                out.raw().write_all(text.as_bytes())?;
-                out.flush().map_err(Failure::Output)
+        let mut next = Instant::now();
+        let wait = || {
+            while Instant::now() < next && !ends.load(Ordering::Relaxed) {
+                thread::sleep(POLL);
             }
-        };
-        let Some(every) = interval else {
-            written?;
-            job.problems().iter().for_each(say);
-            if families.is_empty() && job.problems().is_empty() {
-                say("no guarded process");
-            }
-            return Ok(ExitCode::from(u8::from(families.is_empty())));
+            next = Instant::now() + Duration::from_nanos(every);
+            ends.load(Ordering::Relaxed)
         };
         // A folder that is not there yet may be there the next time.
-        let problems = written.err().map(|failure| failure.to_string()).into_iter().chain(job.problems().to_vec());
-        let problems = problems.collect::<Vec<_>>().join("; ");
-        if !problems.is_empty() && problems != complained {
-            say(&problems);
-        }
-        complained = problems;
-        while begin.elapsed() < Duration::from_nanos(every) {
-            if ends.load(Ordering::Relaxed) {
-                return Ok(ExitCode::SUCCESS);
-            }
-            thread::sleep(POLL);
+        let problems = |job: &Job, failed: Option<Failure>| {
+            let failed = failed.map(|failure| failure.to_string()).into_iter();
+            failed.chain(job.problems().to_vec()).collect::<Vec<_>>().join("; ")
+        };
+        writer::write_again(&mut job, &path, wait, problems);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = families::text(&job.look(Depth::Records));
+    match &output {
+        Some(path) => writer::replace(path, &text)?,
+        None => {
+            let mut out = Output::standard();
+            out.raw().write_all(text.as_bytes())?;
+            out.flush().map_err(Failure::Output)?;
         }
     }
+    job.problems().iter().for_each(say);
+    if text.is_empty() && job.problems().is_empty() {
+        say("no guarded process");
+    }
+    Ok(ExitCode::from(u8::from(text.is_empty())))
 }
 
 #[cfg(test)]

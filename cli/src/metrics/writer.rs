@@ -2,7 +2,7 @@
 //!
 //! Must not: disturb the run. A file that cannot be written is one line on standard error, and the thread goes on.
 
-use super::{families, text};
+use super::families;
 use crate::files;
 use crate::live::{Depth, Job};
 use crate::output::say;
@@ -10,7 +10,7 @@ use crate::parallel::Beside;
 use crate::Failure;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// How often the file of a run is written. Prometheus scrapes every 15 seconds or less often.
@@ -25,7 +25,12 @@ impl Writer {
     /// Begins to write. The thread inherits the signal mask of this one.
     pub fn start(root: &Path, file: PathBuf) -> Self {
         let root = root.to_owned();
-        let started = Beside::start("metrics", move |stopped| write_until(&root, &file, stopped));
+        let started = Beside::start("metrics", move |stopped| {
+            let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
+            let problems =
+                |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
+            write_again(&mut Job::new(vec![root]), &file, wait, problems);
+        });
         let complain = |error: &io::Error| say(format_args!("--metrics: there is no thread for it: {error}"));
         Self(started.inspect_err(complain).ok())
     }
@@ -36,16 +41,22 @@ impl Writer {
     }
 }
 
-fn write_until(root: &Path, file: &Path, stopped: &Receiver<()>) {
-    let mut job = Job::new(vec![root.to_owned()]);
-    let mut has_complained = false;
+/// Writes the file after each wait, up to the one that says that it was the last. A new problem is a line.
+pub(super) fn write_again(
+    job: &mut Job,
+    file: &Path,
+    mut wait: impl FnMut() -> bool,
+    problems: impl Fn(&Job, Option<Failure>) -> String,
+) {
+    let mut complained = String::new();
     loop {
-        let last = !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
-        let written = replace(file, &text::text(&families::of(&job.look(Depth::Records))));
-        if let (Err(failure), false) = (&written, has_complained) {
-            has_complained = true;
-            say(format_args!("--metrics: {failure}"));
+        let last = wait();
+        let written = replace(file, &families::text(&job.look(Depth::Records)));
+        let problems = problems(job, written.err());
+        if !problems.is_empty() && problems != complained {
+            say(&problems);
         }
+        complained = problems;
         if last {
             return;
         }

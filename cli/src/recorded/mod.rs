@@ -19,7 +19,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What the recording says.
 pub(crate) struct Recorded {
     opened: Opened,
     builder: SnapshotBuilder,
@@ -163,6 +162,7 @@ impl Recorded {
     pub(crate) fn json(&self) -> RecordingSeen<'_> {
         let facts = self.opened.recording.facts();
         let summaries = self.opened.recording.lanes();
+        let (calls, launches) = self.opened.recording.calls_and_launches();
         let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
         let lane = |summary: &LaneUse| LaneRecords {
             lane: lane_name(summary.lane),
@@ -192,8 +192,8 @@ impl Recorded {
             alive: self.opened.alive,
             armed_unix_ns: facts.armed_unix_nanos,
             last_seen_ns: facts.last_seen,
-            calls: self.calls(),
-            launches: self.launches(),
+            calls,
+            launches,
             records: RecordCounts {
                 written: sum(LaneUse::written),
                 present: sum(|summary| summary.present),
@@ -214,17 +214,6 @@ impl Recorded {
         self.opened.recording.threads().iter()
     }
 
-    fn calls(&self) -> u64 {
-        self.threads().map(|thread| thread.calls).fold(self.opened.recording.facts().former_calls, u64::saturating_add)
-    }
-
-    fn launches(&self) -> u64 {
-        self.threads()
-            .map(|thread| thread.launches)
-            .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
-    }
-
-    /// The recording.
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }

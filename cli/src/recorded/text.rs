@@ -1,8 +1,8 @@
 //! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::Recorded;
-use crate::format::{utc, Took};
-use crate::log::{self, Printer};
+use crate::format::{utc, Format, Took};
+use crate::log::Printer;
 use crate::output::{write_line, Output};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
@@ -130,7 +130,7 @@ impl Recorded {
     }
 
     fn printer<'a, 'o>(&'a self, out: &'a mut Output<'o>) -> Printer<'a, 'o> {
-        Printer::new(&self.opened, log::Format::Text, out)
+        Printer::new(&self.opened, Format::Text, out)
     }
 
     /// The process, as the first line of a report names it.
@@ -174,13 +174,9 @@ impl Recorded {
         )?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
-        write_line!(
-            out,
-            "  {}, {} in {}",
-            counted(self.calls(), "driver call"),
-            counted(self.launches(), "launch"),
-            counted(threads, "thread")
-        )?;
+        let (calls, launches) = recording.calls_and_launches();
+        let (calls, launches) = (counted(calls, "driver call"), counted(launches, "launch"));
+        write_line!(out, "  {calls}, {launches} in {}", counted(threads, "thread"))?;
         for summary in recording.lanes() {
             let lane = crate::names::lane_name(summary.lane);
             let mut line = format!("  {lane}: {}", counted(summary.present, "record"));

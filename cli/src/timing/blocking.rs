@@ -46,7 +46,8 @@ pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> 
 
 fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()> {
     let of = group.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
-    let codes = if group.codes.is_empty() { String::new() } else { format!(" [{}]", group.codes.join(", ")) };
+    let codes: Vec<_> = group.codes.iter().map(|code| code.name()).collect();
+    let codes = if codes.is_empty() { String::new() } else { format!(" [{}]", codes.join(", ")) };
     write_line!(
         out,
         "  {} ({})  {}{of}: {}, the longest {}, first at +{:.6} in thread {}{codes}",

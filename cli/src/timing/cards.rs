@@ -11,111 +11,93 @@ use std::path::Path;
 /// Why the card's state is missing where no run recorded it.
 const NOT_SAMPLED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
 
-/// What was seen during the run of a folder.
-pub(super) fn of(folder: &Path) -> Option<Result<Cards, String>> {
-    Cards::of(folder)
-}
-
 /// The cards at the beginning of a start and in the steady state.
 #[derive(Serialize)]
-pub(super) struct CardsOfStart<'a> {
+pub(super) struct CardsOfStart {
     /// Why there is nothing, or nothing more; else null.
-    why: Option<&'a str>,
+    why: Option<String>,
     /// The driver's version, as it is published.
-    driver: Option<&'a str>,
+    driver: Option<String>,
     /// The cards.
-    cards: Vec<CardOfStart<'a>>,
+    cards: Vec<CardOfStart>,
 }
 
 /// One card, as far as it concerns a start.
 #[derive(Serialize)]
-struct CardOfStart<'a> {
+struct CardOfStart {
     /// What it is.
-    card: &'a Card,
+    card: Card,
     /// What was seen at the start.
-    start: &'a Sample,
+    start: Sample,
     /// What was seen in the steady state.
-    steady: &'a Sample,
+    steady: Sample,
     /// When its clock was first within a twentieth of the one in the steady state, in nanoseconds after the process's start.
     clock_reached_ns: Option<u64>,
 }
 
-fn joined<'a>(cards: &'a Cards, summary: &ColdStart) -> Vec<CardOfStart<'a>> {
+/// What was seen during the run of a folder, or of the folder above.
+fn seen(folder: Option<&Path>) -> Cards {
+    let why = |why| Cards { why: Some(why), ..Cards::default() };
+    match folder.and_then(Cards::of) {
+        None => why(NOT_SAMPLED.to_owned()),
+        Some(read) => read.unwrap_or_else(why),
+    }
+}
+
+pub(super) fn of_start(folder: Option<&Path>, summary: &ColdStart) -> CardsOfStart {
+    let seen = seen(folder);
     let began = summary.began_unix_ns;
     let steady_at = began.saturating_add(summary.steady.until_ns);
-    let of = |card: &'a Card| {
-        let reached = cards.reached_clock_of(card.index, began, steady_at);
+    let of = |card: &Card| {
+        let reached = seen.reached_clock_of(card.index, began, steady_at);
         Some(CardOfStart {
-            card,
-            start: cards.at(card.index, began)?,
-            steady: cards.at(card.index, steady_at)?,
+            card: card.clone(),
+            start: seen.at(card.index, began)?.clone(),
+            steady: seen.at(card.index, steady_at)?.clone(),
             clock_reached_ns: reached.map(|at| at - began),
         })
     };
-    cards.cards.iter().filter_map(of).collect()
+    let cards = seen.cards.iter().filter_map(of).collect();
+    CardsOfStart { why: seen.why, driver: seen.driver, cards }
 }
 
-pub(super) fn of_start<'a>(cards: Option<&'a Result<Cards, String>>, summary: &ColdStart) -> CardsOfStart<'a> {
-    let (cards, why) = match cards {
-        None => (None, Some(NOT_SAMPLED)),
-        Some(Err(why)) => (None, Some(why.as_str())),
-        Some(Ok(cards)) => (Some(cards), cards.why.as_deref()),
-    };
-    CardsOfStart {
-        why,
-        driver: cards.and_then(|cards| cards.driver.as_deref()),
-        cards: cards.map_or_else(Vec::new, |cards| joined(cards, summary)),
-    }
-}
-
-pub(super) fn write(
-    cards: Option<&Result<Cards, String>>,
-    summary: &ColdStart,
-    out: &mut Output<'_>,
-) -> io::Result<()> {
-    let cards = match cards {
-        None => return write_line!(out, "the card's state: {NOT_SAMPLED}"),
-        Some(Err(why)) => return write_line!(out, "the card's state: {why}"),
-        Some(Ok(cards)) => cards,
-    };
-    if let Some(why) = &cards.why {
-        write_line!(out, "the card's state: {why}")?;
-    }
-    let steady = if summary.steady.reached { "when steady" } else { "at the end" };
-    for one in joined(cards, summary) {
-        let name = one.card.name.as_deref().unwrap_or("a card without a name");
-        write_line!(out, "card {} ({name}):", one.card.index)?;
-        write_line!(out, "  at the start  {}", in_words(one.start, one.card))?;
-        write_line!(out, "  {steady:<12}  {}", in_words(one.steady, one.card))?;
-        if let Some(reached) = one.clock_reached_ns {
-            write_line!(out, "  its clock was first seen to be about that at +{}", took(reached))?;
+impl CardsOfStart {
+    pub fn write(&self, summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+        if let Some(why) = &self.why {
+            write_line!(out, "the card's state: {why}")?;
         }
-        if one.card.persistent == Some(false) {
-            write_line!(
-                out,
-                "  persistence mode is off: the driver starts anew for each program that comes alone; this one found it started, by \
-                 whoever looked at the card"
-            )?;
+        let then = if summary.steady.reached { "when steady" } else { "at the end" };
+        for CardOfStart { card, start, steady, clock_reached_ns } in &self.cards {
+            let name = card.name.as_deref().unwrap_or("a card without a name");
+            write_line!(out, "card {} ({name}):", card.index)?;
+            write_line!(out, "  at the start  {}", in_words(start, card))?;
+            write_line!(out, "  {then:<12}  {}", in_words(steady, card))?;
+            if let Some(reached) = clock_reached_ns {
+                write_line!(out, "  its clock was first seen to be about that at +{}", took(*reached))?;
+            }
+            if card.persistent == Some(false) {
+                write_line!(
+                    out,
+                    "  persistence mode is off: the driver starts anew for each program that comes alone; this one found it started, by \
+                     whoever looked at the card"
+                )?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What was seen where no process left a recording.
-pub(super) fn write_without_recording(cards: &Result<Cards, String>, out: &mut Output<'_>) -> io::Result<()> {
-    match cards {
-        Err(why) => write_line!(out, "the card's state: {why}"),
-        Ok(cards) => {
-            if let Some(why) = &cards.why {
-                write_line!(out, "the card's state: {why}")?;
-            }
-            for card in &cards.cards {
-                let Some(first) = cards.at(card.index, 0) else { continue };
-                write_line!(out, "card {} before the program: {}", card.index, in_words(first, card))?;
-            }
-            Ok(())
-        }
+pub(super) fn write_without_recording(root: &Path, out: &mut Output<'_>) -> io::Result<()> {
+    let seen = seen(Some(root));
+    if let Some(why) = seen.why.as_ref().filter(|why| *why != NOT_SAMPLED) {
+        write_line!(out, "the card's state: {why}")?;
     }
+    for card in &seen.cards {
+        let Some(first) = seen.at(card.index, 0) else { continue };
+        write_line!(out, "card {} before the program: {}", card.index, in_words(first, card))?;
+    }
+    Ok(())
 }
 
 fn in_words(sample: &Sample, card: &Card) -> String {

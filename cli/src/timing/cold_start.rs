@@ -1,6 +1,6 @@
 //! The summary of a start, for a person.
 
-use super::summary::{ColdStart, FirstUse, Missing, Part};
+use super::summary::{ColdStart, FirstUse, Missing, Part, Sum};
 use super::table::{bar, share, took};
 use crate::format::size;
 use crate::output::{write_line, Output};
@@ -9,7 +9,6 @@ use std::io;
 
 /// Rows of each table; the JSON form has them all.
 const MOST_ROWS: usize = 20;
-/// Single things that are named.
 const MOST_STEPS: usize = 8;
 
 pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
@@ -63,7 +62,7 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
             Part::Modules => "modules and libraries",
             _ => "functions, on first use",
         };
-        write_line!(out, "  {what}: {} in {}, the longest {}", loads.count, took(loads.ns), took(loads.max_ns))?;
+        write_line!(out, "  {what}: {}", added_up(&loads.sum))?;
     }
     let ahead = &summary.ahead;
     if ahead.times > 0 {
@@ -144,16 +143,13 @@ fn write_allocations(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()
     write_line!(out, "allocations and frees of 100 us or more:")?;
     for slow in &summary.allocations {
         let bytes = if slow.bytes > 0 { format!(", {}", size(slow.bytes)) } else { String::new() };
-        write_line!(
-            out,
-            "  {}: {} in {}, the longest {}{bytes}",
-            slow.call,
-            slow.count,
-            took(slow.ns),
-            took(slow.max_ns)
-        )?;
+        write_line!(out, "  {}: {}{bytes}", slow.call, added_up(&slow.sum))?;
     }
     Ok(())
+}
+
+fn added_up(sum: &Sum) -> String {
+    format!("{} in {}, the longest {}", sum.count, took(sum.ns), took(sum.max_ns))
 }
 
 /// What both summaries say of what is missing.

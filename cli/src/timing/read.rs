@@ -1,17 +1,15 @@
 //! Reads each recording of a run once, for all the summaries that were asked for.
 
-use super::cards;
+use super::cards::{self, CardsOfStart};
 use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
-use crate::nvml::Cards;
 use crate::runs::process_folders;
 use crate::source::{Opened, Run, RECORDING};
 use crate::Failure;
-use lazyguard_core::trace::read::Entry;
+use lazyguard_core::replay::{Fact, Replay};
 use lazyguard_core::Nanos;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What was asked.
 pub(super) struct Asked {
     pub cold_start: bool,
     pub blocking: bool,
@@ -19,20 +17,29 @@ pub(super) struct Asked {
     pub threshold: Nanos,
 }
 
-/// What is known of one process.
-pub(super) struct Timed {
-    pub folder: Option<PathBuf>,
+/// The times of one process, in nanoseconds.
+#[derive(Serialize)]
+pub(super) struct ProcessTimes {
+    /// Its run folder, or null.
+    folder: Option<PathBuf>,
+    /// The process id.
     pub process: u32,
+    /// The program's file name.
     pub program: String,
+    /// Its rank in the job, or empty.
     pub rank: String,
+    /// The machine.
     pub host: String,
     /// How it ended, in words.
     pub ended: String,
+    /// Where the time of the start went; null without `--cold-start`.
     pub cold_start: Option<ColdStart>,
+    /// The cards; null without `--cold-start`.
+    pub card: Option<CardsOfStart>,
+    /// The asynchronous calls that blocked the host; null without `--blocking`.
     pub blocking: Option<Blocking>,
-    /// The cards' states meanwhile, if the run recorded them.
-    pub cards: Option<Result<Cards, String>>,
     /// Why some records are missing.
+    #[serde(skip)]
     pub cut_short: Option<Failure>,
 }
 
@@ -47,54 +54,44 @@ pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
     recorded.map(|folder| Run::find(folder)).collect()
 }
 
-impl Timed {
-    /// Reads a recording.
+impl ProcessTimes {
     pub fn read(run: &Run, asked: &Asked) -> Result<Self, Failure> {
         let opened = run.must_open()?;
-        let (recording, end) = (&opened.recording, end_of(&opened));
+        let (recording, end) = (&opened.recording, opened.last_seen());
         let mut cold_start = asked.cold_start.then(|| ColdStartFold::new(recording, end));
         let mut blocking = asked.blocking.then(|| BlockingFold::new(recording, asked.threshold, end));
-        each_in_order(&opened, |entry| {
-            cold_start.iter_mut().for_each(|fold| fold.see(entry));
-            blocking.iter_mut().for_each(|fold| fold.see(entry));
+        replay(&opened, |fact| {
+            cold_start.iter_mut().for_each(|fold| fold.see(fact));
+            blocking.iter_mut().for_each(|fold| fold.see(fact));
         })?;
         let facts = recording.facts();
+        let cold_start = cold_start.map(ColdStartFold::finish);
         Ok(Self {
             folder: run.folder.clone(),
             process: facts.process,
             program: facts.program.clone(),
-            rank: opened.recording.rank(),
+            rank: recording.rank(),
             host: facts.host.clone(),
             ended: opened.end_in_words(),
-            cold_start: cold_start.map(ColdStartFold::finish),
+            card: cold_start.as_ref().map(|summary| cards::of_start(run.folder.as_deref(), summary)),
+            cold_start,
             blocking: blocking.map(BlockingFold::finish),
-            cards: run.folder.as_deref().and_then(cards::of),
             cut_short: opened.cut_short(),
         })
     }
 }
 
-/// When the process was last seen: now, if it is there.
-pub(super) fn end_of(opened: &Opened) -> Nanos {
-    let facts = opened.recording.facts();
-    if !opened.alive {
-        return facts.last_seen;
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Nanos::try_from(now.as_nanos()).unwrap_or(Nanos::MAX);
-    now.saturating_sub(facts.armed_unix_nanos).max(facts.last_seen)
+pub(crate) fn cold_start_of(opened: &Opened) -> Result<ColdStart, Failure> {
+    let mut fold = ColdStartFold::new(&opened.recording, opened.last_seen());
+    replay(opened, |fact| fold.see(fact))?;
+    Ok(fold.finish())
 }
 
-/// Goes through all records, and the calls in progress among them, in the order in which they were entered.
-pub(super) fn each_in_order(opened: &Opened, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
-    let mut in_progress = opened.calls_in_progress();
-    opened.each_record(|entry| {
-        while in_progress.front().is_some_and(|call| call.record.entered <= entry.record.entered) {
-            in_progress.pop_front().iter().for_each(&mut each);
-        }
-        each(entry);
+/// Replays all records, and the calls in progress among them.
+fn replay(opened: &Opened, mut visit: impl FnMut(&Fact<'_>)) -> Result<(), Failure> {
+    let mut replay = Replay::default();
+    opened.each_in_order(|entry| {
+        visit(&replay.see(entry));
         Ok(())
-    })?;
-    in_progress.iter().for_each(each);
-    Ok(())
+    })
 }

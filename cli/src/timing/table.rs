@@ -2,7 +2,6 @@
 
 use lazyguard_core::Nanos;
 
-/// The widest bar.
 const BAR: u64 = 30;
 
 /// A duration with three digits or so, in a column of its own.

@@ -40,7 +40,6 @@ pub(crate) struct Arguments {
     interval: Option<u64>,
 }
 
-/// Shows the table.
 pub(crate) fn top(arguments: &Arguments) -> Outcome {
     let interval = arguments.interval.map_or(INTERVAL, Duration::from_nanos).max(SHORTEST);
     let what = || match arguments.what.is_empty() {
@@ -58,11 +57,9 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
         }
         job.look(Depth::Records)
     };
-    if !is_terminal() {
-        return plain(&mut job, &mut look, interval, arguments.interval.is_some());
-    }
     // Without a terminal of its own, as after setsid, a process has no keys.
-    let Ok(screen) = Screen::enter() else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
+    let screen = is_terminal().then(Screen::enter).and_then(Result::ok);
+    let Some(screen) = screen else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
     loop {
         let processes = look(&mut job);
         loop {

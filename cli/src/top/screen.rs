@@ -19,22 +19,17 @@ use std::time::{Duration, Instant};
 
 /// Another screen, no cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-/// The reverse.
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// How soon signals are seen.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The terminal's settings as they were; `None` while they are in force.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The time was over.
     Time,
     /// The terminal has another size, or is ours again.
     Redraw,
-    /// The user has had enough.
     Quit,
 }
 
@@ -47,7 +42,6 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal of the process.
     pub fn enter() -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = Arc::new(rustix::fs::open("/dev/tty", flags, Mode::empty())?);
@@ -83,7 +77,6 @@ impl Screen {
         write(&self.terminal, ENTER.as_bytes())
     }
 
-    /// Columns and lines.
     pub fn size(&self) -> (usize, usize) {
         match tcgetwinsize(&self.terminal) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),

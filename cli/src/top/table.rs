@@ -2,7 +2,7 @@
 //!
 //! Must not: let a foreign name be more than a part of its line.
 
-use crate::live::{LoadKind, ProcessNow};
+use crate::live::ProcessNow;
 use lazyguard_core::api::{counted, lasted};
 use lazyguard_core::report::one_line;
 
@@ -65,11 +65,7 @@ fn row(now: &ProcessNow) -> [String; 9] {
         _ => now.life.word().to_owned(),
     };
     let oldest = now.outstanding.iter().max_by_key(|(_, outstanding)| outstanding.nanos);
-    let hazards = now
-        .hazards
-        .iter()
-        .filter(|((_, prevented), _)| !prevented)
-        .fold(0, |all: u64, (_, count)| all.saturating_add(*count));
+    let hazards = now.hazards.iter().filter(|((_, prevented), _)| !prevented).map(|(_, count)| count);
     [
         if now.rank.is_empty() { "-".to_owned() } else { now.rank.clone() },
         now.process.to_string(),
@@ -77,8 +73,8 @@ fn row(now: &ProcessNow) -> [String; 9] {
         state,
         now.launches_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         now.launches.to_string(),
-        LoadKind::ALL.map(|kind| now.tally.loads(kind)).iter().sum::<u64>().to_string(),
-        hazards.to_string(),
+        now.tally.loads.iter().sum::<u64>().to_string(),
+        hazards.fold(0, |all: u64, count| all.saturating_add(*count)).to_string(),
         oldest.map_or_else(
             || "-".to_owned(),
             |(class, oldest)| format!("{} {} ({})", lasted(oldest.nanos), oldest.what, class.name()),

@@ -4,7 +4,7 @@
 
 use crate::demangle::demangle;
 use crate::map::HashMap;
-use crate::model::part_of_waiting;
+use crate::replay::part_of_waiting;
 use crate::settings::Settings;
 
 /// How the names of kernels begin that public libraries have chosen: NCCL, PyTorch, CUTLASS, cuBLAS, cuDNN, and PyTorch's compiler.

@@ -54,7 +54,7 @@ impl fmt::Display for StreamKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
     /// When the submitting call was entered.
     pub at: Nanos,

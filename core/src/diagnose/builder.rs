@@ -9,26 +9,24 @@
 //! stream of the same number did.
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
-use super::graph_calls::{GraphCalls, Launch};
+use super::graph_calls::Launch;
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, Submitter};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
-use crate::map::{HashMap, HashSet};
-use crate::model::{Images, Proofs, Proven, Scope};
+use crate::map::HashSet;
 use crate::order;
+use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
-use crate::trace::{Environment, Image, Kind, Payload, Record};
+use crate::trace::{Image, Kind, Payload, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-/// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
 /// Writes kept, the newest; and copies and memsets.
 const MOST_WRITES: usize = 4096;
-/// Launched functions that are kept separately.
 const MOST_HANDLES: usize = 1 << 16;
 /// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
 const MOST_FED: usize = 256;
@@ -40,56 +38,16 @@ impl SnapshotBuilder {
     /// Nothing seen yet.
     pub fn new<S: Source>(recording: &Recording<S>) -> Self {
         let busy = recording.streams().iter().filter_map(|stream| {
-            let idle_until = idle_until(recording, stream.context);
-            let oldest = stream.oldest(idle_until)?;
-            let complete_until = stream.complete_until.max(idle_until);
-            // A stream is complete up to its birth: earlier work belongs to an earlier stream of the same number.
-            let busy = Busy {
-                context: stream.context,
-                complete_until,
-                oldest,
-                waits: Vec::new(),
-                event_waits: Vec::new(),
-                operations: Vec::new(),
-                outstanding: 0,
-                timed: 0,
-                untimed_kept: 0,
-                moved: 0,
-                answered_busy: 0,
-                confirmed: 0,
-                graphs_call: HashMap::default(),
-            };
-            Some((stream.number, busy))
+            let oldest = recording.oldest(stream)?;
+            let complete_until = recording.complete_until(stream);
+            Some((stream.number, Busy { context: stream.context, complete_until, oldest, ..Busy::default() }))
         });
         let mut builder = Self {
             busy: busy.collect(),
-            writes: VecDeque::new(),
-            fills: VecDeque::new(),
-            loads: Vec::new(),
-            proofs: Proofs::default(),
-            images: Images::default(),
-            context_waits: Vec::new(),
-            polls: HashMap::default(),
-            called: Vec::new(),
-            graph_calls: GraphCalls::default(),
-            needed_idle: HashMap::default(),
-            fed: BTreeMap::new(),
-            births: HashMap::default(),
-            host_threads: HashSet::default(),
-            launches: HashMap::default(),
-            launched: HashSet::default(),
-            contexts: HashSet::default(),
-            graphs: HashMap::default(),
             owners: recording.strings().owners(),
             from_the_beginning: recording.lanes().iter().all(|summary| summary.overwritten == 0),
-            doing: BTreeMap::new(),
-            computes: HashMap::default(),
-            held: HashMap::default(),
-            resident: HashMap::default(),
-            asked: false,
-            environment: Environment::default(),
-            activity: 0,
             last: last_of_tables(recording),
+            ..Self::default()
         };
         for (handle, at, contents) in recording.strings().graphs() {
             builder.graphs.entry(handle).or_default().push((at, Rc::new(contents.clone())));
@@ -166,13 +124,8 @@ impl SnapshotBuilder {
         if self.fed.len() == MOST_FED && !self.fed.contains_key(&record.stream) {
             return;
         }
-        let fed = self.fed.entry(record.stream).or_insert_with(|| Fed {
-            since,
-            operations: 0,
-            launches: 0,
-            newest: *record,
-            by: BTreeMap::new(),
-        });
+        let new = || Fed { since, operations: 0, launches: 0, newest: *record, by: BTreeMap::new() };
+        let fed = self.fed.entry(record.stream).or_insert_with(new);
         fed.operations += 1;
         fed.launches += u64::from(record.entry_point.class() == Class::Launch);
         fed.newest = *record;
@@ -186,8 +139,7 @@ impl SnapshotBuilder {
     fn succeeded(&mut self, entry: &Entry) {
         let record = &entry.record;
         let by = Submitter { entry_point: record.entry_point, thread: entry.thread };
-        let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
-        self.images.see(record);
+        let (at, stream) = (record.entered, record.stream);
         self.proves(record);
         let fills = |class| matches!(class, Class::Set | Class::Copy | Class::SetAsync | Class::CopyAsync);
         match (record.entry_point.class(), record.payload()) {
@@ -198,17 +150,11 @@ impl SnapshotBuilder {
             // What is captured is the graph's.
             (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, (write, by)),
             (_, Payload::Wait(wait)) if record.submitted() => {
-                let busy = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until);
-                if let Some(busy) = busy.filter(|busy| busy.waits.len() < MOST_WAITS) {
+                if let Some(busy) = self.busy_with(stream, at).filter(|busy| busy.waits.len() < MOST_WAITS) {
                     busy.waits.push((wait, by.thread));
                 }
             }
-            (Class::StreamWaitEvent, Payload::Event(event)) => {
-                if let Some(recorded) = self.proofs.event(event) {
-                    let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
-                    self.waits_for_event(wait, record.submitted(), context);
-                }
-            }
+            (Class::StreamWaitEvent, Payload::Event(event)) => self.waits_for_event(record, event),
             _ => {}
         }
         match record.entry_point.class() {
@@ -217,23 +163,20 @@ impl SnapshotBuilder {
             Class::Launch if record.submitted() => self.launch(record),
             _ => {}
         }
-        if !record.submitted() {
-            return;
-        }
-        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+        if let Some(busy) = self.busy_with(stream, at).filter(|_| record.submitted()) {
             busy.takes_in(record);
         }
     }
 
     /// What the nodes of a graph wait for, write and record; all of it counts as submitted with the graph.
     fn graph_launch(&mut self, record: &Record, handle: u64, by: Submitter) {
-        let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
+        let (at, stream) = (record.entered, record.stream);
         let told = self.graphs.get(&handle).and_then(|all| all.iter().rev().find(|(since, _)| *since <= at));
         let Some(contents) = told.map(|(_, contents)| Rc::clone(contents)) else { return };
         for part in contents.of(NodeKind::HostFunction) {
             self.graph_calls.launched(part.what, (stream, at), part.count);
         }
-        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+        if let Some(busy) = self.busy_with(stream, at) {
             for part in contents.of(NodeKind::HostFunction).take(MOST_WAITS) {
                 busy.graphs_call.entry(part.what).or_insert(at);
             }
@@ -252,24 +195,19 @@ impl SnapshotBuilder {
         // The order of the nodes is not known: a write of the same graph may come first.
         let satisfied = |wait: &ValueWait| writes().any(|write| write.stores_for(wait) != Stores::Nothing);
         let waits: Vec<_> = waits.filter(|wait| !satisfied(wait)).collect();
-        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+        if let Some(busy) = self.busy_with(stream, at) {
             let room = MOST_WAITS.saturating_sub(busy.waits.len());
             busy.waits.extend(waits.into_iter().take(room).map(|wait| (wait, by.thread)));
         }
         writes().for_each(|write| keep_newest(&mut self.writes, (write, by)));
-        for event in contents.of(NodeKind::EventWait).map(|part| part.what) {
-            if let Some(recorded) = self.proofs.event(event) {
-                let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
-                self.waits_for_event(wait, true, context);
-            }
-        }
-        contents.of(NodeKind::EventRecord).for_each(|part| self.proofs.recorded_by_graph(part.what, record));
+        contents.of(NodeKind::EventWait).for_each(|part| self.waits_for_event(record, part.what));
+        contents.of(NodeKind::EventRecord).for_each(|part| self.replay.proofs.recorded_by_graph(part.what, record));
     }
 
     fn launch(&mut self, record: &Record) {
         let key = (record.stream, record.function);
         if self.launches.len() < MOST_HANDLES || self.launches.contains_key(&key) {
-            let has_ended = self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
+            let has_ended = self.has_ended(record.stream, record.entered);
             let launched = self.launches.entry(key).or_default();
             launched.all += 1;
             launched.ended += u64::from(has_ended);
@@ -278,7 +216,7 @@ impl SnapshotBuilder {
 
     /// What the record proves to have ended; earlier knowledge adds nothing.
     fn proves(&mut self, record: &Record) {
-        let Some(Proven { scope, until, at, .. }) = self.proofs.see(record) else { return };
+        let Some(Proven { scope, until, at }) = self.replay.take_in(record) else { return };
         let concerns = |number: u32, busy: &Busy| match scope {
             Scope::Stream(stream) => stream == number,
             Scope::Context(context) => context == busy.context,
@@ -297,16 +235,16 @@ impl SnapshotBuilder {
     }
 
     /// A stream waits for an event, or, where none is named, everything that is submitted to the context later.
-    fn waits_for_event(&mut self, wait: EventWaitSeen, submitted: bool, context: u32) {
-        if !submitted {
-            if wait.stream == 0 && self.context_waits.len() < MOST_WAITS {
-                self.context_waits.push((context, wait));
+    fn waits_for_event(&mut self, record: &Record, event: u64) {
+        let Some(recorded) = self.replay.proofs.event(event) else { return };
+        let (stream, at) = (record.stream, record.entered);
+        let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
+        if record.submitted() {
+            if let Some(busy) = self.busy_with(stream, at).filter(|busy| busy.event_waits.len() < MOST_WAITS) {
+                busy.event_waits.push(wait);
             }
-            return;
-        }
-        let busy = self.busy.get_mut(&wait.stream).filter(|busy| wait.at > busy.complete_until);
-        if let Some(busy) = busy.filter(|busy| busy.event_waits.len() < MOST_WAITS) {
-            busy.event_waits.push(wait);
+        } else if stream == 0 && self.context_waits.len() < MOST_WAITS {
+            self.context_waits.push((u32::from(record.context), wait));
         }
     }
 
@@ -315,9 +253,7 @@ impl SnapshotBuilder {
         let Some(kind) = kind else { return };
         let refused = record.returned != 0 && record.result != 0;
         // A launch waits behind its own barrier. If it has ended and the work before it has not, there was no barrier.
-        let ran = record.submitted()
-            && record.returned != 0
-            && self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
+        let ran = record.submitted() && record.returned != 0 && self.has_ended(record.stream, record.entered);
         if !refused && !ran && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
             self.loads.push(Load { kind, thread, record: *record, first_launch });
         }
@@ -335,8 +271,8 @@ impl SnapshotBuilder {
         let first_of_all = self.contexts.insert(record.context);
         let first = self.launched.insert((record.context, record.function));
         let owner = self.owners.get(&record.function).copied().unwrap_or(0);
-        let prints = || self.images.by_owner(owner).is_some_and(Image::prints);
-        let barrier = first && prints() || first_of_all && self.images.any_prints();
+        let prints = || self.replay.images.by_owner(owner).is_some_and(Image::prints);
+        let barrier = first && prints() || first_of_all && self.replay.images.any_prints();
         if barrier && self.from_the_beginning {
             self.load(entry.thread, record, true);
         }
@@ -345,22 +281,16 @@ impl SnapshotBuilder {
     fn poll(&mut self, entry: &Entry) {
         let record = entry.record;
         let Payload::Queries { count, .. } = record.payload() else { return };
-        let recorded = record
-            .event()
-            .and_then(|event| self.proofs.event(event))
-            .filter(|r| r.stream == record.stream)
-            .map(|r| r.at);
+        let event = record.event().and_then(|event| self.replay.proofs.event(event));
+        let recorded = event.filter(|r| r.stream == record.stream).map(|r| r.at);
         let polls = self.polls.entry(entry.thread_number).or_default();
         // The same query as earlier, with others in between: one poll with the earlier ones.
-        match polls.iter().position(|poll| poll.is_about(&record)) {
-            Some(known) => {
-                let known = &mut polls[known];
-                known.record.returned = record.returned;
-                known.recorded = recorded;
-                known.count = known.count.saturating_add(count);
-            }
-            None if polls.len() < MOST_POLLED => polls.push(Poll { record, count, recorded }),
-            None => {}
+        if let Some(known) = polls.iter_mut().find(|poll| poll.is_about(&record)) {
+            known.record.returned = record.returned;
+            known.recorded = recorded;
+            known.count = known.count.saturating_add(count);
+        } else if polls.len() < MOST_POLLED {
+            polls.push(Poll { record, count, recorded });
         }
     }
 
@@ -526,10 +456,6 @@ pub fn snapshot_at<S: Source>(
         Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
         None => Ok(builder.snapshot(recording, threshold, patience)),
     }
-}
-
-fn idle_until<S: Source>(recording: &Recording<S>, context: u32) -> Nanos {
-    recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until)
 }
 
 /// The newest time in the header and the tables.

@@ -6,7 +6,7 @@ use super::paths::{End, Path, Paths, Peers, Step};
 use super::snapshot::{BlockedCall, OperationSeen};
 use super::verdict::Culprit;
 use crate::api::Class;
-use crate::model::takes_time;
+use crate::replay::takes_time;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {

@@ -100,7 +100,6 @@ pub fn ends_of<'a, S: Source>(
 /// A call without a known end yet.
 struct Open<'a> {
     call: &'a BlockedCall,
-    /// Of queries the first of them.
     asks: Option<Record>,
     end: Option<CallEnd>,
 }
@@ -137,11 +136,8 @@ impl<'a> Open<'a> {
         }
         if call.queries.is_some() {
             // Another call may have proven the end.
-            let stream = call.stream.as_ref().map(|stream| stream.number);
-            let stream = recording.streams().iter().find(|seen| Some(seen.number) == stream);
-            let idle =
-                |context: u32| recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until);
-            let complete = stream.map_or(0, |stream| stream.complete_until.max(idle(stream.context)));
+            let stream = call.stream.as_ref().and_then(|stream| recording.stream(stream.number));
+            let complete = stream.map_or(0, |stream| recording.complete_until(stream));
             let how = if complete >= call.entered { HowEnded::Returned } else { HowEnded::AsksNoMore };
             return CallEnd::of(call, how, None);
         }

@@ -4,7 +4,7 @@ use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::{EventWaitSeen, Submitter};
 use crate::api::{Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
-use crate::model::{takes_time, Images, Proofs};
+use crate::replay::{takes_time, Replay};
 use crate::trace::{Environment, LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,6 +18,7 @@ pub const MOST_WAITS: usize = 1100;
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
 /// A stream with outstanding work, and its records.
+#[derive(Default)]
 pub(super) struct Busy {
     pub(super) context: u32,
     pub(super) complete_until: Nanos,
@@ -104,7 +105,6 @@ pub(super) struct Called {
     pub launch: Option<Launch>,
 }
 
-/// A copy or memset.
 pub(super) struct Fill {
     pub at: Nanos,
     pub stream: u32,
@@ -120,7 +120,6 @@ pub(super) struct Launched {
     pub ended: u64,
 }
 
-/// A load on first use.
 pub(super) struct Load {
     pub kind: ColdKind,
     pub thread: u32,
@@ -130,13 +129,13 @@ pub(super) struct Load {
 }
 
 /// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
+#[derive(Default)]
 pub struct SnapshotBuilder {
     pub(super) busy: BTreeMap<u32, Busy>,
     pub(super) writes: VecDeque<(ValueWrite, Submitter)>,
     pub(super) fills: VecDeque<Fill>,
     pub(super) loads: Vec<Load>,
-    pub(super) proofs: Proofs,
-    pub(super) images: Images,
+    pub(super) replay: Replay,
     /// Waits for events of everything that is submitted to a context later.
     pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
     pub(super) polls: HashMap<u32, Vec<Poll>>,
@@ -149,11 +148,9 @@ pub struct SnapshotBuilder {
     pub(super) births: HashMap<u32, Nanos>,
     /// Threads that have run host functions: the driver's own.
     pub(super) host_threads: HashSet<u32>,
-    /// Of each stream and function.
     pub(super) launches: HashMap<(u32, u32), Launched>,
     /// What was launched: the context and the function.
     pub(super) launched: HashSet<(u16, u32)>,
-    /// Contexts in which something was launched.
     pub(super) contexts: HashSet<u16>,
     /// What each executable graph does, from when on.
     pub(super) graphs: HashMap<u64, Vec<(Nanos, Rc<GraphContents>)>>,
@@ -173,6 +170,16 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
+    /// A stream on which what was submitted then may be outstanding.
+    pub(super) fn busy_with(&mut self, stream: u32, at: Nanos) -> Option<&mut Busy> {
+        self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until)
+    }
+
+    /// Whether what was submitted to the stream then is known to have ended.
+    pub(super) fn has_ended(&self, stream: u32, at: Nanos) -> bool {
+        self.busy.get(&stream).is_none_or(|busy| at <= busy.complete_until)
+    }
+
     /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
     pub(super) fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
         let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.since() < record.entered;

@@ -5,8 +5,8 @@
 
 use crate::api::{counted, GraphContents, GraphPart, NodeKind};
 use crate::demangle::demangle;
-use crate::model::waits_for_peers;
 use crate::order;
+use crate::replay::waits_for_peers;
 use serde::{Deserialize, Serialize};
 
 /// What the graph of a launch does, as far as its nodes were looked at when it was instantiated or updated.

@@ -70,7 +70,7 @@ mod verdict;
 mod view;
 
 pub use crate::api::{Code, ThreadActivity};
-pub use crate::model::waits_for_peers;
+pub use crate::replay::waits_for_peers;
 pub use builder::{snapshot_at, snapshot_of};
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};

@@ -8,7 +8,7 @@ use super::snapshot::{
     BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
 };
 use crate::api::{Class, ColdKind, ComputeTime, StreamKind};
-use crate::model::{self, queue_may_be_full};
+use crate::replay::{self, queue_may_be_full};
 use crate::Nanos;
 
 pub(super) fn is_legacy(stream: &StreamRef) -> bool {
@@ -188,7 +188,7 @@ fn waits_for_its_stream(class: Class) -> bool {
 /// Whether a stream may have passed a wait unseen, because a long operation follows the wait.
 pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
-        op.extent.is_some() && op.call.class().is_none_or(model::takes_time)
+        op.extent.is_some() && op.call.class().is_none_or(replay::takes_time)
             || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
     };
     // Of a graph with such a node the other nodes may run.

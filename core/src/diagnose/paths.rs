@@ -14,8 +14,8 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::model::{in_turn, takes_time};
 use crate::order;
+use crate::replay::{in_turn, takes_time};
 use crate::Nanos;
 use std::cell::Cell;
 

@@ -7,7 +7,7 @@
 
 use super::paths::{culprit, End, Path, Paths, Peers, Step};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
-use crate::model::fills_device;
+use crate::replay::fills_device;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {

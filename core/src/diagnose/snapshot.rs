@@ -4,7 +4,7 @@ use super::graph::GraphSeen;
 use crate::api::{
     Call, ColdKind, ComputeTime, Condition, EntryPoint, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite,
 };
-use crate::model::{more_than_a_queue_holds, takes_time, waits_for_peers};
+use crate::replay::{more_than_a_queue_holds, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};

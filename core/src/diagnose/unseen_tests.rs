@@ -2,7 +2,7 @@
 
 use super::test_trace::{TestTrace, NOW, SECOND};
 use super::{links_of, Code, Confidence, Diagnosis, Party, Status};
-use crate::model::Scope;
+use crate::replay::Scope;
 use crate::state::{StreamKey, StreamKind};
 use crate::trace::{Kind, RawPayload, Record};
 

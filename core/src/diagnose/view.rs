@@ -9,11 +9,10 @@ use super::snapshot::{
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::HashMap;
 use crate::order;
-use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
+use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
 
-/// Most waits reported in all.
 const MOST_WAITS_IN_ALL: usize = 4096;
 /// Most copies and memsets reported for one wait.
 const MOST_FILLS: usize = 16;
@@ -40,15 +39,9 @@ impl<S: Source> View<'_, S> {
         self.recording.contexts().iter().find(|c| c.number == number).map_or(0, |c| c.handle)
     }
 
-    fn stream(&self, number: u32) -> Option<&StreamSeen> {
-        let streams = self.recording.streams();
-        // They are in the order of their numbers, as in the table.
-        streams.binary_search_by_key(&number, |s| s.number).ok().and_then(|at| streams.get(at))
-    }
-
     /// The stream that has the number now.
     fn stream_ref(&self, number: u32) -> Option<StreamRef> {
-        let stream = self.stream(number)?;
+        let stream = self.recording.stream(number)?;
         let context = self.context_handle(stream.context);
         Some(StreamRef { number, handle: stream.handle, kind: stream.kind, context })
     }
@@ -98,7 +91,6 @@ impl<S: Source> View<'_, S> {
         }
     }
 
-    /// What a launched graph does.
     fn graph(&self, record: &Record) -> Option<GraphSeen> {
         let Payload::Graph(handle) = record.payload() else { return None };
         let texts = self.recording.strings();
@@ -125,7 +117,7 @@ impl<S: Source> View<'_, S> {
 
     pub fn busy_stream(&self, number: u32) -> Option<BusyStream> {
         let busy = self.builder.busy.get(&number)?;
-        let stream = self.stream(number)?;
+        let stream = self.recording.stream(number)?;
         let mut launched: HashMap<_, _> = HashMap::default();
         let operations = busy.operations.iter().map(|record| {
             let launches = self.launches(record, launched.entry(record.function).or_insert(0));
@@ -233,12 +225,12 @@ impl<S: Source> View<'_, S> {
             cold: cold_kind(call.kind),
             queries: None,
             event_recorded: event
-                .and_then(|event| self.builder.proofs.event(event))
+                .and_then(|event| self.builder.replay.proofs.event(event))
                 // A graph may have recorded it since, on another stream.
                 .filter(|recorded| recorded.stream == call.stream)
                 .map(|recorded| recorded.at),
-            no_entry: call.stream != 0 && self.stream(call.stream).is_none(),
-            compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+            no_entry: call.stream != 0 && self.recording.stream(call.stream).is_none(),
+            compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
             computes: self
                 .builder
                 .computes

@@ -15,6 +15,8 @@ use crate::api::EntryPoint;
 use crate::demangle::demangle;
 use crate::map::HashMap;
 use crate::order;
+use crate::trace::read::{Entry, LaneUse, Recording, Source};
+use crate::trace::Lane;
 use std::collections::BTreeMap;
 
 /// Most hazards kept apart. The overflow is counted.
@@ -48,7 +50,6 @@ struct Same {
     kernel: Option<String>,
 }
 
-/// One hazard.
 #[derive(Clone)]
 struct Group {
     first: HazardEvent,
@@ -80,7 +81,7 @@ impl Aggregator {
     }
 
     /// Takes in the record of an occurrence.
-    pub(super) fn read(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) {
+    fn read(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) {
         let Some(group) = self.group(noted, class, names) else { return };
         let before = group.count;
         match u64::from(noted.count) {
@@ -92,11 +93,7 @@ impl Aggregator {
                 group.at_least |= count > 1;
             }
         }
-        let earlier = match noted.count {
-            0 => false,
-            count => count < group.first.count,
-        };
-        if earlier {
+        if noted.count != 0 && noted.count < group.first.count {
             group.first = *noted;
             group.other = names.other.map(str::to_owned);
         }
@@ -191,6 +188,34 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     };
     messages::put(&mut hazard, noted.flags, group.other.is_some());
     hazard
+}
+
+/// What a recording holds of hazards. Show it each record ([`Gathered::see`]), then take them.
+#[derive(Default)]
+pub struct Gathered(Aggregator);
+
+impl Gathered {
+    /// Takes in a record.
+    pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
+        let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
+        let texts = recording.strings();
+        let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
+        let class = noted.class_or(|| texts.stream(noted.stream, noted.noted).map(|stream| stream.kind));
+        self.0.read(&noted, class, Names { kernel: name(noted.function), other: name(noted.other.function) });
+    }
+
+    /// The hazards, by when they arose first.
+    pub fn hazards<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
+        let lost = |summary: &LaneUse| summary.overwritten > 0 || summary.dropped > 0;
+        self.0.hazards(recording.lanes().iter().any(|summary| summary.lane == Lane::RareEvents && lost(summary)))
+    }
+}
+
+/// The hazards of a recording, from its records, by when they arose first.
+pub fn hazards_of<S: Source>(recording: &Recording<S>, records: impl IntoIterator<Item = Entry>) -> Vec<Hazard> {
+    let mut gathered = Gathered::default();
+    records.into_iter().for_each(|entry| gathered.see(recording, &entry));
+    gathered.hazards(recording)
 }
 
 #[cfg(test)]

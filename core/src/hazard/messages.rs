@@ -25,7 +25,6 @@ fn class(class: StreamClass) -> &'static str {
     }
 }
 
-/// What the sentences are made of.
 struct Words<'a> {
     hazard: &'a Hazard,
     flags: Flags,
@@ -50,7 +49,6 @@ impl Words<'_> {
         self.hazard.kernel.as_deref().unwrap_or("a kernel")
     }
 
-    /// What was in flight.
     fn other(&self) -> String {
         let first = &self.hazard.first;
         match (first.other.is_empty(), self.other_is_kernel) {
@@ -60,7 +58,6 @@ impl Words<'_> {
         }
     }
 
-    /// The same with its stream.
     fn other_there(&self) -> String {
         match self.hazard.first.other_stream {
             0 => self.other(),
@@ -68,7 +65,6 @@ impl Words<'_> {
         }
     }
 
-    /// The same, and since when.
     fn in_flight(&self) -> String {
         match self.hazard.first.other_at {
             0 => format!("{} was in flight", self.other_there()),
@@ -76,7 +72,6 @@ impl Words<'_> {
         }
     }
 
-    /// The call, and where it goes.
     fn call_there(&self) -> String {
         match self.hazard.first.stream {
             0 => self.hazard.call.clone(),

@@ -9,10 +9,9 @@
 //! | `rules` | what is a hazard, as far as that can be decided without CUDA |
 //! | `waits` | waits for values that nothing submitted satisfies |
 //! | `event` | one occurrence, and its record |
-//! | `aggregator` | from occurrences to hazards |
+//! | `aggregator` | from occurrences, or the records of a recording, to hazards |
 //! | `group` | a hazard, once it has been counted |
 //! | `messages` | the sentences |
-//! | `read` | the hazards of a recording |
 //! | `file` | the hazards of a process, as a file |
 //!
 //! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a
@@ -36,13 +35,11 @@ mod event;
 mod file;
 mod group;
 pub mod messages;
-mod read;
 pub mod rules;
 mod waits;
 
-pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
+pub use aggregator::{hazards_of, Aggregator, Counted, Gathered, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
 pub use group::{FirstOccurrence, Hazard, StreamClass};
-pub use read::{hazards_of, Gathered};
 pub use waits::{Outstanding, Waits};

@@ -6,7 +6,7 @@ use super::Flags;
 use crate::api::Class;
 use crate::api::Code;
 use crate::api::{ColdKind, StreamKind};
-use crate::model::{more_than_a_queue_holds, queue_may_be_full};
+use crate::replay::{more_than_a_queue_holds, queue_may_be_full};
 use crate::state::InFlight;
 use crate::Nanos;
 

@@ -10,7 +10,6 @@ use super::StreamClass;
 use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
 use std::collections::VecDeque;
 
-/// Waits kept, and writes, the newest.
 const MOST_WAITS: usize = 256;
 const MOST_WRITES: usize = 256;
 

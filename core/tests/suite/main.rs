@@ -3,8 +3,8 @@
 mod anonymise;
 mod golden;
 mod hazards;
-mod model;
 mod mutations;
 mod reader;
+mod replay;
 mod support;
 mod writer;

@@ -24,7 +24,7 @@ use crate::watch::revoke;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
-use lazyguard_core::model::proves;
+use lazyguard_core::replay::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
 use lazyguard_core::trace::layout::flag;

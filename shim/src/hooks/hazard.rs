@@ -13,7 +13,7 @@ use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
-use lazyguard_core::model;
+use lazyguard_core::replay;
 use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, StreamKind};
 
 const MOST_WAITS: usize = 8;
@@ -333,7 +333,7 @@ impl Call {
             let needs = driver_queries::needs(function, kernel, device, threads, shared_bytes.into())?;
             resident_blocks(driver_queries::limits(device), needs)
         });
-        if resident.is_some_and(|resident| model::fills_device(blocks, resident)) {
+        if resident.is_some_and(|resident| replay::fills_device(blocks, resident)) {
             let filler = Filler { stream, context, launch: self.operation(), behind: Default::default() };
             self.guard.hazards.fills(self.guard, filler);
         }
@@ -353,7 +353,7 @@ impl Call {
         let tracker = &self.guard.tracker;
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // The grid cannot wait for work that follows it in stream order.
-        let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
+        let in_turn = |filler: &Filler| filler.is_before(stream) || replay::in_turn(kind(filler.stream), kind(stream));
         let others = |filler: &Filler| filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
             // On its own stream the grid delays no other work: the hook queries only now and then.

@@ -7,18 +7,19 @@
 
 use super::cold_start::Missing;
 use super::histogram::{Decade, Decades};
-use super::holders::{Holder, Holders};
+use super::holders::{overlap, Holders};
 use super::kernels::{KernelId, Kernels};
-use super::part::submits;
 use super::reason::Reason;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::model::{queue_may_be_full, Images, Streams};
+use lazyguard_core::replay::{queue_may_be_full, Fact, Streams, Work};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::Kind;
 use lazyguard_core::Nanos;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 /// By default, a call that lasts at least this long counts as having blocked the host: a launch of a loaded kernel takes some
 /// microseconds, its first one some tens.
@@ -29,7 +30,6 @@ const SEEN_LATER_NANOS: Nanos = 100_000;
 
 /// Codes of hazards that block the call itself.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
-/// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
@@ -60,7 +60,7 @@ pub struct Blocking {
 }
 
 /// Calls that blocked the host for one reason.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Group {
     /// The call, without the version of its symbol.
     pub call: &'static str,
@@ -87,9 +87,11 @@ pub struct Group {
     /// How many had not returned when the recording ended.
     pub in_progress: u64,
     /// Codes of the hazards that were noted in these calls.
-    pub codes: Vec<String>,
+    pub codes: BTreeSet<Code>,
     /// How long each took, by powers of ten.
     pub histogram: Vec<Decade>,
+    #[serde(skip)]
+    decades: Decades,
 }
 
 /// Another thread's call.
@@ -109,62 +111,35 @@ pub struct Other {
 
 /// A call that blocked the host, not yet judged.
 struct Held {
-    record: Record,
-    thread_number: u32,
-    thread: u32,
-    /// Never, for one in progress.
-    returned: Nanos,
+    entry: Entry,
     kernel: Option<KernelId>,
-    outstanding: u64,
-    first_of_context: bool,
-    first_launch: bool,
-    compiles: bool,
-    hazards: Vec<Code>,
+    /// The reason where no other thread's call and no hazard explains it, and whether it is certain.
+    otherwise: (Reason, bool),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
-    call: &'static str,
-    kernel: Option<KernelId>,
-    reason: Reason,
-    /// The other thread's number, its call, and the kernel of that.
-    other: Option<(u32, &'static str, Option<KernelId>)>,
-}
+/// What the calls of a group share: the call, its kernel, the reason, and the other thread's number, its call and the kernel of that.
+type Key = (&'static str, Option<Rc<str>>, Reason, Option<(u32, &'static str, Option<Rc<str>>)>);
 
+/// Makes the summary. Show it each fact, and the calls in progress among them.
 #[derive(Default)]
-struct Sum {
-    count: u64,
-    total: Nanos,
-    max: Nanos,
-    first_at: Nanos,
-    first_thread: u32,
-    in_progress: u64,
-    certain: bool,
-    other_max: Nanos,
-    codes: BTreeSet<Code>,
-    decades: Decades,
-}
-
-/// Makes the summary. Show it each record, and the calls in progress among them, in the order in which they were entered.
 pub struct BlockingFold {
     threshold: Nanos,
     end: Nanos,
     kernels: Kernels,
-    threads: HashMap<u32, (u32, String)>,
+    threads: HashMap<u32, String>,
     streams: Streams,
-    images: Images,
     holders: Holders,
     undecided: Vec<Held>,
     /// Of each thread the hazards of the newest call with one.
-    hazards: HashMap<u32, (Nanos, Vec<Code>)>,
+    hazards: HashMap<u32, (Nanos, BTreeSet<Code>)>,
     /// Of each thread when its newest asynchronous call was entered: one that submits several operations has several records.
     newest: HashMap<u32, Nanos>,
     launched: HashSet<KernelId>,
     contexts: HashSet<u16>,
-    groups: HashMap<Key, Sum>,
+    groups: HashMap<Key, Group>,
     /// What the guard noted of each call and kernel.
     noted: HashMap<(&'static str, Option<KernelId>), Reason>,
-    all: Sum,
+    all: Group,
     calls: u64,
     left_out: u64,
     missing: Missing,
@@ -173,252 +148,183 @@ pub struct BlockingFold {
 impl BlockingFold {
     /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, threshold: Nanos, end: Nanos) -> Self {
-        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
-        let missing = Missing {
-            work: lost[Lane::Work as usize],
-            waits: lost[Lane::Waits as usize],
-            rare_events: lost[Lane::RareEvents as usize],
-        };
-        let threads = recording.threads().iter().map(|t| (t.number, (t.thread, t.name.clone()))).collect();
-        Self::of(Kernels::of(recording.strings()), threads, missing, threshold, end)
-    }
-
-    fn of(
-        kernels: Kernels,
-        threads: HashMap<u32, (u32, String)>,
-        missing: Missing,
-        threshold: Nanos,
-        end: Nanos,
-    ) -> Self {
         Self {
             threshold: threshold.max(1),
             end,
-            kernels,
-            threads,
-            streams: Streams::default(),
-            images: Images::default(),
-            holders: Holders::default(),
-            undecided: Vec::new(),
-            hazards: HashMap::new(),
-            newest: HashMap::new(),
-            launched: HashSet::new(),
-            contexts: HashSet::new(),
-            groups: HashMap::new(),
-            noted: HashMap::new(),
-            all: Sum::default(),
-            calls: 0,
-            left_out: 0,
-            missing,
+            kernels: Kernels::of(recording.strings()),
+            threads: recording.threads().iter().map(|t| (t.number, t.name.clone())).collect(),
+            missing: Missing::of(recording),
+            ..Self::default()
         }
     }
 
-    /// Takes in a record.
-    pub fn see(&mut self, entry: &Entry) {
-        let record = &entry.record;
+    pub fn see(&mut self, fact: &Fact<'_>) {
+        let (entry, record) = (fact.entry, &fact.entry.record);
         self.end = self.end.max(record.entered).max(record.returned);
         self.judge(record.entered);
         if record.kind == Kind::Hazard {
             let noted = self.hazards.entry(entry.thread_number).or_default();
             if noted.0 != record.entered {
-                *noted = (record.entered, Vec::new());
+                *noted = (record.entered, BTreeSet::new());
             }
             // A prevented hazard did not block any thread.
-            let event = HazardEvent::of(record, entry.thread);
-            noted.1.extend(event.filter(|event| !event.flags.says(Flags::PREVENTED)).map(|event| event.code));
+            let event = HazardEvent::of(record, entry.thread).filter(|event| !event.flags.says(Flags::PREVENTED));
+            noted.1.extend(event.map(|event| event.code).filter(|code| HOLDING.contains(code)));
             return;
         }
-        self.images.see(record);
-        if let Some(holder) = Holder::of(entry) {
-            let needed = self.undecided.iter().map(|held| held.record.entered).min().unwrap_or(record.entered);
-            self.holders.add(holder, needed.min(record.entered));
+        let needed = self.undecided.iter().map(|held| held.entry.record.entered).min().unwrap_or(record.entered);
+        self.holders.see(entry, needed.min(record.entered));
+        if record.kind.is_call() && Work::is_submitted_by(record.entry_point.class()) {
+            self.submits(fact);
         }
-        if record.kind.is_call() && submits(record.entry_point.class()) {
-            self.submits(entry);
-        }
-        self.streams.see(record);
+        self.streams.see(record, fact.ended);
     }
 
-    fn submits(&mut self, entry: &Entry) {
-        let record = &entry.record;
+    fn submits(&mut self, fact: &Fact<'_>) {
+        let (entry, record) = (*fact.entry, &fact.entry.record);
         self.streams.pass(record.entered);
-        let class = record.entry_point.class();
         let again = self.newest.insert(entry.thread_number, record.entered) == Some(record.entered);
         self.calls += u64::from(!again);
         let (mut first_of_context, mut first_launch, mut kernel) = (false, false, None);
-        if class == Class::Launch {
-            kernel = self.kernels.meant(record.function, record.returned);
+        if record.entry_point.class() == Class::Launch {
+            kernel = self.kernels.of_record(record);
             first_of_context = self.contexts.insert(record.context) && self.missing.work == 0;
             if let (Some(kernel), true) = (kernel, self.launched.len() < MOST_KERNELS) {
                 first_launch = self.launched.insert(kernel) && self.missing.work == 0;
             }
         }
-        let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
-        if returned.saturating_sub(record.entered) < self.threshold {
+        if record.meant_at().saturating_sub(record.entered) < self.threshold {
             return;
         }
         if again {
-            self.undecided
-                .retain(|held| (held.thread_number, held.record.entered) != (entry.thread_number, record.entered));
+            let same = |held: &Held| {
+                (held.entry.thread_number, held.entry.record.entered) == (entry.thread_number, record.entered)
+            };
+            self.undecided.retain(|held| !same(held));
         }
-        self.undecided.push(Held {
-            record: *record,
-            thread_number: entry.thread_number,
-            thread: entry.thread,
-            returned,
-            kernel,
-            outstanding: self.streams.outstanding(record.stream),
-            first_of_context,
-            first_launch,
-            compiles: record.kind == Kind::ColdModule && self.images.compiles(record),
-            hazards: Vec::new(),
-        });
+        let otherwise = match (record.kind, record.entry_point.class()) {
+            (Kind::ColdModule, _) if fact.compiles => (Reason::Compiles, true),
+            (Kind::ColdModule, _) => (Reason::LoadsModule, true),
+            (Kind::ColdFunction, _) => (Reason::LoadsFunction, true),
+            (_, Class::CopyAsync) if of_host_memory(record.entry_point.info().base()) => {
+                (Reason::PageableMemory, false)
+            }
+            _ if queue_may_be_full(self.streams.outstanding(record.stream)) => (Reason::QueueFull, false),
+            (_, Class::AllocateAsync) => (Reason::PoolGrows, false),
+            _ if first_of_context => (Reason::FirstOfContext, false),
+            _ if first_launch => (Reason::FirstLaunch, false),
+            _ => (Reason::NotKnown, false),
+        };
+        self.undecided.push(Held { entry, kernel, otherwise });
     }
 
     /// Judges the calls that had returned by then.
     fn judge(&mut self, now: Nanos) {
-        let mut n = 0;
-        while let Some(held) = self.undecided.get(n) {
-            if held.returned > now {
-                n += 1;
-                continue;
-            }
-            let held = self.undecided.swap_remove(n);
-            self.count(held);
-        }
+        let returned: Vec<_> = self.undecided.extract_if(.., |held| held.entry.record.meant_at() <= now).collect();
+        returned.iter().for_each(|held| self.count(held));
     }
 
-    fn count(&mut self, mut held: Held) {
-        if let Some((entered, codes)) = self.hazards.get(&held.thread_number) {
-            if *entered == held.record.entered {
-                held.hazards = codes.iter().copied().filter(|code| HOLDING.contains(code)).collect();
-            }
-        }
-        let (mut reason, certain, other) = self.reason(&held);
-        let which = (held.record.entry_point.info().base(), held.kernel);
+    fn count(&mut self, held: &Held) {
+        let record = &held.entry.record;
+        let own = self.hazards.get(&held.entry.thread_number).filter(|(entered, _)| *entered == record.entered);
+        let codes = own.map(|(_, codes)| codes.clone()).unwrap_or_default();
+        let (mut reason, certain, other) = self.reason(held, &codes);
+        let call = record.entry_point.info().base();
         if reason == Reason::NotKnown {
             // The guard does not record each occurrence of a repeated hazard.
-            reason = self.noted.get(&which).copied().unwrap_or(reason);
-        } else if held.hazards.iter().any(|&code| Reason::of_hazard(code) == Some(reason))
-            && self.noted.len() < MOST_GROUPS
-        {
-            self.noted.insert(which, reason);
+            reason = self.noted.get(&(call, held.kernel)).copied().unwrap_or(reason);
+        } else if codes.iter().any(|&code| Reason::of_hazard(code) == Some(reason)) && self.noted.len() < MOST_GROUPS {
+            self.noted.insert((call, held.kernel), reason);
         }
-        let took = held.returned.min(self.end).saturating_sub(held.record.entered);
+        let took = record.meant_at().min(self.end).saturating_sub(record.entered);
         if took < self.threshold {
             return;
         }
-        let of_other = |holder: &Holder| {
-            let kernel = (holder.record.kind != Kind::Preload && holder.record.function != 0)
-                .then(|| self.kernels.meant(holder.record.function, holder.record.returned))
-                .flatten();
-            (holder.thread_number, holder.record.entry_point.info().base(), kernel)
-        };
-        let key = Key {
-            call: held.record.entry_point.info().base(),
-            kernel: held.kernel,
+        let name = |id: Option<KernelId>| id.map(|id| self.kernels.name(id));
+        let key = (
+            call,
+            name(held.kernel),
             reason,
-            other: other.as_ref().map(of_other),
+            other.as_ref().map(|other| {
+                let kernel = name(self.kernels.of_record(&other.record));
+                (other.thread_number, other.record.entry_point.info().base(), kernel)
+            }),
+        );
+        let one = Group {
+            call,
+            reason,
+            certain,
+            other: other.zip(key.3.as_ref()).map(|(other, (number, call, kernel))| Other {
+                thread: other.thread,
+                thread_name: self.threads.get(number).cloned().unwrap_or_default(),
+                call,
+                kernel: kernel.as_deref().map(str::to_owned),
+                max_ns: overlap(&other, 0, self.end),
+            }),
+            kernel: key.1.as_deref().map(str::to_owned),
+            count: 1,
+            total_ns: took,
+            max_ns: took,
+            first_at_ns: record.entered,
+            first_thread: held.entry.thread,
+            in_progress: u64::from(record.returned == 0),
+            codes,
+            decades: Decades::of(took),
+            ..Group::default()
         };
-        let other_took = other.map_or(0, |holder| holder.overlap(0, self.end));
-        self.all.add(&held, took, certain, 0);
-        if let Some(sum) = self.groups.get_mut(&key) {
-            sum.add(&held, took, certain, other_took);
-        } else if self.groups.len() < MOST_GROUPS {
-            self.groups.entry(key).or_default().add(&held, took, certain, other_took);
+        self.all.add(&one);
+        if self.groups.len() < MOST_GROUPS || self.groups.contains_key(&key) {
+            self.groups.entry(key).and_modify(|group| group.add(&one)).or_insert(one);
         } else {
             self.left_out += 1;
         }
     }
 
     /// The reason, whether it is certain, and the call of another thread that caused it.
-    fn reason(&self, held: &Held) -> (Reason, bool, Option<Holder>) {
-        let (from, to) = (held.record.entered, held.returned);
+    fn reason(&self, held: &Held, codes: &BTreeSet<Code>) -> (Reason, bool, Option<Entry>) {
+        let (record, number) = (&held.entry.record, held.entry.thread_number);
+        let (from, to) = (record.entered, record.meant_at());
         let half = (to - from) / 2;
-        let own = |holder: &&Holder| holder.thread_number == held.thread_number;
-        let guards = |holder: &&Holder| holder.record.kind == Kind::Preload;
-        let overlap = |holder: &Holder| holder.overlap(from, to);
-        if self.holders.iter().filter(own).filter(guards).map(overlap).fold(0, Nanos::saturating_add) > half {
+        let guards = |holder: &&Entry| holder.record.kind == Kind::Preload;
+        let overlap = |holder: &Entry| overlap(holder, from, to);
+        let own = self.holders.iter().filter(|holder| holder.thread_number == number).filter(guards);
+        if own.map(overlap).fold(0, Nanos::saturating_add) > half {
             return (Reason::GuardLoads, true, None);
         }
-        let here = |holder: &&Holder| {
-            let (its, mine) = (holder.record.context, held.record.context);
-            !own(holder) && (its == mine || its == 0 || mine == 0) && overlap(holder) > half
+        let here = |holder: &&Entry| {
+            let (its, mine) = (holder.record.context, record.context);
+            holder.thread_number != number && (its == mine || its == 0 || mine == 0) && overlap(holder) > half
         };
         if let Some(holder) = self.holders.iter().filter(here).filter(guards).max_by_key(|holder| overlap(holder)) {
             return (Reason::GuardLoadsElsewhere, true, Some(*holder));
         }
         // Of several that wait for each other, the first one is the cause.
-        let before =
-            |holder: &&Holder| holder.entered <= from && holder.returned <= to.saturating_add(SEEN_LATER_NANOS);
-        if let Some(holder) = self.holders.iter().filter(here).filter(before).min_by_key(|holder| holder.entered) {
+        let before = |holder: &&Entry| {
+            holder.record.entered <= from && holder.record.meant_at() <= to.saturating_add(SEEN_LATER_NANOS)
+        };
+        let holders = self.holders.iter().filter(here).filter(before);
+        if let Some(holder) = holders.min_by_key(|holder| holder.record.entered) {
             return (Reason::LockHeld, true, Some(*holder));
         }
-        if let Some(reason) = held.hazards.iter().find_map(|&code| Reason::of_hazard(code)) {
-            return (reason, true, None);
-        }
-        let likely = |reason| (reason, false, None);
-        match (held.record.kind, held.record.entry_point.class()) {
-            (Kind::ColdModule, _) if held.compiles => (Reason::Compiles, true, None),
-            (Kind::ColdModule, _) => (Reason::LoadsModule, true, None),
-            (Kind::ColdFunction, _) => (Reason::LoadsFunction, true, None),
-            (_, Class::CopyAsync) if of_host_memory(held.record.entry_point.info().base()) => {
-                likely(Reason::PageableMemory)
-            }
-            _ if queue_may_be_full(held.outstanding) => likely(Reason::QueueFull),
-            (_, Class::AllocateAsync) => likely(Reason::PoolGrows),
-            _ if held.first_of_context => likely(Reason::FirstOfContext),
-            _ if held.first_launch => likely(Reason::FirstLaunch),
-            _ => (Reason::NotKnown, false, None),
-        }
+        let by_hazard = codes.iter().find_map(|&code| Reason::of_hazard(code)).map(|reason| (reason, true));
+        let (reason, certain) = by_hazard.unwrap_or(held.otherwise);
+        (reason, certain, None)
     }
 
-    /// The summary.
     pub fn finish(mut self) -> Blocking {
         self.judge(Nanos::MAX);
-        // Two kernels of one name are one to a person.
-        let mut groups: BTreeMap<_, Sum> = BTreeMap::new();
-        for (key, sum) in std::mem::take(&mut self.groups) {
-            let name = |id: Option<KernelId>| id.map(|id| self.kernels.name(id));
-            let other = key.other.as_ref().map(|(thread, call, kernel)| (*thread, *call, name(*kernel)));
-            let told = (key.call, name(key.kernel), key.reason, other);
-            match groups.get_mut(&told) {
-                Some(whole) => whole.merge(sum),
-                None => drop(groups.insert(told, sum)),
-            }
+        let mut groups: Vec<_> = self.groups.into_values().collect();
+        for group in &mut groups {
+            group.text = in_words(group.reason, group.certain, group.other.as_ref());
+            group.histogram = group.decades.classes();
         }
-        let mut groups: Vec<_> = groups
-            .into_iter()
-            .map(|((call, kernel, reason, other), sum)| {
-                let certain = sum.certain;
-                let other = other.map(|(number, call, kernel)| {
-                    let (thread, thread_name) = self.threads.get(&number).cloned().unwrap_or_default();
-                    Other { thread, thread_name, call, kernel, max_ns: sum.other_max }
-                });
-                Group {
-                    call,
-                    kernel,
-                    reason,
-                    text: in_words(reason, certain, other.as_ref()),
-                    certain,
-                    other,
-                    count: sum.count,
-                    total_ns: sum.total,
-                    max_ns: sum.max,
-                    first_at_ns: sum.first_at,
-                    first_thread: sum.first_thread,
-                    in_progress: sum.in_progress,
-                    codes: sum.codes.iter().map(|code| code.name().to_owned()).collect(),
-                    histogram: sum.decades.classes(),
-                }
-            })
-            .collect();
-        groups.sort_by_key(|group| (std::cmp::Reverse(group.total_ns), group.first_at_ns));
+        groups.sort_by_key(|group| (Reverse(group.total_ns), group.first_at_ns));
         Blocking {
             threshold_ns: self.threshold,
             asynchronous_calls: self.calls,
             count: self.all.count,
-            total_ns: self.all.total,
-            max_ns: self.all.max,
+            total_ns: self.all.total_ns,
+            max_ns: self.all.max_ns,
             histogram: self.all.decades.classes(),
             groups,
             left_out: self.left_out,
@@ -427,33 +333,22 @@ impl BlockingFold {
     }
 }
 
-impl Sum {
-    fn add(&mut self, held: &Held, took: Nanos, certain: bool, other_took: Nanos) {
-        if self.count == 0 || held.record.entered < self.first_at {
-            (self.first_at, self.first_thread) = (held.record.entered, held.thread);
+impl Group {
+    /// Takes in a call, or the calls of another group.
+    fn add(&mut self, one: &Self) {
+        if self.count == 0 || one.first_at_ns < self.first_at_ns {
+            (self.first_at_ns, self.first_thread) = (one.first_at_ns, one.first_thread);
         }
-        self.count += 1;
-        self.total = self.total.saturating_add(took);
-        self.max = self.max.max(took);
-        self.in_progress += u64::from(held.record.returned == 0);
-        self.certain |= certain;
-        self.other_max = self.other_max.max(other_took);
-        self.codes.extend(held.hazards.iter().copied());
-        self.decades.add(took);
-    }
-
-    fn merge(&mut self, other: Self) {
-        if other.first_at < self.first_at {
-            (self.first_at, self.first_thread) = (other.first_at, other.first_thread);
+        self.count += one.count;
+        self.total_ns = self.total_ns.saturating_add(one.total_ns);
+        self.max_ns = self.max_ns.max(one.max_ns);
+        self.in_progress += one.in_progress;
+        self.certain |= one.certain;
+        self.codes.extend(&one.codes);
+        self.decades.merge(&one.decades);
+        if let (Some(other), Some(its)) = (&mut self.other, &one.other) {
+            other.max_ns = other.max_ns.max(its.max_ns);
         }
-        self.count += other.count;
-        self.total = self.total.saturating_add(other.total);
-        self.max = self.max.max(other.max);
-        self.in_progress += other.in_progress;
-        self.certain |= other.certain;
-        self.other_max = self.other_max.max(other.other_max);
-        self.codes.extend(other.codes);
-        self.decades.merge(&other.decades);
     }
 }
 

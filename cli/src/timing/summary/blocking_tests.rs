@@ -1,13 +1,14 @@
 use super::*;
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::replay::Replay;
 use lazyguard_core::trace::layout::{flag, image};
-use lazyguard_core::trace::{HazardNumbers, Image, RawPayload};
+use lazyguard_core::trace::{HazardNumbers, Image, Lane, RawPayload, Record};
 
 const MS: Nanos = 1_000_000;
 
 fn entry(thread_number: u32, call: &str, kind: Kind, at: Nanos, took: Nanos) -> Entry {
     let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
-    let submits = submits(entry_point.class()) && kind != Kind::Preload && kind != Kind::Hazard;
+    let submits = Work::is_submitted_by(entry_point.class()) && kind != Kind::Preload && kind != Kind::Hazard;
     let flags = if submits { flag::SUBMITTED } else { 0 };
     let function = u32::from(entry_point.class() == Class::Launch);
     let (stream, context) = (thread_number, 1);
@@ -42,9 +43,11 @@ fn marked_hazard(code: u16, marks: u16, at: Nanos) -> Entry {
 fn account_of(entries: &[Entry], threshold: Nanos, missing: Missing) -> Blocking {
     let mut all = entries.to_vec();
     all.sort_by_key(|entry| entry.record.entered);
-    let threads = [(1, (4242, "main".to_owned())), (2, (4243, "worker".to_owned()))].into();
-    let mut fold = BlockingFold::of(Kernels::named(&["one", "two"]), threads, missing, threshold, 0);
-    all.iter().for_each(|entry| fold.see(entry));
+    let threads = [(1, "main".to_owned()), (2, "worker".to_owned())].into();
+    let kernels = Kernels::named(&["one", "two"]);
+    let mut fold = BlockingFold { kernels, threads, missing, threshold, ..BlockingFold::default() };
+    let mut replay = Replay::default();
+    all.iter().for_each(|entry| fold.see(&replay.see(entry)));
     let summary = fold.finish();
     assert_eq!(summary.groups.iter().map(|group| group.count).sum::<u64>(), summary.count);
     assert_eq!(summary.groups.iter().map(|group| group.total_ns).sum::<Nanos>(), summary.total_ns);
@@ -179,7 +182,7 @@ fn calls_of_one_reason_are_one_group_and_the_dearest_comes_first() {
         [(Reason::NotKnown, 1, 40 * MS, 40 * MS, 60 * MS), (Reason::LoadsFunction, 2, 31 * MS, 30 * MS, 10 * MS)];
     assert_eq!(told, expect);
     assert_eq!((summary.asynchronous_calls, summary.count, summary.max_ns), (5, 3, 40 * MS));
-    assert_eq!((summary.groups[1].codes.as_slice(), summary.groups[0].codes.len()), (&["LG101".to_owned()][..], 0));
+    assert_eq!((&summary.groups[1].codes, summary.groups[0].codes.len()), (&[Code::LG101].into(), 0));
     let classes: Vec<_> = summary.histogram.iter().map(|class| class.count).collect();
     assert_eq!(classes, [1, 2], "1 - 10 ms, 10 - 100 ms");
     assert_eq!(account_of(&entries, 50_000, Missing::default()).count, 4, "by another threshold");

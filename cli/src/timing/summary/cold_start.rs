@@ -7,13 +7,15 @@
 
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
-use super::part::{submits, Part, Parts};
-use super::sweep::{Ended, Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
+use super::part::{Part, Parts};
+use super::sweep::{Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
 use lazyguard_core::api::Class;
+use lazyguard_core::replay::{Fact, Work};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, Payload, Record, StartFacts, SLOW_NANOS};
 use lazyguard_core::Nanos;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 /// The most kernels whose first launch is kept apart; further ones are counted.
@@ -94,17 +96,32 @@ pub struct Step {
     pub in_progress: bool,
 }
 
-/// Loads of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Loads {
-    /// `compile`, `modules` or `functions`.
-    pub part: Part,
+/// Calls, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
     /// How many.
     pub count: u64,
     /// How long they took in all, those of several threads added up.
     pub ns: Nanos,
     /// How long the longest took.
     pub max_ns: Nanos,
+}
+
+impl Sum {
+    fn add(&mut self, took: Nanos) {
+        self.count += 1;
+        self.ns = self.ns.saturating_add(took);
+        self.max_ns = self.max_ns.max(took);
+    }
+}
+
+/// Loads of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Loads {
+    /// `compile`, `modules` or `functions`.
+    pub part: Part,
+    #[serde(flatten)]
+    pub sum: Sum,
 }
 
 /// What the guard preloaded.
@@ -141,17 +158,13 @@ pub struct FirstUse {
     pub first_is_known: bool,
 }
 
-/// Slow calls of one kind.
+/// Calls of one kind that took 100 microseconds or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Slow {
     /// The call.
     pub call: &'static str,
-    /// How many of them took 100 microseconds or more.
-    pub count: u64,
-    /// How long those took in all.
-    pub ns: Nanos,
-    /// How long the longest took.
-    pub max_ns: Nanos,
+    #[serde(flatten)]
+    pub sum: Sum,
     /// Bytes that they allocated.
     pub bytes: u64,
 }
@@ -167,33 +180,28 @@ pub struct Missing {
     pub rare_events: u64,
 }
 
-struct Launches {
-    at: Nanos,
-    first: Nanos,
-    count: u64,
-    others: Durations,
-    loaded: Option<Part>,
-    known: bool,
+impl Missing {
+    pub(super) fn of<S: Source>(recording: &Recording<S>) -> Self {
+        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
+        let [work, waits, rare_events] = [Lane::Work, Lane::Waits, Lane::RareEvents].map(|lane| lost[lane as usize]);
+        Self { work, waits, rare_events }
+    }
 }
 
-/// A launch in which the guard may have loaded.
-struct Newest {
-    entered: Nanos,
-    returned: Nanos,
-    kernel: KernelId,
-}
-
-/// Makes the summary. Show it each record, and the calls in progress among them, in the order in which they were entered.
+/// Makes the summary. Show it each fact, and the calls in progress among them.
+#[derive(Default)]
 pub struct ColdStartFold {
     kernels: Kernels,
     began: Beginning,
     end: Nanos,
     sweep: Sweep,
     parts: Parts,
-    launches: HashMap<KernelId, Launches>,
+    /// Of each kernel its first launch, and the durations of the others.
+    launches: HashMap<KernelId, (FirstUse, Durations)>,
     left_out: u64,
-    newest: HashMap<u32, Newest>,
-    longest: Vec<(Step, Option<KernelId>)>,
+    /// Of each thread the newest first launch of a kernel, in which the guard may have loaded.
+    newest: HashMap<u32, (Record, KernelId)>,
+    longest: Vec<Step>,
     loads: BTreeMap<Part, Loads>,
     ahead: Ahead,
     allocations: BTreeMap<u16, Slow>,
@@ -246,120 +254,89 @@ impl ColdStartFold {
     /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, end: Nanos) -> Self {
         let facts = recording.facts();
-        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
-        let missing = Missing {
-            work: lost[Lane::Work as usize],
-            waits: lost[Lane::Waits as usize],
-            rare_events: lost[Lane::RareEvents as usize],
-        };
         let began = Beginning::of(&facts.start, facts.armed_monotonic_nanos, facts.armed_unix_nanos);
-        Self::of(Kernels::of(recording.strings()), began, missing, end)
+        Self::of(Kernels::of(recording.strings()), began, Missing::of(recording), end)
     }
 
     fn of(kernels: Kernels, began: Beginning, missing: Missing, end: Nanos) -> Self {
         let mut sweep = Sweep::new(missing.work > 0);
         began.sweep(&mut sweep);
-        Self {
-            kernels,
-            began,
-            end,
-            sweep,
-            parts: Parts::default(),
-            launches: HashMap::new(),
-            left_out: 0,
-            newest: HashMap::new(),
-            longest: Vec::new(),
-            loads: BTreeMap::new(),
-            ahead: Ahead::default(),
-            allocations: BTreeMap::new(),
-            missing,
-        }
+        Self { kernels, began, end, sweep, missing, ..Self::default() }
     }
 
-    /// Takes in a record.
-    pub fn see(&mut self, entry: &Entry) {
-        let record = &entry.record;
+    pub fn see(&mut self, fact: &Fact<'_>) {
+        let (entry, record) = (fact.entry, &fact.entry.record);
         self.end = self.end.max(record.entered).max(record.returned);
         let class = record.entry_point.class();
-        let launch = record.kind.is_call() && class == Class::Launch;
-        let kernel = launch.then(|| self.kernels.meant(record.function, record.returned)).flatten();
-        let first = kernel.is_some_and(|kernel| self.is_first(kernel, record));
-        let Some((part, of_start)) = self.parts.of(record, first) else { return };
-        let took = self.took(record);
+        let launches = record.kind.is_call() && class == Class::Launch;
+        let kernel = self.kernels.of_record(record).filter(|_| launches);
+        // Where launches are missing, only a load shows that a launch is its kernel's first.
+        let known = self.missing.work == 0 || record.kind != Kind::Call;
+        let first = known && kernel.is_some_and(|kernel| !self.launches.contains_key(&kernel));
+        let Some((part, of_start)) = self.parts.of(fact, first) else { return };
+        let took = match record.returned {
+            0 => self.end.saturating_sub(record.entered),
+            _ => record.took(),
+        };
         if let Some(kernel) = kernel {
-            self.launched(entry, kernel, took, part);
+            self.launched(entry, kernel, took, part, known);
         }
+        let begin = self.began.armed.saturating_add(record.entered);
         if !self.sweep.is_decided() {
-            let begin = self.began.armed.saturating_add(record.entered);
             // A call that has not returned lasts past the end.
             let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
             self.sweep.goes_on(begin, end, part, of_start);
-            if record.kind == Kind::Call && submits(class) {
+            if record.kind == Kind::Call && Work::is_submitted_by(class) {
                 self.sweep.submits();
             }
         }
         match part {
             Part::Preload => self.preloaded(entry, took),
             Part::Compile | Part::Modules | Part::Functions => {
-                let loads = self.loads.entry(part).or_insert(Loads { part, count: 0, ns: 0, max_ns: 0 });
-                loads.count += 1;
-                loads.ns = loads.ns.saturating_add(took);
-                loads.max_ns = loads.max_ns.max(took);
+                self.loads.entry(part).or_insert(Loads { part, sum: Sum::default() }).sum.add(took);
             }
             Part::Allocations if took >= SLOW_NANOS => {
-                let call = record.entry_point.info().base();
-                let slow = Slow { call, count: 0, ns: 0, max_ns: 0, bytes: 0 };
-                let slow = self.allocations.entry(record.entry_point.id()).or_insert(slow);
-                slow.count += 1;
-                slow.ns = slow.ns.saturating_add(took);
-                slow.max_ns = slow.max_ns.max(took);
-                if let (Class::Allocate | Class::AllocateAsync, Payload::Memory { bytes, .. }) =
-                    (class, record.payload())
+                let new = Slow { call: record.entry_point.info().base(), sum: Sum::default(), bytes: 0 };
+                let slow = self.allocations.entry(record.entry_point.id()).or_insert(new);
+                slow.sum.add(took);
+                if let (Some(Work::Allocate { .. }), Payload::Memory { bytes, .. }) =
+                    (Work::of(record), record.payload())
                 {
                     slow.bytes = slow.bytes.saturating_add(bytes);
                 }
             }
             _ => {}
         }
-        if of_start {
-            self.step(entry, part, took);
+        let place = self.longest.partition_point(|step| step.took_ns >= took);
+        if of_start && place < MOST_STEPS {
+            let kernel = self.kernels.of_record(record).map(|id| self.kernels.name(id).to_string());
+            let (call, thread, in_progress) = (record.entry_point.info().base(), entry.thread, record.returned == 0);
+            self.longest.insert(place, Step { part, at_ns: begin, took_ns: took, call, kernel, thread, in_progress });
+            self.longest.truncate(MOST_STEPS);
         }
     }
 
-    /// How long a call took; until the end, if it has not returned.
-    fn took(&self, record: &Record) -> Nanos {
-        match record.returned {
-            0 => self.end.saturating_sub(record.entered),
-            _ => record.took(),
-        }
-    }
-
-    /// Where launches are missing, only a load shows that a launch is its kernel's first.
-    fn is_first(&self, kernel: KernelId, record: &Record) -> bool {
-        !self.launches.contains_key(&kernel) && (self.missing.work == 0 || record.kind != Kind::Call)
-    }
-
-    fn launched(&mut self, entry: &Entry, kernel: KernelId, took: Nanos, part: Part) {
+    fn launched(&mut self, entry: &Entry, kernel: KernelId, took: Nanos, part: Part, known: bool) {
         let record = &entry.record;
-        if let Some(launches) = self.launches.get_mut(&kernel) {
-            launches.count += 1;
+        if let Some((first, others)) = self.launches.get_mut(&kernel) {
+            first.launches += 1;
             // A second load is that of another context.
             if record.kind == Kind::Call && record.returned != 0 {
-                launches.others.add(took);
+                others.add(took);
             }
         } else if self.launches.len() < MOST_KERNELS {
-            let launches = Launches {
-                at: record.entered,
-                first: took,
-                count: 1,
-                others: Durations::default(),
+            let first = FirstUse {
+                kernel: self.kernels.name(kernel).to_string(),
+                at_ns: self.began.armed.saturating_add(record.entered),
+                first_ns: took,
+                steady_ns: None,
+                difference_ns: None,
+                launches: 1,
                 loaded: (record.kind != Kind::Call).then_some(part),
-                known: self.missing.work == 0 || record.kind != Kind::Call,
+                first_is_known: known,
             };
-            self.launches.insert(kernel, launches);
-            let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
-            let newest = Newest { entered: record.entered, returned, kernel };
-            self.newest.insert(entry.thread_number, newest);
+            self.launches.insert(kernel, (first, Durations::default()));
+            self.newest.insert(entry.thread_number, (*record, kernel));
         } else {
             self.left_out += 1;
         }
@@ -374,101 +351,56 @@ impl ColdStartFold {
         }
         self.ahead.ns = self.ahead.ns.saturating_add(took);
         // The guard also loads inside the program's calls. That time is no cost of the kernel's first launch.
-        let Some(newest) = self.newest.get(&entry.thread_number) else { return };
-        if newest.entered <= record.entered && record.returned <= newest.returned {
-            if let Some(launches) = self.launches.get_mut(&newest.kernel) {
-                launches.first = launches.first.saturating_sub(took);
+        let Some((launch, kernel)) = self.newest.get(&entry.thread_number) else { return };
+        if launch.entered <= record.entered && record.returned <= launch.meant_at() {
+            if let Some((first, _)) = self.launches.get_mut(kernel) {
+                first.first_ns = first.first_ns.saturating_sub(took);
             }
         }
     }
 
-    fn step(&mut self, entry: &Entry, part: Part, took: Nanos) {
-        let record = &entry.record;
-        let place = self.longest.partition_point(|(step, _)| step.took_ns >= took);
-        if place >= MOST_STEPS {
-            return;
-        }
-        let step = Step {
-            part,
-            at_ns: self.began.armed.saturating_add(record.entered),
-            took_ns: took,
-            call: record.entry_point.info().base(),
-            kernel: None,
-            thread: entry.thread,
-            in_progress: record.returned == 0,
-        };
-        let kernel = (record.kind != Kind::Preload && record.function != 0)
-            .then(|| self.kernels.meant(record.function, record.returned))
-            .flatten();
-        self.longest.insert(place, (step, kernel));
-        self.longest.truncate(MOST_STEPS);
-    }
-
-    /// The summary.
     pub fn finish(self) -> ColdStart {
-        let Self { kernels, began, end, sweep, launches, missing, .. } = self;
-        let armed = began.armed;
-        let ended = sweep.finish(armed.saturating_add(end));
-        let mut first_uses: Vec<_> = launches
-            .into_iter()
-            .map(|(id, launches)| {
-                let steady_ns = launches.others.median();
-                FirstUse {
-                    kernel: kernels.name(id),
-                    at_ns: armed.saturating_add(launches.at),
-                    first_ns: launches.first,
-                    steady_ns,
-                    difference_ns: steady_ns.map(|steady| launches.first.saturating_sub(steady)),
-                    launches: launches.count,
-                    loaded: launches.loaded,
-                    first_is_known: launches.known,
-                }
-            })
-            .collect();
+        let Self { began, end, missing, .. } = self;
+        let ended = self.sweep.finish(began.armed.saturating_add(end));
+        let mut kernels: Vec<_> = self.launches.into_values().collect();
+        for (first, others) in &mut kernels {
+            first.steady_ns = others.median();
+            first.difference_ns = first.steady_ns.map(|steady| first.first_ns.saturating_sub(steady));
+        }
+        let mut kernels: Vec<_> = kernels.into_iter().map(|(first, _)| first).collect();
+        let parts =
+            Part::ALL.into_iter().zip(ended.spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns });
         // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
-        first_uses
-            .sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
-        let longest =
-            self.longest.into_iter().map(|(step, kernel)| Step { kernel: kernel.map(|id| kernels.name(id)), ..step });
+        kernels.sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
         let mut allocations: Vec<_> = self.allocations.into_values().collect();
-        allocations.sort_by_key(|slow| std::cmp::Reverse(slow.ns));
+        allocations.sort_by_key(|slow| Reverse(slow.sum.ns));
         ColdStart {
             from_process_start: began.known,
-            began_unix_ns: began.armed_unix.saturating_sub(armed),
-            armed_ns: armed,
-            steady: steady(&ended),
-            parts: parts(&ended.spent),
-            longest: longest.collect(),
+            began_unix_ns: began.armed_unix.saturating_sub(began.armed),
+            armed_ns: began.armed,
+            steady: SteadyState {
+                reached: ended.steady,
+                until_ns: ended.until,
+                last_of_start_ns: ended.last_of_start,
+                submissions_after: ended.submissions,
+                definition: format!(
+                    "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, \
+                     where none follows for {} s, or for the rest of the run and at least {} ms, and {QUIET_SUBMISSIONS} operations or \
+                     more are submitted meanwhile",
+                    QUIET_NANOS / 1_000_000_000,
+                    QUIET_TO_THE_END_NANOS / 1_000_000,
+                ),
+            },
+            parts: parts.collect(),
+            longest: self.longest,
             loads: self.loads.into_values().collect(),
             ahead: self.ahead,
-            kernels: first_uses,
+            kernels,
             kernels_left_out: self.left_out,
             allocations,
             missing,
         }
-    }
-}
-
-fn parts(spent: &Spent) -> Vec<PartSpent> {
-    let all = Part::ALL.iter().zip(spent);
-    all.filter(|(_, &ns)| ns > 0).map(|(&part, &ns)| PartSpent { part, ns }).collect()
-}
-
-fn steady(ended: &Ended) -> SteadyState {
-    let definition = format!(
-        "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, where none \
-         follows for {} s, or for the rest of the run and at least {} ms, and {} operations or more are submitted meanwhile",
-        QUIET_NANOS / 1_000_000_000,
-        QUIET_TO_THE_END_NANOS / 1_000_000,
-        QUIET_SUBMISSIONS
-    );
-    SteadyState {
-        reached: ended.steady,
-        until_ns: ended.until,
-        last_of_start_ns: ended.last_of_start,
-        submissions_after: ended.submissions,
-        definition,
     }
 }
 

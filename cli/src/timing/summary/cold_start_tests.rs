@@ -1,5 +1,6 @@
 use super::*;
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::replay::Replay;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Preload, RawPayload};
 
@@ -40,7 +41,8 @@ fn summary(entries: &[Entry], missing: Missing, end: Nanos) -> ColdStart {
     let mut all = entries.to_vec();
     all.sort_by_key(|entry| entry.record.entered);
     let mut fold = ColdStartFold::of(Kernels::named(&["one", "two"]), began(), missing, end);
-    all.iter().for_each(|entry| fold.see(entry));
+    let mut replay = Replay::default();
+    all.iter().for_each(|entry| fold.see(&replay.see(entry)));
     let summary = fold.finish();
     let sum: Nanos = summary.parts.iter().map(|part| part.ns).sum();
     assert_eq!(sum, summary.steady.until_ns, "the parts are the whole: {summary:#?}");
@@ -136,7 +138,7 @@ fn threads_at_the_same_time_are_counted_once() {
     assert_eq!(of(&summary, Part::Modules), 110 * MS);
     assert_eq!(of(&summary, Part::Waits), 5 * MS + MS, "before the loads, and until the first launch");
     let loads = &summary.loads[0];
-    assert_eq!((loads.part, loads.count, loads.ns), (Part::Modules, 2, 200 * MS), "each load by itself");
+    assert_eq!((loads.part, loads.sum.count, loads.sum.ns), (Part::Modules, 2, 200 * MS), "each load by itself");
 }
 
 #[test]

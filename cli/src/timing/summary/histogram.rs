@@ -16,7 +16,6 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Counts one.
     pub fn add(&mut self, nanos: Nanos) {
         *self.counts.entry(bucket(nanos)).or_default() += 1;
         self.count += 1;
@@ -79,13 +78,11 @@ pub struct Decade {
 }
 
 impl Decades {
-    /// Counts one.
-    pub fn add(&mut self, nanos: Nanos) {
+    pub fn of(nanos: Nanos) -> Self {
         let class = DECADES.iter().position(|(end, _)| nanos < *end).unwrap_or(DECADES.len() - 1);
-        self.0[class] += 1;
+        Self(std::array::from_fn(|n| u64::from(n == class)))
     }
 
-    /// Takes in another one's.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(own, theirs)| *own += theirs);
     }
@@ -133,7 +130,7 @@ mod tests {
     fn classes_are_powers_of_ten_and_their_counts_add_up() {
         let mut decades = Decades::default();
         for nanos in [100_000, 999_999, 1_000_000, 50_000_000, u64::MAX] {
-            decades.add(nanos);
+            decades.merge(&Decades::of(nanos));
         }
         let classes = decades.classes();
         let told: Vec<_> = classes.iter().map(|class| (class.label, class.count)).collect();

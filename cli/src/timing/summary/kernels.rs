@@ -2,25 +2,27 @@
 
 use lazyguard_core::report::demangle;
 use lazyguard_core::trace::read::StringTable;
+use lazyguard_core::trace::{Kind, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A kernel, as an index into what [`Kernels`] knows.
 pub(super) type KernelId = u32;
 
-/// The kernels of a recording.
+#[derive(Default)]
 pub(super) struct Kernels {
     /// For each function number, the kernels that it meant and from when on, the earliest first.
     meanings: HashMap<u32, Vec<(Nanos, KernelId)>>,
-    names: Vec<Box<str>>,
+    names: Vec<Rc<str>>,
 }
 
 impl Kernels {
     pub fn of(texts: &StringTable) -> Self {
-        let mut kernels = Self { meanings: HashMap::new(), names: Vec::new() };
+        let mut kernels = Self::default();
         let mut newest = None;
         for (number, at, function) in texts.functions() {
-            let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned);
+            let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle);
             let this = (number, function.handle, function.owner);
             // A kernel that is written twice is the same: its name became known in between.
             if newest == Some(this) {
@@ -37,18 +39,17 @@ impl Kernels {
         kernels
     }
 
-    /// The kernel that a record means which has this number in it and returned then; 0 for one in progress.
-    pub fn meant(&self, number: u32, returned: Nanos) -> Option<KernelId> {
-        let meanings = self.meanings.get(&number)?;
-        let at = if returned == 0 { Nanos::MAX } else { returned };
-        let after = meanings.partition_point(|(from, _)| *from <= at);
+    /// The kernel that a record is about. A preload is about none: its function is that of the call at whose occasion it was made.
+    pub fn of_record(&self, record: &Record) -> Option<KernelId> {
+        let meanings = self.meanings.get(&record.function).filter(|_| record.kind != Kind::Preload)?;
         // A kernel is written down at its first use, which may be a moment after the call was entered.
+        let after = meanings.partition_point(|(from, _)| *from <= record.meant_at());
         meanings.get(after.saturating_sub(1)).map(|(_, id)| *id)
     }
 
     /// Its name, as a person would write it.
-    pub fn name(&self, id: KernelId) -> String {
-        self.names.get(id as usize).map_or_else(String::new, |name| demangle(name))
+    pub fn name(&self, id: KernelId) -> Rc<str> {
+        self.names.get(id as usize).cloned().unwrap_or_default()
     }
 }
 
@@ -56,7 +57,7 @@ impl Kernels {
 impl Kernels {
     /// Kernels whose numbers count from 1.
     pub fn named(names: &[&str]) -> Self {
-        let names: Vec<Box<str>> = names.iter().map(|&name| name.into()).collect();
+        let names: Vec<Rc<str>> = names.iter().map(|&name| name.into()).collect();
         let meanings = (0..names.len() as u32).map(|id| (id + 1, vec![(0, id)])).collect();
         Self { meanings, names }
     }

@@ -11,7 +11,7 @@
 //! | `kernels` | which kernel a record means |
 //! | `histogram` | how long things took, without keeping each of them |
 //!
-//! Both summaries are folds over the records of a recording, with the calls in progress among them.
+//! Both summaries are visitors of the replay of a recording, with the calls in progress among the records.
 //!
 //! Must not: keep anything in proportion to the number of records, or give an inferred reason without calling it likely.
 
@@ -25,6 +25,6 @@ mod reason;
 mod sweep;
 
 pub use blocking::{Blocking, BlockingFold, Group, THRESHOLD_NANOS};
-pub use cold_start::{ColdStart, ColdStartFold, FirstUse, Missing};
+pub use cold_start::{ColdStart, ColdStartFold, FirstUse, Missing, Sum};
 pub use histogram::Decade;
 pub use part::Part;

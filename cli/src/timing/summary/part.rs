@@ -1,8 +1,8 @@
 //! The parts that the time of a start is divided into.
 
-use lazyguard_core::api::Class;
-use lazyguard_core::model::Images;
-use lazyguard_core::trace::{Kind, Record, SLOW_NANOS};
+use lazyguard_core::api::ColdKind;
+use lazyguard_core::replay::{Fact, Work};
+use lazyguard_core::trace::{Record, SLOW_NANOS};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -50,48 +50,40 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them, the one that goes before the others first.
-    pub const ALL: [Self; 17] = [
-        Self::Loader,
-        Self::Program,
-        Self::DriverInit,
-        Self::Arming,
-        Self::Preload,
-        Self::Context,
-        Self::Compile,
-        Self::Modules,
-        Self::Functions,
-        Self::Allocations,
-        Self::Graphs,
-        Self::FirstLaunches,
-        Self::Submissions,
-        Self::Copies,
-        Self::Calls,
-        Self::Waits,
-        Self::Host,
+    /// All of them in their order, each as a person reads it.
+    const TABLE: [(Self, &'static str); 17] = [
+        (Self::Loader, "process start: system and dynamic linker"),
+        (Self::Program, "the program's own, before the driver"),
+        (Self::DriverInit, "driver initialisation (cuInit)"),
+        (Self::Arming, "the guard made itself ready"),
+        (Self::Preload, "the guard preloaded"),
+        (Self::Context, "context creation"),
+        (Self::Compile, "run-time compilation"),
+        (Self::Modules, "module and library loads"),
+        (Self::Functions, "function loads"),
+        (Self::Allocations, "slow allocations and frees"),
+        (Self::Graphs, "graphs made ready"),
+        (Self::FirstLaunches, "first launches of loaded kernels"),
+        (Self::Submissions, "other submissions"),
+        (Self::Copies, "copies and memsets"),
+        (Self::Calls, "other driver calls"),
+        (Self::Waits, "waiting for work to end"),
+        (Self::Host, "the rest: the program on the host"),
     ];
 
-    /// For a person.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Loader => "process start: system and dynamic linker",
-            Self::Program => "the program's own, before the driver",
-            Self::DriverInit => "driver initialisation (cuInit)",
-            Self::Arming => "the guard made itself ready",
-            Self::Preload => "the guard preloaded",
-            Self::Context => "context creation",
-            Self::Compile => "run-time compilation",
-            Self::Modules => "module and library loads",
-            Self::Functions => "function loads",
-            Self::Allocations => "slow allocations and frees",
-            Self::Graphs => "graphs made ready",
-            Self::FirstLaunches => "first launches of loaded kernels",
-            Self::Submissions => "other submissions",
-            Self::Copies => "copies and memsets",
-            Self::Calls => "other driver calls",
-            Self::Waits => "waiting for work to end",
-            Self::Host => "the rest: the program on the host",
+    /// All of them, the one that goes before the others first.
+    pub const ALL: [Self; Self::TABLE.len()] = {
+        let mut all = [Self::Host; Self::TABLE.len()];
+        let mut n = 0;
+        while n < all.len() {
+            all[n] = Self::TABLE[n].0;
+            n += 1;
         }
+        all
+    };
+
+    pub const fn text(self) -> &'static str {
+        Self::TABLE[self as usize].1
     }
 }
 
@@ -101,56 +93,30 @@ const HABIT: u32 = 64;
 /// Assigns each record to a part of the start.
 #[derive(Default)]
 pub(super) struct Parts {
-    images: Images,
     slow: HashMap<u16, u32>,
 }
 
 impl Parts {
-    /// The part of a record, and whether it delays the steady state. `first` says that the record is its kernel's first launch. Records
-    /// come in the order in which their calls were entered.
-    pub fn of(&mut self, record: &Record, first: bool) -> Option<(Part, bool)> {
-        let class = record.entry_point.class();
-        Some(match record.kind {
-            Kind::Preload => (Part::Preload, true),
-            Kind::ColdFunction => (Part::Functions, true),
-            Kind::ColdModule => (self.load(record), true),
-            Kind::Call => match class {
-                Class::ModuleLoad | Class::LibraryLoad | Class::LibraryModule => (self.load(record), true),
-                Class::FunctionResolve | Class::KernelResolve | Class::KernelFunction | Class::FunctionLoad => {
-                    (Part::Functions, true)
-                }
-                // Getting a context that is there is quick.
-                Class::ContextCreate => (Part::Context, is_slow(record)),
-                Class::Allocate => (Part::Allocations, self.is_no_habit(record)),
-                Class::AllocateAsync if is_slow(record) => (Part::Allocations, self.is_no_habit(record)),
-                Class::FreeAsync if is_slow(record) => (Part::Allocations, false),
-                Class::Free => (Part::Allocations, false),
-                Class::GraphInstantiate | Class::GraphUpload | Class::GraphNode => {
-                    (Part::Graphs, is_slow(record) && self.is_no_habit(record))
-                }
-                Class::Launch if first => (Part::FirstLaunches, true),
-                Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync => (Part::Copies, false),
-                _ if class.synchronizes() => (Part::Waits, false),
-                _ if submits(class) => (Part::Submissions, false),
-                _ => (Part::Calls, false),
-            },
-            // A thread that polls is not in a call all the while. The driver calls in a call of NCCL have records of their own.
-            Kind::Queries
-            | Kind::Hazard
-            | Kind::HostBegins
-            | Kind::HostEnds
-            | Kind::Seen
-            | Kind::Activity
-            | Kind::Communication => return None,
+    /// The part of a record, and whether it delays the steady state. `first` says that the record is its kernel's first launch.
+    pub fn of(&mut self, fact: &Fact<'_>, first: bool) -> Option<(Part, bool)> {
+        let record = &fact.entry.record;
+        let slow = record.took() >= SLOW_NANOS || record.returned == 0;
+        Some(match Work::of(record)? {
+            Work::Preload => (Part::Preload, true),
+            Work::Load(ColdKind::Function) => (Part::Functions, true),
+            Work::Load(ColdKind::Module) if fact.compiles => (Part::Compile, true),
+            Work::Load(ColdKind::Module) => (Part::Modules, true),
+            // Getting a context that is there is quick.
+            Work::Context => (Part::Context, slow),
+            Work::Allocate { in_order } if slow || !in_order => (Part::Allocations, self.is_no_habit(record)),
+            Work::Free { in_order } if slow || !in_order => (Part::Allocations, false),
+            Work::Graph => (Part::Graphs, slow && self.is_no_habit(record)),
+            Work::Copy { .. } => (Part::Copies, false),
+            Work::Wait => (Part::Waits, false),
+            Work::Submission if first => (Part::FirstLaunches, true),
+            Work::Submission | Work::Allocate { .. } | Work::Free { .. } => (Part::Submissions, false),
+            Work::Other => (Part::Calls, false),
         })
-    }
-
-    fn load(&mut self, record: &Record) -> Part {
-        self.images.see(record);
-        match self.images.compiles(record) {
-            true => Part::Compile,
-            false => Part::Modules,
-        }
     }
 
     fn is_no_habit(&mut self, record: &Record) -> bool {
@@ -160,43 +126,23 @@ impl Parts {
     }
 }
 
-fn is_slow(record: &Record) -> bool {
-    record.took() >= SLOW_NANOS || record.returned == 0
-}
-
-/// Whether calls of the class submit work, and are documented not to wait for it.
-pub(super) const fn submits(class: Class) -> bool {
-    matches!(
-        class,
-        Class::Launch
-            | Class::HostFunction
-            | Class::GraphLaunch
-            | Class::GraphUpload
-            | Class::WriteValue
-            | Class::WaitValue
-            | Class::BatchMemOp
-            | Class::ExternalWait
-            | Class::ExternalSignal
-            | Class::StreamWaitEvent
-            | Class::StreamSubmit
-            | Class::EventRecord
-            | Class::AllocateAsync
-            | Class::FreeAsync
-            | Class::CopyAsync
-            | Class::SetAsync
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::replay::Replay;
     use lazyguard_core::trace::layout::image;
-    use lazyguard_core::trace::{Image, RawPayload};
+    use lazyguard_core::trace::read::Entry;
+    use lazyguard_core::trace::{Image, Kind, Lane, RawPayload};
 
     fn record(symbol: &str, kind: Kind, took: u64) -> Record {
         let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
         Record { kind, entered: 10, returned: 10 + took, ..Record::of(entry_point) }
+    }
+
+    fn part(replay: &mut Replay, parts: &mut Parts, record: Record, first: bool) -> Option<(Part, bool)> {
+        let entry = Entry { thread_number: 1, thread: 1, lane: Lane::Work, number: 0, record };
+        parts.of(&replay.see(&entry), first)
     }
 
     #[test]
@@ -223,14 +169,14 @@ mod tests {
             ("cuMemcpyHtoD_v2", Kind::Call, SLOW, false, Some((Part::Copies, false))),
             ("cuStreamCreate", Kind::Call, SLOW, false, Some((Part::Calls, false))),
         ] {
-            let got = Parts::default().of(&record(symbol, kind, took), first);
+            let got = part(&mut Replay::default(), &mut Parts::default(), record(symbol, kind, took), first);
             assert_eq!(got, expect, "{symbol} {kind:?} {took}");
         }
     }
 
     #[test]
     fn what_has_no_machine_code_is_compiled_when_it_is_first_used() {
-        let mut parts = Parts::default();
+        let (mut replay, mut parts) = (Replay::default(), Parts::default());
         let load = |symbol, kind, owner, bits| {
             let raw = RawPayload::image(Image::of(bits)).with_owner(owner);
             Record { raw, ..record(symbol, kind, 5) }
@@ -244,18 +190,23 @@ mod tests {
             (use_of(2), Part::Modules),
             (use_of(4), Part::Modules),
         ] {
-            assert_eq!(parts.of(&record, false), Some((expect, true)), "{record:?}");
+            assert_eq!(part(&mut replay, &mut parts, record, false), Some((expect, true)), "{record:?}");
         }
     }
 
     #[test]
     fn who_allocates_slowly_again_and_again_does_so_as_a_habit() {
-        let mut parts = Parts::default();
+        let (mut replay, mut parts) = (Replay::default(), Parts::default());
         let slow = record("cuMemAlloc_v2", Kind::Call, SLOW_NANOS);
-        let noted = (0..100).filter(|_| parts.of(&slow, false) == Some((Part::Allocations, true))).count();
+        let noted =
+            (0..100).filter(|_| part(&mut replay, &mut parts, slow, false) == Some((Part::Allocations, true))).count();
         assert_eq!(noted, HABIT as usize);
         let other = record("cuMemHostAlloc", Kind::Call, SLOW_NANOS);
-        assert_eq!(parts.of(&other, false), Some((Part::Allocations, true)), "another call has a habit of its own");
+        assert_eq!(
+            part(&mut replay, &mut parts, other, false),
+            Some((Part::Allocations, true)),
+            "another call has a habit of its own"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use lazyguard_core::api::Code;
 use serde::Serialize;
 
 /// Why a call that is documented as asynchronous blocked the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The guard preloaded in this call, for more than half of its time.
@@ -33,11 +33,11 @@ pub enum Reason {
     /// The first launch of a loaded kernel.
     FirstLaunch,
     /// None of these.
+    #[default]
     NotKnown,
 }
 
 impl Reason {
-    /// For a person.
     pub const fn text(self) -> &'static str {
         match self {
             Self::GuardLoads => "the guard preloaded in this call",

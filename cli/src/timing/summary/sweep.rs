@@ -17,9 +17,7 @@ pub(super) const QUIET_SUBMISSIONS: u64 = 20;
 /// What the time went into, by part.
 pub(super) type Spent = [Nanos; Part::ALL.len()];
 
-/// The result of the sweep.
 pub(super) struct Ended {
-    /// Whether the steady state was reached.
     pub steady: bool,
     /// When or, where it was not, when the recording ends.
     pub until: Nanos,
@@ -27,12 +25,11 @@ pub(super) struct Ended {
     pub spent: Spent,
     /// When the last event of a start had ended; `None` while one is in progress.
     pub last_of_start: Option<Nanos>,
-    /// Submissions since.
     pub submissions: u64,
 }
 
 /// A time after which no event of a start has come so far.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Reached {
     at: Nanos,
     spent: Spent,
@@ -40,6 +37,7 @@ struct Reached {
 }
 
 /// See the module. Times are since the process's start.
+#[derive(Default)]
 pub(super) struct Sweep {
     now: Nanos,
     open: [u32; Part::ALL.len()],
@@ -51,25 +49,13 @@ pub(super) struct Sweep {
     steady: Option<Reached>,
     /// Records of submissions are missing, so that their number says nothing.
     missing: bool,
-    /// Something was loaded.
     begun: bool,
 }
 
 impl Sweep {
     /// If records of submissions are missing, a load before the quiet time replaces their count.
-    pub fn new(submissions_are_missing: bool) -> Self {
-        let spent = [0; Part::ALL.len()];
-        Self {
-            now: 0,
-            open: [0; Part::ALL.len()],
-            ends: BinaryHeap::new(),
-            of_start: 0,
-            spent,
-            since: Reached { at: 0, spent, submissions: 0 },
-            steady: None,
-            missing: submissions_are_missing,
-            begun: false,
-        }
+    pub fn new(missing: bool) -> Self {
+        Self { missing, ..Self::default() }
     }
 
     /// An event from `begin` to `end`. Events come in the order of their beginnings; one that began earlier counts from now.
@@ -90,7 +76,6 @@ impl Sweep {
         self.ends.push(Reverse((end.max(begin), part, of_start)));
     }
 
-    /// Work is submitted.
     pub fn submits(&mut self) {
         self.since.submissions += u64::from(self.of_start == 0);
     }
@@ -100,7 +85,6 @@ impl Sweep {
         self.steady.is_some()
     }
 
-    /// The recording ends here.
     pub fn finish(mut self, end: Nanos) -> Ended {
         if self.steady.is_none() {
             self.advance(end);

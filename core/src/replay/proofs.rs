@@ -30,8 +30,6 @@ pub struct Proven {
     pub until: Nanos,
     /// known since then.
     pub at: Nanos,
-    /// How many of the stream's operations that are, where an event shows it and they were counted.
-    pub count: Option<u64>,
 }
 
 /// Where and when an event was recorded.
@@ -45,8 +43,6 @@ pub struct Recorded {
     pub at: Nanos,
     /// When that call returned; one that has not returned may have been overtaken.
     pub returned: Nanos,
-    /// How many operations the stream had by then, itself included, where they were counted.
-    pub count: u64,
 }
 
 /// What the success of a call to this function, or a query of its, proves of the stream or context that it is about.
@@ -72,17 +68,12 @@ pub struct Proofs {
 impl Proofs {
     /// Takes in a record; what it proves.
     pub fn see(&mut self, record: &Record) -> Option<Proven> {
-        self.see_counted(record, 0)
-    }
-
-    /// The same, of a stream to which so many operations have been submitted.
-    pub(super) fn see_counted(&mut self, record: &Record, count: u64) -> Option<Proven> {
         let (context, stream) = (u32::from(record.context), record.stream);
         if let Payload::HostCall { submitted, .. } = record.payload() {
             // The function itself is outstanding until it has returned.
             let until = submitted.saturating_sub(u64::from(record.kind == Kind::HostBegins));
             let scope = Scope::Stream(stream);
-            return (stream != 0).then_some(Proven { scope, until, at: record.entered, count: None });
+            return (stream != 0).then_some(Proven { scope, until, at: record.entered });
         }
         if !record.kind.is_call() {
             return None;
@@ -98,7 +89,7 @@ impl Proofs {
             (Class::EventRecord, Some(event)) if record.flags & flag::CAPTURED != 0 => drop(self.events.remove(&event)),
             (Class::EventRecord, Some(event)) if succeeded => {
                 let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
-                self.events.insert(event, Recorded { stream, context, at: record.entered, returned, count });
+                self.events.insert(event, Recorded { stream, context, at: record.entered, returned });
             }
             _ => {}
         }
@@ -110,31 +101,26 @@ impl Proofs {
             Payload::Queries { count: 2.., .. } => record.entered,
             _ => record.returned,
         };
-        match (class, record.event()) {
+        let (scope, until) = match (class, record.event()) {
             (Class::EventSynchronize | Class::EventQuery, Some(event)) => {
                 let recorded = self.events.get(&event).copied();
                 let recorded = recorded.filter(|r| r.returned <= record.entered && self.graph_launched < r.at)?;
-                let (scope, count) = match recorded.stream {
-                    0 => (Scope::Context(recorded.context), None),
-                    stream => (Scope::Stream(stream), Some(recorded.count)),
+                let scope = match recorded.stream {
+                    0 => Scope::Context(recorded.context),
+                    stream => Scope::Stream(stream),
                 };
-                Some(Proven { scope, until: recorded.at, at, count })
+                (scope, recorded.at)
             }
-            (Class::ContextDestroy, _) if context != 0 => {
-                let (scope, until) = (Scope::Context(context), record.returned);
-                Some(Proven { scope, until, at, count: None })
-            }
-            _ => {
-                let scope = proves(record.entry_point, stream, context)?;
-                Some(Proven { scope, until: record.entered, at, count: None })
-            }
-        }
+            (Class::ContextDestroy, _) if context != 0 => (Scope::Context(context), record.returned),
+            _ => (proves(record.entry_point, stream, context)?, record.entered),
+        };
+        Some(Proven { scope, until, at })
     }
 
     /// A graph that is launched records an event: a wait for it from then on waits for the graph. Its completion proves nothing.
     pub fn recorded_by_graph(&mut self, event: u64, launch: &Record) {
         let (context, stream, at) = (u32::from(launch.context), launch.stream, launch.entered);
-        self.events.insert(event, Recorded { stream, context, at, returned: Nanos::MAX, count: 0 });
+        self.events.insert(event, Recorded { stream, context, at, returned: Nanos::MAX });
     }
 
     /// Where a call recorded an event last: the stream that a wait for it most likely waits for.

@@ -3,7 +3,6 @@
 use crate::map::HashMap;
 use std::hash::Hash;
 
-/// Things in a generation.
 const GENERATION: usize = 1 << 15;
 
 /// See the module: at least as many as a generation holds, and at most twice as many.

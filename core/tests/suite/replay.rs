@@ -7,7 +7,7 @@
 use crate::support::random::Random;
 use crate::support::written::{bytes, facts, tracker};
 use lazyguard_core::api::{Class, EntryPoint, Operation};
-use lazyguard_core::model::{proves, Streams};
+use lazyguard_core::replay::{proves, Replay, Streams};
 use lazyguard_core::state::{
     begin_fast, Caller, FastLaunch, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, Tracker,
 };
@@ -213,8 +213,8 @@ impl Program {
         assert!(self.tracker.fold());
         let folded = Recording::open(bytes(self.tracker)).expect("a recording");
         assert_eq!(recording.defects(), [], "seed {seed}");
-        let mut streams = Streams::default();
-        recording.records().for_each(|entry| _ = streams.see(&entry.record));
+        let (mut replay, mut streams) = (Replay::default(), Streams::default());
+        recording.records().for_each(|entry| streams.see(&entry.record, replay.take_in(&entry.record)));
         streams.pass(self.now);
         for (stream, folded) in recording.streams().iter().zip(folded.streams()) {
             let context = recording.contexts().iter().find(|context| context.number == stream.context);

@@ -2,7 +2,7 @@
 //!
 //! Calls overlap. The fold sees a record at its call's entry, and counts what its success proves from its return on.
 
-use super::proofs::{Proofs, Proven, Scope};
+use super::{Proven, Remembered, Scope};
 use crate::api::{oldest_outstanding, Class, Operation};
 use crate::map::HashMap;
 use crate::trace::Record;
@@ -27,8 +27,9 @@ struct Stream {
 /// See the module. Show it the records in the order in which their calls were entered.
 #[derive(Default)]
 pub struct Streams {
-    proofs: Proofs,
     streams: HashMap<u32, Stream>,
+    /// Of each stream and each record of an event on it, by when that was made, how many operations the stream had by then.
+    counts: Remembered<(u32, Nanos), u64>,
     /// Of each context until when everything is complete.
     idle_until: HashMap<u32, Nanos>,
     /// Of calls that have not returned yet: what they prove, and the streams to which they submit, with the time of their return.
@@ -38,20 +39,21 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Takes in a record; what it proves.
-    pub fn see(&mut self, record: &Record) -> Option<Proven> {
+    /// Takes in a record, and what it proves to have ended.
+    pub fn see(&mut self, record: &Record, ended: Option<Proven>) {
         self.pass(record.entered);
         if record.kind.is_call() && (record.result == 0 || record.returned == 0) {
-            match record.entry_point.class() {
+            let class = record.entry_point.class();
+            match class {
                 Class::StreamCreate | Class::StreamDestroy => drop(self.streams.remove(&record.stream)),
                 _ if record.submitted() => self.submitted(record),
                 _ => {}
             }
+            if let (Class::EventRecord, Some(stream)) = (class, self.streams.get(&record.stream)) {
+                self.counts.insert((record.stream, record.entered), stream.submitted);
+            }
         }
-        let count = self.streams.get(&record.stream).map_or(0, |stream| stream.submitted);
-        let proven = self.proofs.see_counted(record, count)?;
-        self.pending.push(proven);
-        Some(proven)
+        self.pending.extend(ended);
     }
 
     /// Advances time to this moment: what is known by then counts.
@@ -100,7 +102,8 @@ impl Streams {
             Scope::Stream(number) => {
                 if let Some(stream) = self.streams.get_mut(&number) {
                     stream.complete_until = stream.complete_until.max(proven.until);
-                    stream.ended = stream.ended.max(proven.count.unwrap_or(0)).min(stream.submitted);
+                    let counted = self.counts.get(&(number, proven.until)).copied().unwrap_or(0);
+                    stream.ended = stream.ended.max(counted).min(stream.submitted);
                 }
             }
             Scope::Context(number) => {
@@ -131,6 +134,7 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Replay;
     use super::*;
     use crate::api::EntryPoint;
     use crate::trace::layout::flag;
@@ -144,9 +148,15 @@ mod tests {
         Record { kind, raw, stream, flags, context: 1, entered: at, returned: at + took, ..Record::of(entry_point) }
     }
 
+    /// Shows a record to the replay, and to the streams behind it.
+    fn see(replay: &mut Replay, streams: &mut Streams, record: &Record) {
+        let ended = replay.take_in(record);
+        streams.see(record, ended);
+    }
+
     #[test]
     fn what_is_outstanding_is_what_no_wait_or_answer_covers() {
-        let mut streams = Streams::default();
+        let (mut replay, mut streams) = (Replay::default(), Streams::default());
         let launch = |at| record("cuLaunchKernel", 1, at, 1);
         for (what, outstanding, oldest) in [
             (launch(10), 1, Some(10)),
@@ -164,7 +174,7 @@ mod tests {
             (record("cuStreamSynchronize", 2, 120, 1), 1, Some(100)),
             (record("cuStreamSynchronize", 1, 130, 1), 0, None),
         ] {
-            streams.see(&what);
+            see(&mut replay, &mut streams, &what);
             streams.pass(what.returned);
             assert_eq!(streams.outstanding(1), outstanding, "{what:?}");
             assert_eq!(streams.oldest(1).map(|op| op.at), oldest, "{what:?}");
@@ -173,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_synchronize_counts_when_it_has_returned() {
-        let mut streams = Streams::default();
-        streams.see(&record("cuLaunchKernel", 1, 10, 1));
-        streams.see(&record("cuStreamSynchronize", 1, 20, 100));
+        let (mut replay, mut streams) = (Replay::default(), Streams::default());
+        see(&mut replay, &mut streams, &record("cuLaunchKernel", 1, 10, 1));
+        see(&mut replay, &mut streams, &record("cuStreamSynchronize", 1, 20, 100));
         // Another thread launches meanwhile.
-        streams.see(&record("cuLaunchKernel", 1, 30, 1));
+        see(&mut replay, &mut streams, &record("cuLaunchKernel", 1, 30, 1));
         assert_eq!(streams.outstanding(1), 2);
         streams.pass(120);
         assert_eq!(streams.oldest(1).map(|op| op.at), Some(30));

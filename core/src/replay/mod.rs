@@ -1,0 +1,76 @@
+//! The replay of a recording: its records go in, in the order in which their calls were entered, and facts come out.
+//!
+//! Each reader of a recording is a visitor of these facts, and keeps only what its own answer needs:
+//!
+//! | visitor | its answer | takes from here |
+//! |---|---|---|
+//! | `diagnose` (`SnapshotBuilder`) | what stands still, and why | proofs, events, images |
+//! | `timing` of the command | where a start went; calls that blocked the host | work, images, outstanding operations |
+//! | `export` of the command | operations of streams as slices | proofs, events |
+//! | `live` of the command | time blocked, loads | work |
+//! | `hazard` | deadlocks of another timing | rules |
+//!
+//! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock, by the proofs and rules of this
+//! module. A test (`core/tests/suite/replay.rs`) compares the two.
+//!
+//! Must not: treat as ended what may not have ended; or grow with the number of records.
+
+mod collectives;
+mod images;
+mod proofs;
+mod remembered;
+mod rules;
+mod streams;
+mod tables;
+mod work;
+
+pub use collectives::{part_of_waiting, waits_for_peers};
+pub use images::Images;
+pub use proofs::{proves, Proofs, Proven, Recorded, Scope};
+pub use remembered::Remembered;
+pub use rules::{fills_device, in_turn, more_than_a_queue_holds, queue_may_be_full, takes_time};
+pub use streams::Streams;
+pub use work::Work;
+
+use crate::trace::read::Entry;
+use crate::trace::Record;
+
+/// See the module.
+#[derive(Default)]
+pub struct Replay {
+    /// Where events were recorded, and what successes prove.
+    pub proofs: Proofs,
+    /// What the loaded code is.
+    pub images: Images,
+}
+
+/// A record, with what the earlier ones add to it.
+#[derive(Clone, Copy)]
+pub struct Fact<'a> {
+    /// The record and its thread.
+    pub entry: &'a Entry,
+    /// What the record proves to have ended.
+    pub ended: Option<Proven>,
+    /// Whether the driver had to compile the code that the call loads.
+    pub compiles: bool,
+    /// Where the event of the call was recorded before it.
+    pub recorded: Option<Recorded>,
+}
+
+impl Replay {
+    /// Takes in a record; its fact.
+    pub fn see<'a>(&mut self, entry: &'a Entry) -> Fact<'a> {
+        let recorded = entry.record.event().and_then(|event| self.proofs.event(event));
+        let ended = self.take_in(&entry.record);
+        Fact { entry, ended, compiles: self.images.compiles(&entry.record), recorded }
+    }
+
+    /// Takes in a record; what it proves to have ended. A refused call has no effect.
+    pub fn take_in(&mut self, record: &Record) -> Option<Proven> {
+        if record.returned != 0 && record.result != 0 {
+            return None;
+        }
+        self.images.see(record);
+        self.proofs.see(record)
+    }
+}
