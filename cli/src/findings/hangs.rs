@@ -60,6 +60,11 @@ impl SameHang<'_> {
         let all: Vec<_> = std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process).collect();
         who(&all)
     }
+
+    /// The line that names them, where there are several.
+    pub fn also_in(&self) -> Option<String> {
+        (!self.others.is_empty()).then(|| format!("the same in {}", self.who()))
+    }
 }
 
 /// Which processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
@@ -113,8 +118,15 @@ impl HangSeen<'_> {
 
     /// The lines of its report, with names.
     pub fn lines(&self) -> Vec<String> {
-        let lines = self.named().lines(self.process.newest);
-        self.process.stood.as_ref().map_or_else(|| lines.clone(), |stood| stood.as_called(lines.clone()))
+        self.as_called(self.named().lines(self.process.newest))
+    }
+
+    /// Lines of its report; one that is suspected is called that.
+    pub fn as_called(&self, lines: Vec<String>) -> Vec<String> {
+        match &self.process.stood {
+            Some(stood) => stood.as_called(lines),
+            None => lines,
+        }
     }
 
     /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.

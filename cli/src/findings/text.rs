@@ -244,7 +244,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.push(String::new());
         lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
         lines.extend(same.first.process.gpu_lines());
-        lines.extend(also_in(same));
+        lines.extend(same.also_in());
     }
     let count = causes.len() + suspected.len();
     lines.extend((count > MOST_HANGS).then(|| {
@@ -273,12 +273,8 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
     lines.extend(more(gpu.len(), MOST_OF_A_DEVICE));
     lines.truncate(most);
-    lines.extend(also_in(same));
+    lines.extend(same.also_in());
     lines
-}
-
-fn also_in(same: &SameHang<'_>) -> Option<String> {
-    (!same.others.is_empty()).then(|| format!("the same in {}", same.who()))
 }
 
 /// A process in one line.

@@ -91,33 +91,26 @@ impl What {
 
     /// Its name in the style sheet.
     pub const fn class(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Load => "load",
-            Self::Preload => "preload",
-            Self::Hazard => "hazard",
-            Self::Communication => "communication",
-            Self::Submission => "submission",
-            Self::Memory => "memory",
-            Self::Wait => "wait",
-            Self::Other => "other",
-            Self::InFlight => "in-flight",
-        }
+        self.names().0
     }
 
     /// For a person.
     pub const fn words(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Blocked => "blocked call",
-            Self::Load => "load or unload of code",
-            Self::Preload => "preloaded by the guard",
-            Self::Hazard => "hazard",
-            Self::Communication => "call of NCCL",
-            Self::Submission => "submission",
-            Self::Memory => "memory",
-            Self::Wait => "wait or query",
-            Self::Other => "other call",
-            Self::InFlight => "operation not known to have ended",
+            Self::Blocked => ("blocked", "blocked call"),
+            Self::Load => ("load", "load or unload of code"),
+            Self::Preload => ("preload", "preloaded by the guard"),
+            Self::Hazard => ("hazard", "hazard"),
+            Self::Communication => ("communication", "call of NCCL"),
+            Self::Submission => ("submission", "submission"),
+            Self::Memory => ("memory", "memory"),
+            Self::Wait => ("wait", "wait or query"),
+            Self::Other => ("other", "other call"),
+            Self::InFlight => ("in-flight", "operation not known to have ended"),
         }
     }
 
