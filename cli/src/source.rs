@@ -19,6 +19,7 @@ use crate::Failure;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
+use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, LiveRecording, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -405,9 +406,9 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
     OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }
 
-/// The hang that the watchdog has reported, if it has one.
+/// The hang that the watchdog has reported, if it has one, with the verdicts that this build comes to.
 pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
-    read(folder, "hang.json")
+    Ok(read(folder, HANG)?.map(HangReport::diagnosed_anew))
 }
 
 /// A file of a run folder; `None` where it is not there.

@@ -1,8 +1,8 @@
 //! The verdicts of a run, as a timeline shows them: from when until when, with which facts, and tied to which calls and
 //! operations.
 //!
-//! Where the watchdog has reported a hang, the verdicts are its own; otherwise the same code judges the recording. Where a reported hang
-//! is over and something still hangs, both are shown.
+//! Where the watchdog has reported a hang, the verdicts are those of its snapshot; otherwise they are of the recording. Where a reported
+//! hang is over and something still hangs, both are shown.
 //!
 //! Must not: decide anything that the diagnosis has decided.
 

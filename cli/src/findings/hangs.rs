@@ -1,6 +1,7 @@
 //! The hangs of a run, with the names and the source positions of each.
 
-use super::collect::{Process, Stood};
+use super::process::Process;
+use super::stood::Stood;
 use crate::symbolize::SourceLine;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};

@@ -1,8 +1,9 @@
 //! The findings as one JSON object: a superset of the other forms. `docs/REFERENCE.md` is generated from it.
 
-use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
+use super::process::Process;
 use super::ranks::{compare, Ranks};
+use super::stood::Stood;
 use super::{exit_code, text, End, Finished, Seen};
 use crate::gpu_core;
 use lazyguard_core::gpu_core::GpuCore;

@@ -1,7 +1,7 @@
 //! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
 
-use super::collect::Process;
 use super::fail_on::FailOn;
+use super::process::Process;
 use super::suppress::Suppression;
 use crate::symbolize::SourceLine;
 use lazyguard_core::hazard::Hazard;
@@ -159,7 +159,7 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::collect::HazardSeen;
+    use super::super::process::HazardSeen;
     use super::super::samples::{hazard, Scratch};
     use super::super::suppress;
     use super::*;

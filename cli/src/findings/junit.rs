@@ -4,10 +4,11 @@
 //! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
 //! new one.
 
-use super::collect::{asks_to_end, Course, Process, Stood};
 use super::hangs::sentence;
 use super::judge::{Finding, Status};
+use super::process::Process;
 use super::ranks::compare;
+use super::stood::{asks_to_end, Course, Stood};
 use super::{text, End, FailedOn, Seen};
 use crate::files;
 use crate::Failure;

@@ -1,10 +1,10 @@
 //! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
 //! and every hazard.
 
-use super::collect::Process;
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
+use super::process::Process;
 use super::{exit_code, text, End, Seen};
 use crate::explain;
 use crate::format::utc;

@@ -1,8 +1,9 @@
 //! The findings of a run that all forms of output report.
 
-use super::collect::Process;
+use super::collect::Collected;
 use super::fail_on::FailOn;
-use super::judge::Judged;
+use super::judge::{Judged, Rules};
+use super::process::Process;
 use crate::ends::signal_in_words;
 use crate::exit_code;
 use lazyguard_core::api::counted;
@@ -105,7 +106,23 @@ pub(super) struct Seen<'a> {
     pub unreadable: Vec<String>,
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
+    /// What was collected under a root, judged; of no run of this command's own.
+    pub fn of(root: &'a Path, (processes, unreadable): Collected, rules: &'a Rules) -> Self {
+        Self {
+            run: None,
+            root,
+            here: std::env::current_dir().unwrap_or_default(),
+            judged: rules.judge(&processes),
+            processes,
+            fail_on: &rules.fail_on,
+            has_baseline: rules.baseline.is_some(),
+            failed: None,
+            folder_stays: true,
+            unreadable,
+        }
+    }
+
     /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))

@@ -1,9 +1,10 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use super::collect::{is_of_a_crash, Process, Stood};
 use super::hangs::{by_cause, hangs, sentence, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
+use super::process::Process;
 use super::ranks::{compare, when_they_were_ended, Ranks};
+use super::stood::{is_of_a_crash, Stood};
 use super::{End, FailedOn, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
@@ -54,7 +55,7 @@ pub(super) fn details(hazard: &Hazard) -> Vec<String> {
 }
 
 /// A hazard in full, for the report of one process.
-pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
+pub(super) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
 

@@ -3,7 +3,7 @@
 //! Must not: say it in other words than `lazyguard report`.
 
 use super::markup::{short, Markup, MOST_LETTERS, PROBLEM};
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use crate::gpu_core;
 use lazyguard_core::gpu_core::{GpuCore, GpuKernel};
 

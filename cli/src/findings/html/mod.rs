@@ -25,9 +25,9 @@ mod picture;
 mod start;
 mod timeline;
 
-use super::collect::Stood;
 use super::hangs::{by_cause, hangs, sentence, suspected, HangSeen, SameHang};
 use super::ranks::{compare, Ranks};
+use super::stood::Stood;
 use super::{text, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};

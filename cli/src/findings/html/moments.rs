@@ -6,7 +6,7 @@
 //!
 //! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
 
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use crate::format::Took;
 use crate::names::Names;
 use crate::parallel;

@@ -5,8 +5,8 @@
 //! Must not: find out by itself who waits for whom.
 
 use super::markup::{short, Attribute, Markup, FACT_IN_PICTURE};
-use crate::findings::collect::Process;
 use crate::findings::hangs::ranks_in_words;
+use crate::findings::process::Process;
 use crate::findings::ranks::Ranks;
 use lazyguard_core::api::{counted, lasted};
 use lazyguard_core::diagnose::{links_of, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};

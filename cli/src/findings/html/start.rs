@@ -3,7 +3,7 @@
 //! Must not: divide the time by itself; `timing` has.
 
 use super::markup::{short, Attribute, Markup, FACT_IN_PICTURE};
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use crate::format::Took;
 use crate::parallel;
 use crate::timing::{cold_start_of, ColdStart, Part};

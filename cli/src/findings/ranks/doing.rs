@@ -2,8 +2,9 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
-use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::hangs::{ranks_in_words, who};
+use crate::findings::process::Process;
+use crate::findings::stood::{Course, Stood};
 use crate::source::read;
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};

@@ -10,7 +10,7 @@
 use super::doing::{culprit, doing, own_verdict, why_all_wait, Asked};
 use super::most_common::most_common;
 use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use std::collections::BTreeMap;
 
 /// Compares these ranks. `None` where none hangs in a collective.

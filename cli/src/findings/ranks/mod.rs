@@ -21,7 +21,7 @@ mod waits;
 pub(super) use doing::when_they_were_ended;
 pub(super) use odd_ranks::Ranks;
 
-use super::collect::Process;
+use super::process::Process;
 use std::collections::BTreeMap;
 
 /// Of each rank the process that counts: the newest one with collectives.

@@ -7,7 +7,7 @@
 
 use super::doing::{doing, in_flight, Asked};
 use super::odd_ranks::{ComparedBy, OddRank, Ranks};
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use lazyguard_core::diagnose::{BusyStream, OperationSeen, Snapshot};
 use std::collections::BTreeMap;
 

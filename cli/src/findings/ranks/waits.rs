@@ -19,9 +19,9 @@ use super::odd_ranks::{
     behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
     Ranks,
 };
-use crate::findings::collect::Process;
 use crate::findings::communications::{Called, Communications, Member, Peer};
 use crate::findings::hangs::ranks_in_words;
+use crate::findings::process::Process;
 use lazyguard_core::api::{ordinal, Class};
 use lazyguard_core::report::arguments_in_words;
 use lazyguard_core::trace::Communication;
