@@ -28,7 +28,6 @@ pub(crate) struct Arguments {
     older_than: Option<u64>,
 }
 
-/// Removes the folders, and prints what was removed.
 pub(crate) fn clean(arguments: &Arguments) -> Outcome {
     clean_in(&private_bases(std::env::var_os("TMPDIR")), arguments, &mut Output::standard())
 }

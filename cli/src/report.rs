@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a process has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two looks at a process from outside.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -52,7 +51,6 @@ pub(crate) struct Arguments {
     timing: timing::Arguments,
 }
 
-/// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, timing } = arguments;
     if let Some(file) = gpu_core {
@@ -95,7 +93,6 @@ fn printed(report: impl FnOnce(&mut Output<'_>) -> Outcome) -> Outcome {
     outcome
 }
 
-/// The format of a report that is not of hazards.
 fn plain(format: findings::Format) -> Result<Format, Failure> {
     match format {
         findings::Format::Text => Ok(Format::Text),

@@ -47,7 +47,6 @@ const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
-    /// The recording, if there is one.
     pub recording: Option<PathBuf>,
     /// The process that the user named by its id.
     pub process: Option<u32>,
@@ -138,7 +137,6 @@ impl Run {
         Err(Failure::Input(format!("process {process}: {failure}{attach}{}", earlier.unwrap_or_default())))
     }
 
-    /// Opens the recording.
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
         let Some((path, recording)) = self.open_as(Recording::open)? else { return Ok(None) };
         let status = Status::of(self.process.unwrap_or(recording.facts().process));
@@ -189,7 +187,6 @@ impl Run {
     }
 }
 
-/// The file of a recording.
 pub(crate) struct RecordingFile {
     file: File,
     /// Whether the file is sparse. The guard's own files are not.
@@ -225,11 +222,8 @@ impl Source for RecordingFile {
     }
 }
 
-/// A recording that is open.
 pub(crate) struct Opened {
-    /// The file.
     pub path: PathBuf,
-    /// What is in it.
     pub recording: Recording<RecordingFile>,
     /// Whether its process is alive, as far as this user may know.
     pub alive: bool,
@@ -325,7 +319,6 @@ impl Opened {
         calls.into()
     }
 
-    /// The settings that were in force.
     pub fn settings(&self) -> Settings {
         let settings = self.recording.strings().settings().iter();
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0

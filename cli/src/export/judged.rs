@@ -6,14 +6,11 @@
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
-use lazyguard_core::diagnose::{diagnose, BlockedCall, Snapshot, Verdict};
+use lazyguard_core::diagnose::{diagnose, ends_of, BlockedCall, Snapshot, Status, Verdict};
 use lazyguard_core::report::{demangle, HangReport};
-use lazyguard_core::trace::Record;
+use lazyguard_core::trace::read::{Recording, Source};
 use lazyguard_core::Nanos;
-use serde_json::Value;
-use std::collections::BTreeMap;
 
-/// A verdict on a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub name: String,
@@ -24,45 +21,26 @@ pub(super) struct Shown {
     pub facts: Vec<(String, String)>,
     /// Operations by stream and submission.
     pub culprits: Vec<(u32, Nanos)>,
-    /// Calls by thread and entry.
     pub blocked: Vec<(u32, Nanos)>,
 }
 
-/// A reported hang, and its further course according to the records.
-pub(super) struct Reported {
-    hang: HangReport,
-    /// When each blocked call has returned, by thread and entry; `None` as long as no record says so.
-    returned: BTreeMap<(u32, Nanos), Option<Nanos>>,
+/// The verdicts of a hang that was reported.
+pub(super) fn of_report(hang: &HangReport) -> Vec<Shown> {
+    let verdicts = hang.verdicts.iter();
+    verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
-impl Reported {
-    pub fn new(hang: HangReport) -> Self {
-        let blocked = hang.snapshot.blocked.iter().map(|call| ((call.thread, call.entered), None));
-        Self { returned: blocked.collect(), hang }
-    }
-
-    /// Takes in a record of a thread.
-    pub fn see(&mut self, thread: u32, record: &Record) {
-        if let Some(returned) = self.returned.get_mut(&(thread, record.entered)).filter(|_| record.returned != 0) {
-            *returned = Some(record.returned);
-        }
-    }
-
-    /// The hang's verdicts, known before any record is read.
-    pub fn verdicts(&self) -> Vec<Shown> {
-        let status = serde_json::to_value(self.hang.status).ok().and_then(|s| s.as_str().map(str::to_owned));
-        let verdicts = self.hang.verdicts.iter();
-        verdicts.map(|verdict| shown(verdict, &self.hang.snapshot, status.as_deref(), "hang.json")).collect()
-    }
-
-    /// When it was over, if none of its calls is among those in progress.
-    pub fn over(&self, in_progress: &[(u32, Nanos)]) -> Option<Nanos> {
-        if self.returned.keys().any(|call| in_progress.contains(call)) {
-            return None;
-        }
-        // The record of a return may be overwritten. The hang lasted at least until its report.
-        Some(self.returned.values().flatten().copied().max().unwrap_or(0).max(self.hang.snapshot.at))
-    }
+/// When a reported hang was over, if none of its calls is among those in progress. The record of a return may be overwritten: the hang lasted
+/// at least until its report.
+pub(super) fn over<S: Source>(
+    hang: &HangReport,
+    recording: &Recording<S>,
+    in_progress: &[(u32, Nanos)],
+) -> Option<Nanos> {
+    let blocked = &hang.snapshot.blocked;
+    let lasts = blocked.iter().any(|call| in_progress.contains(&(call.thread, call.entered)));
+    let ended = || ends_of(recording, blocked.iter()).unwrap_or_default().into_iter().filter_map(|end| end.at).max();
+    (!lasts).then(|| ended().unwrap_or(0).max(hang.snapshot.at))
 }
 
 /// The verdicts of a snapshot that was made of the recording.
@@ -70,20 +48,18 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
     diagnose(snapshot).verdicts.iter().map(|verdict| shown(verdict, snapshot, None, "the recording")).collect()
 }
 
-fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
+fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
     // For a stream that is still fed, the culprit is its newest operation. The hang then begins with the blocked call.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
-    let slow = if status == Some("slow") { "SLOW: " } else { "" };
+    let slow = if status == Some(Status::Slow) { "SLOW: " } else { "" };
     let mut facts = Vec::new();
     let mut add = |name: &str, value: String| facts.push((name.to_owned(), value));
     add("fix", verdict.fix.clone());
-    if let Some(confidence) = serde_json::to_value(verdict).ok().and_then(|told| text(&told, "confidence")) {
-        add("confidence", confidence);
-    }
+    add("confidence", verdict.confidence.name().to_owned());
     if let Some(status) = status {
-        add("status", status.to_owned());
+        add("status", format!("{status:?}").to_lowercase());
     }
     for (number, step) in (1..).zip(&verdict.chain) {
         add(&format!("chain {number}"), step.clone());
@@ -111,10 +87,6 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: 
         culprits: verdict.culprits.iter().map(|culprit| (culprit.stream.number, culprit.operation.at)).collect(),
         blocked: blocked.iter().map(|call| (call.thread, call.entered)).collect(),
     }
-}
-
-fn text(value: &Value, key: &str) -> Option<String> {
-    value[key].as_str().map(str::to_owned)
 }
 
 fn seconds(nanos: Nanos) -> f64 {

@@ -80,7 +80,6 @@ pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }
 
-/// What one process has left.
 pub(super) fn process(run: &Run) -> Process {
     whole(run, false).0
 }
@@ -88,7 +87,6 @@ pub(super) fn process(run: &Run) -> Process {
 /// Beside what is known of a process, what it was found by.
 #[derive(Default)]
 pub(super) struct Whole {
-    /// The hang that the watchdog has reported.
     pub reported: Option<HangReport>,
     pub recorded: Option<Recorded>,
 }
@@ -259,7 +257,6 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
     Ok(hazards)
 }
 
-/// The hazards that a recording holds.
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
     let mut gathered = Gathered::default();
     opened.each_record(|entry| {

@@ -19,7 +19,6 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     Process::name_all(&seen.processes);
     let program = text::program(seen);
@@ -78,6 +77,13 @@ fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description:
     let mut status = TestCaseStatus::non_success(kind);
     status.set_type(ty).set_message(message.as_ref()).set_description(description.as_ref());
     status
+}
+
+/// The reason is text: not every reader's schema knows the attributes that the other kinds have.
+fn skipped(why: &str) -> TestCaseStatus {
+    let mut skipped = TestCaseStatus::skipped();
+    skipped.set_description(why);
+    skipped
 }
 
 fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
@@ -140,11 +146,7 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
         Course::Signalled(signal) if !asks_to_end(signal) => {
             status(NonSuccessKind::Failure, "signal", &process.ended, "")
         }
-        Course::Signalled(_) | Course::Killed | Course::Unknown => {
-            let mut skipped = TestCaseStatus::skipped();
-            skipped.set_description(process.ended.as_str());
-            skipped
-        }
+        Course::Signalled(_) | Course::Killed | Course::Unknown => skipped(&process.ended),
     }
 }
 
@@ -169,12 +171,7 @@ fn of_hazard(finding: &Finding, program: &str) -> TestCase {
         (_, true) => {
             status(NonSuccessKind::Failure, finding.hazard.code.name(), messages::line(&finding.hazard), &lines)
         }
-        (Status::Suppressed(by), _) => {
-            let mut skipped = TestCaseStatus::skipped();
-            // As text: not every reader's schema knows the attributes that the other kinds have.
-            skipped.set_description(format!("suppressed by {}", by.join(", ")));
-            skipped
-        }
+        (Status::Suppressed(by), _) => skipped(&format!("suppressed by {}", by.join(", "))),
         _ => TestCaseStatus::success(),
     };
     let mut case = TestCase::new(format!("hazard {}", finding.key), result);

@@ -57,7 +57,6 @@ struct Lasts {
     blocked_nanos: u64,
 }
 
-/// A process, and the files that it was found by.
 struct Found<'a> {
     run: &'a Run,
     process: Process,
@@ -198,7 +197,6 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// How the process ended, and its own summary.
     fn write_end(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let summary = self.process.summary.as_ref();
         let by_the_guard = summary.filter(|summary| is_by_the_guard(summary)).map(|summary| &summary.ended);

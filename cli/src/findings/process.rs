@@ -14,21 +14,16 @@ use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary}
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A hazard of one process.
 pub(super) struct HazardSeen {
     pub hazard: Hazard,
     /// Where the first call was made, if that is a line of source.
     pub line: Option<SourceLine>,
 }
 
-/// A process of the run.
 #[derive(Default)]
 pub(super) struct Process {
-    /// Its folder.
     pub folder: PathBuf,
-    /// Its recording, where there is one.
     pub recording: Option<PathBuf>,
-    /// The folder's name under the root.
     pub name: String,
     pub process: u32,
     pub program: String,
@@ -40,31 +35,24 @@ pub(super) struct Process {
     /// For how long it was under the guard, as far as was seen.
     pub nanos: u64,
     pub driver_version: i32,
-    /// Its state, in words.
     pub ended: String,
     pub stood: Option<Stood>,
     /// The state of the hang since its report.
     pub newest: Option<Newest>,
     pub course: Course,
-    /// Its end, as `lazyguard run` saw it.
     pub end: Option<ProcessEnd>,
     pub summary: Option<Summary>,
     pub hazards: Vec<HazardSeen>,
     /// Whether those are all that it met, as far as was recorded.
     pub knows_hazards: bool,
-    /// Whether its recording could be read.
     pub is_read: bool,
-    /// Its collectives, where it has any.
     pub collectives: Option<Collectives>,
     /// Its calls of NCCL, where it has made any.
     pub communications: Option<Communications>,
     /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
-    /// The launches that it made.
     pub launches: u64,
-    /// Whether it is known to have ended.
     pub has_ended: bool,
-    /// See [`Process::names`].
     pub names: OnceLock<Names>,
     /// What could not be read; a line each.
     pub problems: Vec<String>,
@@ -119,7 +107,6 @@ impl Process {
         self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
     }
 
-    /// The program, the process and its rank, as a line names them.
     pub fn title(&self) -> String {
         let program = if self.program.is_empty() { "a program" } else { &self.program };
         match self.rank.as_str() {
@@ -141,7 +128,6 @@ impl Process {
         self.stood.as_ref().map_or(self.course.word(), Stood::word)
     }
 
-    /// Hazards that the guard did not prevent.
     pub fn met(&self) -> usize {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
     }

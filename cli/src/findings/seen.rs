@@ -9,16 +9,12 @@ use crate::exit_code;
 use lazyguard_core::api::counted;
 use std::path::{Path, PathBuf};
 
-/// A run that is over.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// The program and its arguments.
     pub command: Vec<String>,
     /// The folder under which every process of the run has its own.
     pub root: PathBuf,
-    /// When it was started, in nanoseconds since 1970.
     pub started_unix_nanos: u64,
-    /// How long it took.
     pub nanos: u64,
     pub end: End,
     /// The rank of the program in its job, where a launcher sets it.
@@ -35,16 +31,11 @@ pub(crate) struct Unguarded {
     pub expected: Option<String>,
 }
 
-/// How the program itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With this status.
     Exited(u8),
-    /// By this signal.
     Signalled(i32),
-    /// It was ended, because it took too long.
     TimedOut,
-    /// It was ended, because it hung.
     EndedOnHang,
 }
 
@@ -59,7 +50,6 @@ impl std::fmt::Display for End {
     }
 }
 
-/// What a run fails for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailedOn {
     Hang,
@@ -89,7 +79,6 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     }
 }
 
-/// Everything that the forms of output report.
 pub(super) struct Seen<'a> {
     pub run: Option<&'a Finished>,
     pub root: &'a Path,
@@ -130,7 +119,6 @@ impl<'a> Seen<'a> {
 
     /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
     pub fn unguarded(&self) -> Option<String> {
-        /// The most processes that are named.
         const MOST_NAMED: usize = 4;
         let unguarded = &self.run?.unguarded;
         let all = &unguarded.without_guard;

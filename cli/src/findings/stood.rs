@@ -39,7 +39,6 @@ impl Stood {
         }
     }
 
-    /// The report.
     pub fn report(&self) -> &HangReport {
         match self {
             Self::Hang(report) | Self::Over(report) | Self::Suspected(report) | Self::Slow(report) => report,
@@ -99,7 +98,6 @@ pub(super) fn is_of_a_crash(signal: i32) -> bool {
 pub(super) enum Course {
     /// A signal ended it, which `lazyguard run` did not send.
     Signalled(i32),
-    /// `lazyguard run` ended it.
     Killed,
     /// It is gone, had no orderly end, and only its parent knows how it ended; or it runs, and its streams are neither known to be idle nor to move.
     #[default]

@@ -1,7 +1,7 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use super::hangs::{by_cause, hangs, sentence, suspected, SameHang};
-use super::judge::{Finding, MetBy, Status};
+use super::hangs::{by_cause, gist, hangs, suspected, SameHang};
+use super::judge::{Finding, MetByProcess, Status};
 use super::process::Process;
 use super::ranks::{compare, when_they_were_ended, Ranks};
 use super::stood::{is_of_a_crash, Stood};
@@ -59,7 +59,6 @@ pub(super) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
 
-/// A finding in full, for a report.
 pub(super) fn finding(finding: &Finding) -> Vec<String> {
     let mut lines = vec![messages::line(&finding.hazard)];
     match &finding.status {
@@ -75,7 +74,7 @@ pub(super) fn finding(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn met_by(all: &[MetBy]) -> String {
+fn met_by(all: &[MetByProcess]) -> String {
     let named = all.iter().take(MOST_MET_BY).map(|met| {
         let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
         format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
@@ -104,7 +103,6 @@ pub(super) fn program(seen: &Seen<'_>) -> String {
     }
 }
 
-/// The run in one line.
 pub(super) fn result(seen: &Seen<'_>) -> String {
     let processes = match seen.processes.len() {
         0 => "no process was recorded".to_owned(),
@@ -278,23 +276,21 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     lines
 }
 
-/// A process in one line.
 fn line_of(process: &Process) -> String {
     let word = match process.word() {
         "well" if process.met() > 0 => "hazards",
         word => word,
     };
     let cause = match &process.stood {
-        Some(Stood::Over(report)) => {
-            let cause = report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)));
-            let ended = report.ends_in_words().into_iter().next().map(|end| format!("; {end}"));
-            cause.filter(|_| report.stands()).into_iter().chain(ended).reduce(|all, more| all + &more)
-        }
-        Some(Stood::Hang(report) | Stood::Suspected(report)) => {
-            report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)))
-        }
-        _ => None,
+        Some(Stood::Over(report)) => gist(report)
+            .filter(|_| report.stands())
+            .into_iter()
+            .chain(report.ends_in_words().into_iter().next())
+            .collect(),
+        Some(Stood::Hang(report) | Stood::Suspected(report)) => Vec::from_iter(gist(report)),
+        _ => Vec::new(),
     };
+    let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
     let hazards = match process.met() {
         0 => String::new(),
         count => format!("; {}", counted(count as u64, "hazard")),
@@ -309,7 +305,7 @@ fn line_of(process: &Process) -> String {
         process.title(),
         process.ended,
         process.nanos as f64 / 1e9,
-        cause.unwrap_or_default(),
+        cause,
         process.name
     )
 }

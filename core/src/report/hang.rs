@@ -291,7 +291,7 @@ impl HangReport {
 
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+        super::json(self)
     }
 }
 

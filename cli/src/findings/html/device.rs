@@ -7,7 +7,6 @@ use crate::findings::process::Process;
 use crate::gpu_core;
 use lazyguard_core::gpu_core::{GpuCore, GpuKernel};
 
-/// Core dumps, kernels and places that a page holds.
 const MOST_CORES: usize = 8;
 const MOST_KERNELS: usize = 64;
 const MOST_PLACES: usize = 64;
@@ -21,7 +20,6 @@ pub(super) struct Device<'a> {
     said: Vec<String>,
 }
 
-/// The core dumps of these processes.
 pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device<'a>> {
     let devices = processes.filter_map(|process| {
         let core = process.names().gpu.as_ref()?;

@@ -10,14 +10,12 @@ use lazyguard_core::api::counted;
 use lazyguard_core::report::misleads;
 use std::fmt::{self, Display, Write};
 
-/// A page, or a part of one.
 #[derive(Default)]
 pub(super) struct Markup {
     text: String,
     open: Vec<&'static str>,
 }
 
-/// An attribute and its value.
 pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
 /// Tags of the lines that a page has most of.
@@ -25,7 +23,6 @@ pub(super) const FACT: &str = r#"p class="fact""#;
 pub(super) const FACT_IN_PICTURE: &str = r#"text class="fact""#;
 pub(super) const PROBLEM: &str = r#"p class="problem""#;
 
-/// Characters of one line of text.
 pub(super) const MOST_LETTERS: usize = 2000;
 
 // Hundreds of calls: one function for all types keeps the command small.
@@ -50,7 +47,6 @@ impl Markup {
         self
     }
 
-    /// Closes so many elements.
     pub fn close_all(&mut self, count: usize) -> &mut Self {
         for _ in 0..count {
             self.close();
@@ -66,7 +62,6 @@ impl Markup {
         self
     }
 
-    /// An element that holds text.
     #[inline(never)]
     pub fn element(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: &dyn Display) -> &mut Self {
         self.open(tag, attributes).text(text).close()
@@ -82,14 +77,12 @@ impl Markup {
         self.say(tag, short(text, MOST_LETTERS));
     }
 
-    /// The line for the rest of a list.
     pub fn left_out(&mut self, count: usize, most: usize, noun: &str) {
         if count > most {
             self.line(FACT, &format!("and {}", counted((count - most) as u64, noun)));
         }
     }
 
-    /// Text, escaped.
     #[inline(never)]
     pub fn text(&mut self, text: impl Display) -> &mut Self {
         // A `String` takes everything.
@@ -151,7 +144,6 @@ impl Markup {
         self.close_all(2).open("tbody", &[]);
     }
 
-    /// A row of a table.
     pub fn row(&mut self, cells: &[&dyn Display]) -> &mut Self {
         self.open("tr", &[]);
         for cell in cells {

@@ -25,7 +25,7 @@ mod picture;
 mod start;
 mod timeline;
 
-use super::hangs::{by_cause, hangs, sentence, suspected, HangSeen, SameHang};
+use super::hangs::{by_cause, gist, hangs, suspected, HangSeen, SameHang};
 use super::ranks::{compare, Ranks};
 use super::stood::Stood;
 use super::{text, Seen};
@@ -39,7 +39,6 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str =
     "default-src 'none'; style-src 'sha256-r1MnsYNBPFuWTI3XL2Nopu8kvVLvi0AReyqkzSybYAw='; script-src 'sha256-v1eB4l4CNmzhSw2zD6eBTKPDU3Yz0Hw42o3z1/pIf8E='; base-uri 'none'; form-action 'none'";
 
-/// Hangs, processes and hazards that a page holds.
 const MOST_HANGS: usize = 8;
 const MOST_PROCESSES: usize = 512;
 const MOST_HAZARDS: usize = 128;
@@ -47,12 +46,10 @@ const MOST_HAZARDS: usize = 128;
 const MOST_VERDICTS: usize = 3;
 const MOST_THREADS: usize = 64;
 const MOST_FRAMES: usize = 128;
-/// Lines of what Python says.
 const MOST_LINES: usize = 400;
 /// Characters of the line that is seen of something folded.
 const MOST_SUMMARY: usize = 240;
 
-/// The page.
 pub(super) fn text(seen: &Seen<'_>) -> String {
     let ranks = compare(&seen.processes);
     let stood = stood(seen);
@@ -212,7 +209,6 @@ fn threads(page: &mut Markup, stood: &[SameHang<'_>]) {
     });
 }
 
-/// Text in lines, folded.
 fn folded<'a>(page: &mut Markup, title: &'static str, lines: impl Iterator<Item = &'a str>) {
     page.open("details", &[]).say("summary", title).open(r#"pre tabindex="0""#, &[]);
     for (number, said) in lines.enumerate() {
@@ -285,8 +281,7 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
     ];
     page.table("Table of the processes", "table", "The processes of the run, the worst first", &columns);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
-        let cause = process.stood.as_ref().and_then(|stood| stood.report().verdicts.first());
-        let cause = cause.map(|verdict| format!("{}: {}", verdict.code, sentence(verdict))).unwrap_or_default();
+        let cause = process.stood.as_ref().and_then(|stood| gist(stood.report())).unwrap_or_default();
         let launches = process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default();
         page.row(&[
             &short(&process.rank, 40),

@@ -22,15 +22,11 @@ use std::collections::BTreeMap;
 
 /// How much is shown of the time before the hang.
 pub(super) const BEFORE: Nanos = 5_000_000_000;
-/// Slices of a page.
 pub(super) const MOST_SLICES: usize = 3000;
-/// Processes that have lanes.
 pub(super) const MOST_PROCESSES: usize = 128;
 /// Threads and streams of one process that have lanes, by how many processes there are.
 const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESSES, 1)];
-/// Operations of one stream.
 const MOST_OPERATIONS: usize = 16;
-/// Characters of a name.
 const MOST_NAME: usize = 300;
 
 /// What a slice is, in the words of the legend.
@@ -38,23 +34,16 @@ const MOST_NAME: usize = 300;
 pub(super) enum What {
     /// The thread does not come back from it.
     Blocked,
-    /// Something was loaded.
     Load,
     /// The guard loaded ahead of use.
     Preload,
-    /// A hazard was met.
     Hazard,
-    /// A call of NCCL.
     Communication,
-    /// Work is submitted.
     Submission,
-    /// Memory is copied, set, allocated or freed.
     Memory,
     /// A thread waits for work to end, or asks whether it has.
     Wait,
-    /// Every other call.
     Other,
-    /// An operation that is not known to have ended.
     InFlight,
 }
 
@@ -131,13 +120,10 @@ impl What {
 /// Something that began and, perhaps, ended.
 pub(super) struct Slice {
     pub what: What,
-    /// In nanoseconds since 1970.
     pub start: u64,
     /// `None` where no end of it is known.
     pub end: Option<u64>,
-    /// What it is called in the picture.
     pub label: String,
-    /// What it was, in full.
     pub text: String,
 }
 
@@ -147,15 +133,12 @@ pub(super) struct Lane {
     pub slices: Vec<Slice>,
 }
 
-/// What was done, by lanes.
 pub(super) struct Moments {
     /// When the hang began or, without one, the newest moment; in nanoseconds since 1970.
     pub zero: u64,
-    /// What that moment is.
     pub zero_is: &'static str,
     /// What is there.
     pub whole: (u64, u64),
-    /// What is shown at first.
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
     /// What is not there, a sentence each.
@@ -249,7 +232,6 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     })
 }
 
-/// How much one process may have.
 struct Share {
     lanes: usize,
     /// Of each lane.
@@ -266,18 +248,15 @@ struct Collected {
     bundled: usize,
 }
 
-/// A slice that may still grow.
 struct Growing {
     what: What,
     start: u64,
     end: Option<u64>,
-    /// The longest of its calls.
     entry: Entry,
     took: Nanos,
     count: usize,
 }
 
-/// The slices of one thread.
 #[derive(Default)]
 struct Thread {
     id: u32,

@@ -17,9 +17,7 @@ const WIDTH: i64 = 1000;
 const BOX: i64 = 236;
 const HIGH: i64 = 66;
 const GAP: i64 = 72;
-/// Boxes side by side.
 const MOST_IN_ROW: usize = 4;
-/// Links of one picture, and of its table.
 const MOST_LINKS: usize = 64;
 /// Characters of a line in a box, and of one beside an arrow.
 const IN_BOX: usize = 29;
@@ -270,13 +268,11 @@ fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Lin
 
 // --- ranks ---
 
-/// Ranks in the same state.
 struct Group {
     title: String,
     class: &'static str,
     /// The rank's number, or the process's where it has none.
     members: Vec<String>,
-    /// What they do, a line each.
     lines: Vec<String>,
     /// Whether the group waits for those that are not where it is.
     waits: bool,

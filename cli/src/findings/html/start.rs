@@ -12,14 +12,11 @@ use std::fmt::Display;
 const WIDTH: i64 = 1000;
 const LEFT: i64 = 190;
 const LANE: i64 = 26;
-/// Processes that have a bar.
 pub(super) const MOST_BARS: usize = 64;
 /// Pixels from which on a part has room for its number.
 const ROOM: i64 = 20;
-/// The tag of a part's number.
 const NUMBER: &str = r#"text text-anchor="middle""#;
 
-/// A start, and whose it is.
 pub(super) struct Start {
     name: String,
     summary: ColdStart,

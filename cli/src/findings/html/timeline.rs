@@ -11,10 +11,8 @@ const WIDTH: i64 = 1200;
 /// Where the lanes begin, behind their names, and where they end.
 const LEFT: i64 = 200;
 const RIGHT: i64 = WIDTH - 36;
-/// Above the lanes: the axis.
 const AXIS: i64 = 26;
 const LANE: i64 = 24;
-/// Characters of a lane's name.
 const NAME: usize = 28;
 /// Pixels from which on a slice has room for its label, and those of a letter.
 const ROOM: i64 = 46;

@@ -8,7 +8,7 @@
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
 use super::doing::{culprit, doing, own_verdict, why_all_wait, Asked};
-use super::most_common::most_common;
+use super::most_common;
 use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
 use crate::findings::process::Process;
 use std::collections::BTreeMap;

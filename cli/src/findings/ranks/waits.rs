@@ -14,7 +14,7 @@
 //! Must not: compare the clocks of two processes.
 
 use super::doing::{culprit, doing, own_verdict, standing, why_all_wait, Asked};
-use super::most_common::most_common;
+use super::most_common;
 use super::odd_ranks::{
     behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
     Ranks,
@@ -28,7 +28,6 @@ use lazyguard_core::trace::Communication;
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a rank waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum In {
     /// The collective of this number, which others have not called.
@@ -41,26 +40,21 @@ enum In {
     Unequal(Peer, u64),
     /// The call that makes the communicator.
     Creation,
-    /// A split of the communicator.
     Split,
 }
 
-/// A rank's wait for others.
 #[derive(Clone, Debug)]
 struct Wait {
     /// When the rank has called what it waits in, on its own clock.
     at: Nanos,
-    /// The communicator's id.
     id: u64,
     within: In,
-    /// The ranks that it waits for.
     on: Vec<u64>,
 }
 
 /// Two ranks, and the collective that each has called first, by communicator and number.
 type Crossing = (u64, u64, (u64, u32), (u64, u32));
 
-/// The job.
 struct Job<'a> {
     ranks: &'a BTreeMap<u64, &'a Process>,
     /// Of each communicator its members, by the job's ranks.
@@ -118,7 +112,6 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     job.crossed(&stuck).or_else(|| Some(job.told_of_none(&stuck)))
 }
 
-/// Ranks that wait for each other, in turn.
 fn circle(stuck: &[u64], waits: &BTreeMap<u64, Wait>) -> Option<Vec<u64>> {
     let mut way = vec![*stuck.iter().find(|rank| waits.contains_key(rank))?];
     loop {
@@ -262,7 +255,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Ranks that are blocked for a reason of their own.
     fn blocked(&self) -> Vec<BlockedRank> {
         let blocked = |(rank, process): (&u64, &&Process)| {
             Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
@@ -508,7 +500,6 @@ impl<'a> Job<'a> {
     }
 }
 
-/// How much a send or receive moves.
 fn amount(called: &Called) -> (u64, u16) {
     (called.about.count, called.about.data_type)
 }
