@@ -20,18 +20,12 @@ use std::path::{Path, PathBuf};
 
 /// What to do about something that belongs to another user.
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
-    match owner {
-        Some(owner) => format!(
-            "it belongs to user {owner}, and user {} may not look into it here; ask as user {owner}, or as an administrator who may read \
-             any file",
-            getuid()
-        ),
-        None => format!(
-            "it belongs to another user, and user {} may not look into it here; ask as that user, or as an administrator who may read \
-             any file",
-            getuid()
-        ),
-    }
+    let known = owner.map(|owner| format!("user {owner}"));
+    let (owner, them) = (known.as_deref().unwrap_or("another user"), known.as_deref().unwrap_or("that user"));
+    format!(
+        "it belongs to {owner}, and user {} may not look into it here; ask as {them}, or as an administrator who may read any file",
+        getuid()
+    )
 }
 
 /// The same for a path, if this user lacks permission.

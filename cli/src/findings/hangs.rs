@@ -15,13 +15,25 @@ pub(super) struct HangSeen<'a> {
 
 /// The hangs that did not resolve by themselves, in the order of the processes.
 pub(super) fn hangs(processes: &[Process]) -> Vec<HangSeen<'_>> {
-    processes.iter().filter_map(|process| Some(HangSeen { process, report: process.hang()? })).collect()
+    those(processes, |process, _| process.hang().is_some())
 }
 
 pub(super) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
-    let is_suspected = |process: &&Process| matches!(process.stood, Some(Stood::Suspected(_)));
-    let suspected = processes.iter().filter(is_suspected);
-    suspected.filter_map(|process| Some(HangSeen { process, report: process.stood.as_ref()?.report() })).collect()
+    those(processes, |_, stood| matches!(stood, Stood::Suspected(_)))
+}
+
+/// What was slow, and hangs that are over.
+pub(super) fn passed(processes: &[Process]) -> Vec<HangSeen<'_>> {
+    those(processes, |process, stood| process.hang().is_none() && matches!(stood, Stood::Slow(_) | Stood::Over(_)))
+}
+
+fn those(processes: &[Process], which: impl Fn(&Process, &Stood) -> bool) -> Vec<HangSeen<'_>> {
+    let seen = |process| {
+        let process: &Process = process;
+        let stood = process.stood.as_ref().filter(|stood| which(process, stood))?;
+        Some(HangSeen { process, report: stood.report() })
+    };
+    processes.iter().filter_map(seen).collect()
 }
 
 /// Hangs of several processes that have the same cause.

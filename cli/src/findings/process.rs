@@ -81,6 +81,17 @@ impl Process {
         Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
     }
 
+    /// The processes that have left a recording, in the order of their ranks.
+    pub fn recorded(processes: &[Self]) -> Vec<&Self> {
+        let mut recorded: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
+        recorded.sort_by_key(|process| process.number_in_job());
+        recorded
+    }
+
+    pub fn number_in_job(&self) -> (u64, u32) {
+        (self.rank.parse().unwrap_or(u64::MAX), self.process)
+    }
+
     /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
     pub fn name_all(processes: &[Self]) {
         parallel::each(processes, |process| {

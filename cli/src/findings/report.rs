@@ -61,8 +61,7 @@ pub(crate) fn report_hazards(
         Format::Sarif => sarif::text(&seen),
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
-            let problems = seen.problems().map(|problem| format!("cannot be read: {problem}"));
-            problems.chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            seen.problem_lines().chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
             return Ok(exit_code(&seen));
         }
     };
@@ -75,7 +74,7 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
     let rules = Rules::default();
     let seen = Seen::of(what, found(what)?, &rules);
     super::write(file, &html::text(&seen))?;
-    seen.problems().try_for_each(|problem| write_line!(out, "cannot be read: {problem}"))?;
+    seen.problem_lines().try_for_each(|problem| write_line!(out, "{problem}"))?;
     write_line!(out, "{}", text::result(&seen))?;
     write_line!(out, "page: {}", file.display())?;
     Ok(exit_code(&seen))

@@ -117,6 +117,10 @@ impl<'a> Seen<'a> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
     }
 
+    pub fn problem_lines(&self) -> impl Iterator<Item = String> + use<'_, 'a> {
+        self.problems().map(|problem| format!("cannot be read: {problem}"))
+    }
+
     /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
     pub fn unguarded(&self) -> Option<String> {
         const MOST_NAMED: usize = 4;

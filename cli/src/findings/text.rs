@@ -181,7 +181,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
         lines.extend(more(causes.len(), MOST_HANGS));
     }
-    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
+    lines.extend(seen.problem_lines());
     if ended_badly {
         let causes = by_cause(suspected(&seen.processes));
         lines.extend(
@@ -235,7 +235,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.push(line_of(process));
     }
     lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
-    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
+    lines.extend(seen.problem_lines());
     // Ranks that hang for the same cause are reported once.
     let causes = by_cause(hangs(&seen.processes));
     let suspected = by_cause(suspected(&seen.processes));

@@ -25,9 +25,8 @@ mod picture;
 mod start;
 mod timeline;
 
-use super::hangs::{by_cause, gist, hangs, suspected, HangSeen, SameHang};
+use super::hangs::{by_cause, gist, hangs, passed, suspected, SameHang};
 use super::ranks::{compare, Ranks};
-use super::stood::Stood;
 use super::{text, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
@@ -108,15 +107,8 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
 
 /// What stood still: hangs, those that are suspected, and what was slow; a cause each.
 fn stood<'a>(seen: &'a Seen<'_>) -> Vec<SameHang<'a>> {
-    let slow = seen.processes.iter().filter_map(|process| match &process.stood {
-        Some(Stood::Slow(report)) => Some(HangSeen { process, report }),
-        Some(Stood::Over(report)) if !report.stands() => Some(HangSeen { process, report }),
-        _ => None,
-    });
-    let mut all = by_cause(hangs(&seen.processes));
-    all.extend(by_cause(suspected(&seen.processes)));
-    all.extend(by_cause(slow.collect()));
-    all
+    let all = [hangs(&seen.processes), suspected(&seen.processes), passed(&seen.processes)];
+    all.into_iter().flat_map(by_cause).collect()
 }
 
 fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: impl Iterator<Item = (&'static str, &'static str)>) {
@@ -162,7 +154,7 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
         page.line(HEADING, well);
     }
     page.left_out(stood.len(), MOST_HANGS, "other hang");
-    seen.problems().take(MOST_LINES).for_each(|problem| page.line(PROBLEM, &format!("cannot be read: {problem}")));
+    seen.problem_lines().take(MOST_LINES).for_each(|problem| page.line(PROBLEM, &problem));
     seen.unguarded().iter().for_each(|said| page.line(PROBLEM, said));
 }
 

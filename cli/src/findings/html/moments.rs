@@ -191,8 +191,7 @@ impl Window {
 /// `None` where no process has left a recording.
 pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let window = Window::of(processes)?;
-    let mut chosen: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
-    chosen.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
+    let mut chosen = Process::recorded(processes);
     let without = chosen.len().saturating_sub(MOST_PROCESSES);
     chosen.truncate(MOST_PROCESSES);
     let count = chosen.len();

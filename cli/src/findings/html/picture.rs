@@ -407,7 +407,7 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
     }
     let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
         let mut processes = processes;
-        processes.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
+        processes.sort_by_key(|process| process.number_in_job());
         let named = |process: &&Process| match process.rank.as_str() {
             "" => process.process.to_string(),
             rank => rank.to_owned(),

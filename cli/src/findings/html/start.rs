@@ -24,8 +24,7 @@ pub(super) struct Start {
 
 /// The starts of these processes, as far as their recordings tell.
 pub(super) fn of(processes: &[Process]) -> Vec<Start> {
-    let mut chosen: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
-    chosen.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
+    let mut chosen = Process::recorded(processes);
     chosen.truncate(MOST_BARS);
     let read = parallel::each(&chosen, |process| {
         // What cannot be read has been said.

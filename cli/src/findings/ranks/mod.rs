@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `waits` | which rank waits for which, by the calls of NCCL, and the rank at the end |
+//! | `explain` | that in words |
 //! | `kernels` | the ranks compared by the launches of collective kernels, where there are no such calls |
 //! | `orders` | the ranks compared by the order of a collective and a grid that fills the device |
 //! | `doing` | what a rank does instead |
@@ -11,6 +12,7 @@
 //! Must not: guess. What is not recorded is not compared, and is named.
 
 mod doing;
+mod explain;
 mod kernels;
 mod odd_ranks;
 mod orders;

@@ -2,7 +2,9 @@
 //!
 //! Must not: compare.
 
+use super::doing::{doing, Asked};
 use crate::findings::hangs::ranks_in_words;
+use crate::findings::process::Process;
 use lazyguard_core::api::{counted, ordinal};
 use serde::Serialize;
 
@@ -117,6 +119,14 @@ impl Ranks {
             groups: Vec::new(),
             not_compared: Vec::new(),
         }
+    }
+}
+
+impl OddRank {
+    /// A rank, with what it does instead.
+    pub(super) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
+        let doing = doing(process, asked);
+        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
     }
 }
 
