@@ -103,38 +103,31 @@ impl Run {
     }
 
     fn of_process(process: u32) -> Result<Self, Failure> {
-        let is_gone = Status::of(process) == Status::Gone;
-        let found = maps_of(process).and_then(|maps| recording_of(process, &maps));
-        let failure = match found {
-            Ok(Some(recording)) if !is_gone => {
-                let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
-                return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
-            }
-            _ if is_gone => match old_runs::by(process) {
-                Err(hidden) => return Err(Failure::Input(format!("process {process}: {hidden}"))),
-                Ok(Some(folder)) => {
-                    let recording = folder.join(RECORDING);
-                    let recording = fs::symlink_metadata(&recording).is_ok().then_some(recording);
-                    return Ok(Self { folder: Some(folder), recording, process: None });
-                }
-                Ok(None) => {
+        let failure = |why: &str| Failure::Input(format!("process {process}: {why}"));
+        if Status::of(process) == Status::Gone {
+            let left = old_runs::by(process).map_err(|hidden| failure(&hidden))?;
+            let folder = left.ok_or_else(|| {
+                failure(
                     "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
-                     it had LAZYGUARD_OUT, name that folder"
-                },
-            },
-            Err(failure) => return Err(failure),
-            Ok(_) => {
-                "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has \
-                 said at its start that the recording is kept in memory"
-            }
-        };
-        let attach =
-            if is_gone { String::new() } else { format!("; one that is not guarded: lazyguard report {process}") };
+                     it had LAZYGUARD_OUT, name that folder",
+                )
+            })?;
+            let recording = Some(folder.join(RECORDING)).filter(|path| fs::symlink_metadata(path).is_ok());
+            return Ok(Self { folder: Some(folder), recording, process: None });
+        }
+        if let Some(recording) = recording_of(process, &maps_of(process)?)? {
+            let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
+            return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
+        }
         let earlier = old_runs::folders_of(process).own.into_iter().next();
-        let earlier = earlier.filter(|_| !is_gone).map(|found| {
+        let earlier = earlier.map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
-        Err(Failure::Input(format!("process {process}: {failure}{attach}{}", earlier.unwrap_or_default())))
+        Err(failure(&format!(
+            "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has said at its \
+             start that the recording is kept in memory; one that is not guarded: lazyguard report {process}{}",
+            earlier.unwrap_or_default()
+        )))
     }
 
     pub fn open(&self) -> Result<Option<Opened>, Failure> {

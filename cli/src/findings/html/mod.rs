@@ -7,7 +7,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `markup` | tags, and the escape of all foreign text |
-//! | `picture` | who waits for whom; ranks side by side |
+//! | `picture` | who waits for whom |
+//! | `ranks` | the ranks side by side |
 //! | `moments` | what was done in the last seconds, thinned |
 //! | `timeline` | that as a picture and as a table |
 //! | `device` | where the device stood, by a GPU core dump |
@@ -22,6 +23,7 @@ mod device;
 mod markup;
 mod moments;
 mod picture;
+mod ranks;
 mod start;
 mod timeline;
 
@@ -50,20 +52,12 @@ const MOST_LINES: usize = 400;
 const MOST_SUMMARY: usize = 240;
 
 pub(super) fn text(seen: &Seen<'_>) -> String {
-    let ranks = compare(&seen.processes);
+    let compared = compare(&seen.processes);
     let stood = stood(seen);
     let moments = moments::of(&seen.processes);
     let starts = start::of(&seen.processes);
     let devices = device::of(stood.iter().take(MOST_HANGS).map(|same| same.first.process));
-    let mut page = Markup::default();
-    page.own("<!DOCTYPE html>\n").open(r#"html lang="en""#, &[]).open("head", &[]);
-    page.empty(r#"meta charset="utf-8""#, &[]);
-    page.empty(r#"meta http-equiv="Content-Security-Policy""#, &[("content", &POLICY)]);
-    page.empty(r#"meta name="viewport" content="width=device-width, initial-scale=1""#, &[]);
-    page.empty(r#"meta name="color-scheme" content="light dark""#, &[]);
-    page.say("title", short(&text::result(seen), 200));
-    page.open("style", &[]).own(STYLE).close_all(2).open("body", &[]);
-    page.say(r##"a class="skip" href="#main""##, "To the findings");
+    let mut page = begin(seen);
     let sections = [
         (true, "verdict", "Finding", ""),
         (!stood.is_empty() || seen.processes.len() > 1, "picture", "Who waits", "Who waits for whom"),
@@ -85,9 +79,9 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
             page.element("h2", &[("id", &heading_id)], &heading);
         }
         match id {
-            "verdict" => verdict(&mut page, seen, &stood, ranks.as_ref()),
+            "verdict" => verdict(&mut page, seen, &stood, compared.as_ref()),
             "picture" => {
-                picture::ranks(&mut page, &seen.processes, ranks.as_ref());
+                ranks::draw(&mut page, &seen.processes, compared.as_ref());
                 waits(&mut page, &stood);
             }
             "timeline" => moments.iter().for_each(|moments| timeline::draw(&mut page, moments)),
@@ -103,6 +97,20 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
     page.say("p", format!("LazyGuard {}, of {}", env!("CARGO_PKG_VERSION"), seen.root.display()));
     page.close().open("script", &[]).own(SCRIPT);
     page.finish()
+}
+
+/// A page up to its first section.
+fn begin(seen: &Seen<'_>) -> Markup {
+    let mut page = Markup::default();
+    page.own("<!DOCTYPE html>\n").open(r#"html lang="en""#, &[]).open("head", &[]);
+    page.empty(r#"meta charset="utf-8""#, &[]);
+    page.empty(r#"meta http-equiv="Content-Security-Policy""#, &[("content", &POLICY)]);
+    page.empty(r#"meta name="viewport" content="width=device-width, initial-scale=1""#, &[]);
+    page.empty(r#"meta name="color-scheme" content="light dark""#, &[]);
+    page.say("title", short(&text::result(seen), 200));
+    page.open("style", &[]).own(STYLE).close_all(2).open("body", &[]);
+    page.say(r##"a class="skip" href="#main""##, "To the findings");
+    page
 }
 
 /// What stood still: hangs, those that are suspected, and what was slow; a cause each.

@@ -13,6 +13,7 @@ use crate::parallel;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::api::counted;
+use lazyguard_core::diagnose::{BlockedCall, BusyStream};
 use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::report::{event_of_record, HangReport};
 use lazyguard_core::trace::read::Entry;
@@ -324,7 +325,7 @@ impl Collected {
         let mut see = |entry: &Entry, in_progress: bool| {
             let record = &entry.record;
             let Some(what) = What::of(record) else { return };
-            let is_blocked = |call: &lazyguard_core::diagnose::BlockedCall| {
+            let is_blocked = |call: &BlockedCall| {
                 call.past_threshold && (call.thread, call.entered) == (entry.thread, record.entered)
             };
             let blocked = report.is_some_and(|report| report.snapshot.blocked.iter().any(is_blocked));
@@ -391,25 +392,29 @@ impl Collected {
             all.bundled += thread.slices.iter().filter(|slice| slice.count > 1).map(|slice| slice.count).sum::<usize>();
             all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
         }
-        for busy in streams.iter().take(for_streams) {
-            let timed = busy.operations.iter().take(MOST_OPERATIONS);
-            let known: Vec<_> = if busy.operations.is_empty() { vec![&busy.oldest] } else { timed.collect() };
-            // A stream runs its operations one after the other: each is drawn until the next was submitted.
-            let slices = known.iter().enumerate().map(|(at, operation)| Slice {
-                what: What::InFlight,
-                start: armed.saturating_add(operation.at),
-                end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
-                label: operation.name(),
-                text: format!(
-                    "{} ({}) is submitted, and not known to have ended",
-                    short(&operation.name()),
-                    operation.call
-                ),
-            });
-            let name = format!("{before}stream {}", busy.stream.number);
-            all.lanes.push(Lane { name, slices: slices.collect() });
-        }
+        let streams = streams.iter().take(for_streams);
+        all.lanes.extend(streams.map(|busy| Lane::of_stream(busy, armed, &before)));
         all
+    }
+}
+
+impl Lane {
+    /// A stream runs its operations one after the other: each is drawn until the next was submitted.
+    fn of_stream(busy: &BusyStream, armed: u64, before: &str) -> Self {
+        let timed = busy.operations.iter().take(MOST_OPERATIONS);
+        let known: Vec<_> = if busy.operations.is_empty() { vec![&busy.oldest] } else { timed.collect() };
+        let slices = known.iter().enumerate().map(|(at, operation)| Slice {
+            what: What::InFlight,
+            start: armed.saturating_add(operation.at),
+            end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
+            label: operation.name(),
+            text: format!(
+                "{} ({}) is submitted, and not known to have ended",
+                short(&operation.name()),
+                operation.call
+            ),
+        });
+        Self { name: format!("{before}stream {}", busy.stream.number), slices: slices.collect() }
     }
 }
 

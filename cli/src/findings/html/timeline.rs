@@ -29,24 +29,7 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     });
     page.text(" All of it, for Perfetto, is what ").say("code", "lazyguard export").text("writes.").close();
     legend(page, moments);
-    page.open(r#"div class="tools" id="tools" hidden="""#, &[]);
-    for (id, text, label) in [
-        ("out", "\u{2212}", "Zoom out"),
-        ("in", "+", "Zoom in"),
-        ("left", "\u{2190}", "Earlier"),
-        ("right", "\u{2192}", "Later"),
-        ("all", "All", "Show everything that is kept"),
-        ("first", "Hang", "Show what came right before the hang"),
-        ("before", "Previous", "Previous event"),
-        ("next", "Next", "Next event"),
-    ] {
-        page.element(r#"button type="button""#, &[("data-do", &id), ("aria-label", &label)], &text);
-    }
-    page.say(
-        r#"span id="keys" class="hint""#,
-        "Keys in the timeline: + and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.",
-    );
-    page.close();
+    tools(page);
     let label = "Timeline. The table below it says the same.";
     page.open(
         r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#,
@@ -82,6 +65,28 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     lanes().for_each(|(y, lane)| scale.labels(page, lane, y + 16));
     page.close_all(3).say(r#"p id="told" class="told" aria-live="polite""#, "");
     table(page, moments, &scale);
+}
+
+/// The buttons and the keys of the script.
+fn tools(page: &mut Markup) {
+    page.open(r#"div class="tools" id="tools" hidden="""#, &[]);
+    for (id, text, label) in [
+        ("out", "\u{2212}", "Zoom out"),
+        ("in", "+", "Zoom in"),
+        ("left", "\u{2190}", "Earlier"),
+        ("right", "\u{2192}", "Later"),
+        ("all", "All", "Show everything that is kept"),
+        ("first", "Hang", "Show what came right before the hang"),
+        ("before", "Previous", "Previous event"),
+        ("next", "Next", "Next event"),
+    ] {
+        page.element(r#"button type="button""#, &[("data-do", &id), ("aria-label", &label)], &text);
+    }
+    page.say(
+        r#"span id="keys" class="hint""#,
+        "Keys in the timeline: + and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.",
+    );
+    page.close();
 }
 
 fn legend(page: &mut Markup, moments: &Moments) {

@@ -3,10 +3,9 @@
 //! Must not: find out by itself who waits for whom; `waits` has.
 
 use super::doing::{own_verdict, why_all_wait};
-use super::most_common;
 use super::odd_ranks::{
-    behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
-    Ranks,
+    behind_sentence, have, most_common, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
+    RankGroup, Ranks,
 };
 use super::waits::{blocked_behind_its_own, In, Job, Wait};
 use crate::findings::communications::{Called, Member, Peer};

@@ -8,8 +8,9 @@
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
 use super::doing::{culprit, own_verdict, why_all_wait, Asked};
-use super::most_common;
-use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
+use super::odd_ranks::{
+    behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
+};
 use crate::findings::process::Process;
 use std::collections::BTreeMap;
 

@@ -22,7 +22,6 @@ pub(super) use doing::when_they_were_ended;
 pub(super) use odd_ranks::Ranks;
 
 use super::process::Process;
-use lazyguard_core::order::grouped;
 use std::collections::BTreeMap;
 
 /// Of each rank the process that counts: the newest one with collectives.
@@ -44,11 +43,6 @@ fn by_rank(processes: &[Process]) -> BTreeMap<u64, &Process> {
 /// A process's rank in the job: as its launcher tells it; else that in its largest communicator.
 fn number_of(process: &Process) -> Option<u64> {
     process.rank.parse().ok().or_else(|| process.communications.as_ref()?.rank_in_the_largest())
-}
-
-/// The one of several things that most ranks have; of as many, the one that comes first.
-fn most_common<T: PartialEq + Clone>(all: impl Iterator<Item = T>) -> Option<T> {
-    grouped(all, T::clone).into_iter().rev().max_by_key(|(_, same)| same.len()).map(|(one, _)| one)
 }
 
 /// Compares the ranks of these processes. `None` where there are no two, or where none waits for others.

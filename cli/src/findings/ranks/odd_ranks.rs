@@ -6,6 +6,7 @@ use super::doing::{doing, Asked};
 use crate::findings::hangs::ranks_in_words;
 use crate::findings::process::Process;
 use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::order::grouped;
 use serde::Serialize;
 
 /// The most ranks that are described one by one.
@@ -128,6 +129,11 @@ impl OddRank {
         let doing = doing(process, asked);
         Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
     }
+}
+
+/// The one of several things that most ranks have; of as many, the one that comes first.
+pub fn most_common<T: PartialEq + Clone>(all: impl Iterator<Item = T>) -> Option<T> {
+    grouped(all, T::clone).into_iter().rev().max_by_key(|(_, same)| same.len()).map(|(one, _)| one)
 }
 
 pub fn named(odd: &[OddRank]) -> String {

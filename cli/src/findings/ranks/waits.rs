@@ -14,8 +14,7 @@
 //! Must not: compare the clocks of two processes.
 
 use super::doing::{culprit, own_verdict, standing, Asked};
-use super::most_common;
-use super::odd_ranks::Ranks;
+use super::odd_ranks::{most_common, Ranks};
 use crate::findings::communications::{Called, Communications, Member, Peer};
 use crate::findings::process::Process;
 use lazyguard_core::api::Class;
