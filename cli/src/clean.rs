@@ -7,6 +7,7 @@ use crate::old_runs::sight;
 use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
+use lazyguard_core::api::counted;
 use lazyguard_core::old_runs::{all_in, Left, State};
 use lazyguard_core::run_folder::private_bases;
 use std::path::PathBuf;
@@ -28,7 +29,6 @@ pub(crate) struct Arguments {
     older_than: Option<u64>,
 }
 
-/// Removes the folders, and prints what was removed.
 pub(crate) fn clean(arguments: &Arguments) -> Outcome {
     clean_in(&private_bases(std::env::var_os("TMPDIR")), arguments, &mut Output::standard())
 }
@@ -36,42 +36,42 @@ pub(crate) fn clean(arguments: &Arguments) -> Outcome {
 fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> Outcome {
     let sight = sight();
     let all: Vec<_> = bases.iter().flat_map(|base| all_in(base, &sight)).collect();
-    let (mut removed, mut bytes, mut living, mut silent, mut newer, mut fresh) =
-        (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
-    let mut failed = Vec::new();
-    let least = Duration::from_nanos(arguments.older_than.unwrap_or(0));
-    for left in &all {
-        match left.state {
-            State::Lives => living += 1,
-            State::Silent if !arguments.all => silent += 1,
-            _ if left.is_fresh_evidence(sight.now) && !arguments.all => fresh += 1,
-            _ if left.age(sight.now) < least => newer += 1,
-            _ => match remove(left, arguments.dry_run, sight.entries) {
-                Ok(freed) => {
-                    let verb = if arguments.dry_run { "would remove" } else { "removed" };
-                    write_line!(out, "{verb} {} ({}, {})", left.path.display(), whose(left), size(freed))?;
-                    removed += 1;
-                    bytes = bytes.saturating_add(freed);
-                }
-                Err(error) => failed.push(format!("{}: cannot be removed: {error}", left.path.display())),
-            },
-        }
-    }
-    let folders = |count: u64| if count == 1 { "1 folder".to_owned() } else { format!("{count} folders") };
-    let (verb, freed) = if arguments.dry_run { ("would be removed", "would be freed") } else { ("removed", "freed") };
-    write_line!(out, "{} {verb}, {} {freed}", folders(removed), size(bytes))?;
-    for (count, why) in [
-        (living, "of processes that run"),
+    let mut kept = [
+        (0_u64, "of processes that run"),
         (
-            silent,
+            0,
             "of processes in other containers or on other hosts, which cannot be seen from here (--all takes those that are silent)",
         ),
-        (fresh, "of failures, younger than a day (--all takes them)"),
-        (newer, "in which something has changed lately (--older-than)"),
-    ] {
-        if count > 0 {
-            write_line!(out, "{} kept: {why}", folders(count))?;
+        (0, "of failures, younger than a day (--all takes them)"),
+        (0, "in which something has changed lately (--older-than)"),
+    ];
+    let (mut removed, mut bytes, mut failed) = (0_u64, 0_u64, Vec::new());
+    let least = Duration::from_nanos(arguments.older_than.unwrap_or(0));
+    for left in &all {
+        let why = match left.state {
+            State::Lives => Some(0),
+            State::Silent if !arguments.all => Some(1),
+            _ if left.is_fresh_evidence(sight.now) && !arguments.all => Some(2),
+            _ if left.age(sight.now) < least => Some(3),
+            _ => None,
+        };
+        if let Some((count, _)) = why.and_then(|why: usize| kept.get_mut(why)) {
+            *count += 1;
+            continue;
         }
+        match remove(left, arguments.dry_run, sight.entries) {
+            Ok(freed) => {
+                let verb = if arguments.dry_run { "would remove" } else { "removed" };
+                write_line!(out, "{verb} {} ({}, {})", left.path.display(), whose(left), size(freed))?;
+                (removed, bytes) = (removed + 1, bytes.saturating_add(freed));
+            }
+            Err(error) => failed.push(format!("{}: cannot be removed: {error}", left.path.display())),
+        }
+    }
+    let (verb, freed) = if arguments.dry_run { ("would be removed", "would be freed") } else { ("removed", "freed") };
+    write_line!(out, "{} {verb}, {} {freed}", counted(removed, "folder"), size(bytes))?;
+    for (count, why) in kept.into_iter().filter(|(count, _)| *count > 0) {
+        write_line!(out, "{} kept: {why}", counted(count, "folder"))?;
     }
     out.flush()?;
     match failed.split_last() {

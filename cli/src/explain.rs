@@ -9,7 +9,6 @@ use std::process::ExitCode;
 
 const PAGES: &str = include_str!("../../docs/HAZARDS.md");
 
-/// The words that a report uses: its first one, and how far a verdict can be relied on.
 const WORDS: [(&str, &str); 8] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
     ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
@@ -21,7 +20,6 @@ const WORDS: [(&str, &str); 8] = [
     ("certain", Confidence::Certain.meaning()),
 ];
 
-/// Prints one page, or the list of codes.
 pub(crate) fn explain(code: Option<&str>) -> Outcome {
     let mut out = Output::standard();
     let Some(wanted) = code else {

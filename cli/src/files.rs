@@ -145,7 +145,6 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     all_of(open(path)?)
 }
 
-/// The same as text.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     text_of(read(path)?)
 }
@@ -155,7 +154,6 @@ pub(crate) fn read_in(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
     all_of(open_in(folder, name)?)
 }
 
-/// The same as text.
 pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
     text_of(read_in(folder, name)?)
 }
@@ -167,7 +165,6 @@ pub(crate) fn read_input(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// The whole content of an open file.
 pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
     at_most(file, MOST_BYTES)
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not: decide what is reported.
 
+use chrono::DateTime;
 use lazyguard_core::Nanos;
 
 /// How a report of one process is written.
@@ -40,18 +41,8 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// A moment on the wall, from nanoseconds since 1970.
 pub(crate) fn utc(unix_nanos: u64) -> String {
-    let seconds = unix_nanos / 1_000_000_000;
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    // Years are counted from March, so that the day that leap years have comes last.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    let moment = i64::try_from(unix_nanos).map(DateTime::from_timestamp_nanos).unwrap_or_default();
+    moment.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use lazyguard_core::trace::{Lane, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
-/// See the module.
 pub(crate) struct Names<'a> {
     texts: &'a StringTable,
     /// By where the name lies among the texts: shorter to hash than the name.
@@ -36,13 +35,11 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// The name of a record's function.
     pub fn function_of(&mut self, record: &Record) -> Option<&str> {
         self.function(record.function, record.meant_at())
     }
 }
 
-/// What a lane is called.
 pub(crate) fn lane_name(lane: Lane) -> &'static str {
     match lane {
         Lane::Work => "work",

@@ -34,7 +34,6 @@ pub(crate) struct Left {
     pub path: PathBuf,
     /// When the newest entry in it was made.
     since: SystemTime,
-    /// Whose it is.
     owner: u32,
 }
 
@@ -68,7 +67,6 @@ pub(crate) fn sight() -> Sight<'static> {
 pub(crate) struct Found {
     /// The folders that are this user's to read and to trust, the newest first.
     pub own: Vec<Left>,
-    /// Folders of other users, with their owners.
     others: Vec<(PathBuf, u32)>,
 }
 

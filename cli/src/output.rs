@@ -11,7 +11,6 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Text for a person, or an object for a program.
 pub(crate) struct Output<'a> {
     out: BufWriter<Box<dyn Write + 'a>>,
     line: String,
@@ -41,7 +40,6 @@ impl<'a> Output<'a> {
         Self { out: BufWriter::with_capacity(1 << 18, Box::new(out)), line: String::new() }
     }
 
-    /// Writes one line, whatever is in it.
     pub fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         self.line.clear();
         // A `String` takes everything.
@@ -55,7 +53,6 @@ impl<'a> Output<'a> {
         &mut self.out
     }
 
-    /// Writes out what has been kept.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

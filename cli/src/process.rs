@@ -20,18 +20,12 @@ use std::path::{Path, PathBuf};
 
 /// What to do about something that belongs to another user.
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
-    match owner {
-        Some(owner) => format!(
-            "it belongs to user {owner}, and user {} may not look into it here; ask as user {owner}, or as an administrator who may read \
-             any file",
-            getuid()
-        ),
-        None => format!(
-            "it belongs to another user, and user {} may not look into it here; ask as that user, or as an administrator who may read \
-             any file",
-            getuid()
-        ),
-    }
+    let known = owner.map(|owner| format!("user {owner}"));
+    let (owner, them) = (known.as_deref().unwrap_or("another user"), known.as_deref().unwrap_or("that user"));
+    format!(
+        "it belongs to {owner}, and user {} may not look into it here; ask as {them}, or as an administrator who may read any file",
+        getuid()
+    )
 }
 
 /// The same for a path, if this user lacks permission.
@@ -58,7 +52,6 @@ pub(crate) fn proc_is_mounted() -> bool {
 pub(crate) const NO_PROC: &str =
     "/proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
 
-/// What a process has mapped.
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
     let own = PathBuf::from(format!("/proc/{process}"));
@@ -145,7 +138,6 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
 }
 
-/// What `/proc/PID/stat` says of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     state: char,
@@ -186,12 +178,10 @@ impl Stat {
     }
 }
 
-/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// It exists, and started at this clock tick.
     Runs(u64),
-    /// It exists, and is stopped.
     Stopped(u64),
     /// It exists; this user may know no more.
     Hidden,
@@ -215,7 +205,6 @@ impl Status {
         }
     }
 
-    /// When it started.
     pub fn started(self) -> Option<u64> {
         match self {
             Self::Runs(since) | Self::Stopped(since) => Some(since),
@@ -231,7 +220,6 @@ pub(crate) fn exists(process: u32) -> bool {
     process.is_some_and(|process| matches!(test_kill_process(process), Ok(()) | Err(Errno::PERM)))
 }
 
-/// The mappings of files of this name.
 fn mapped<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Mapping<'a>> {
     let is_it = move |path: &str| path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/'));
     mappings(maps).filter(move |mapping| mapping.file().is_some_and(is_it))

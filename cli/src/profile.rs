@@ -57,12 +57,10 @@ fn most_bytes(text: &str) -> Result<u64, String> {
     settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
 }
 
-/// A profile as it lies in its folder.
 struct Folder {
     path: PathBuf,
     known: Profile,
     parts: Vec<PathBuf>,
-    /// A line for each part that cannot be read.
     damaged: Vec<String>,
 }
 
@@ -148,7 +146,6 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Carries it out.
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
     let mut out = Output::standard();
     let code = match &arguments.action {

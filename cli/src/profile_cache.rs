@@ -30,7 +30,6 @@ const STARTERS: [&str; 16] = [
     "zsh",
 ];
 
-/// Why there is no folder.
 pub(crate) const NONE: &str =
     "this user has no cache: XDG_CACHE_HOME is no absolute path, and HOME is no folder of this user";
 

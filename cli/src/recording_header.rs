@@ -21,7 +21,6 @@ pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
     header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
 }
 
-/// A word of a recording's header.
 pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
     let mut word = [0; layout::WORD];
     file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;

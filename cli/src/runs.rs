@@ -57,7 +57,6 @@ impl Mark {
     }
 }
 
-/// Whether a folder is that of a run.
 pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
 }
@@ -208,7 +207,6 @@ pub(crate) fn newest_quietly(what: &Path) -> PathBuf {
     runs_in(what).first().map_or_else(|| what.to_owned(), |newest| newest.folder_within(what))
 }
 
-/// Prints a line for each run in a folder, the newest first.
 pub(crate) fn list(what: &Path) -> Outcome {
     let runs = runs_in(what);
     if runs.is_empty() {

@@ -19,6 +19,7 @@ use crate::Failure;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
+use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, LiveRecording, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -46,7 +47,6 @@ const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
-    /// The recording, if there is one.
     pub recording: Option<PathBuf>,
     /// The process that the user named by its id.
     pub process: Option<u32>,
@@ -103,41 +103,33 @@ impl Run {
     }
 
     fn of_process(process: u32) -> Result<Self, Failure> {
-        let is_gone = Status::of(process) == Status::Gone;
-        let found = maps_of(process).and_then(|maps| recording_of(process, &maps));
-        let failure = match found {
-            Ok(Some(recording)) if !is_gone => {
-                let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
-                return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
-            }
-            _ if is_gone => match old_runs::by(process) {
-                Err(hidden) => return Err(Failure::Input(format!("process {process}: {hidden}"))),
-                Ok(Some(folder)) => {
-                    let recording = folder.join(RECORDING);
-                    let recording = fs::symlink_metadata(&recording).is_ok().then_some(recording);
-                    return Ok(Self { folder: Some(folder), recording, process: None });
-                }
-                Ok(None) => {
+        let failure = |why: &str| Failure::Input(format!("process {process}: {why}"));
+        if Status::of(process) == Status::Gone {
+            let left = old_runs::by(process).map_err(|hidden| failure(&hidden))?;
+            let folder = left.ok_or_else(|| {
+                failure(
                     "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
-                     it had LAZYGUARD_OUT, name that folder"
-                },
-            },
-            Err(failure) => return Err(failure),
-            Ok(_) => {
-                "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has \
-                 said at its start that the recording is kept in memory"
-            }
-        };
-        let attach =
-            if is_gone { String::new() } else { format!("; one that is not guarded: lazyguard report {process}") };
+                     it had LAZYGUARD_OUT, name that folder",
+                )
+            })?;
+            let recording = Some(folder.join(RECORDING)).filter(|path| fs::symlink_metadata(path).is_ok());
+            return Ok(Self { folder: Some(folder), recording, process: None });
+        }
+        if let Some(recording) = recording_of(process, &maps_of(process)?)? {
+            let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
+            return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
+        }
         let earlier = old_runs::folders_of(process).own.into_iter().next();
-        let earlier = earlier.filter(|_| !is_gone).map(|found| {
+        let earlier = earlier.map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
-        Err(Failure::Input(format!("process {process}: {failure}{attach}{}", earlier.unwrap_or_default())))
+        Err(failure(&format!(
+            "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has said at its \
+             start that the recording is kept in memory; one that is not guarded: lazyguard report {process}{}",
+            earlier.unwrap_or_default()
+        )))
     }
 
-    /// Opens the recording.
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
         let Some((path, recording)) = self.open_as(Recording::open)? else { return Ok(None) };
         let status = Status::of(self.process.unwrap_or(recording.facts().process));
@@ -188,7 +180,6 @@ impl Run {
     }
 }
 
-/// The file of a recording.
 pub(crate) struct RecordingFile {
     file: File,
     /// Whether the file is sparse. The guard's own files are not.
@@ -224,11 +215,8 @@ impl Source for RecordingFile {
     }
 }
 
-/// A recording that is open.
 pub(crate) struct Opened {
-    /// The file.
     pub path: PathBuf,
-    /// What is in it.
     pub recording: Recording<RecordingFile>,
     /// Whether its process is alive, as far as this user may know.
     pub alive: bool,
@@ -324,7 +312,6 @@ impl Opened {
         calls.into()
     }
 
-    /// The settings that were in force.
     pub fn settings(&self) -> Settings {
         let settings = self.recording.strings().settings().iter();
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
@@ -417,9 +404,9 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
     OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }
 
-/// The hang that the watchdog has reported, if it has one.
+/// The hang that the watchdog has reported, if it has one, with the verdicts that this build comes to.
 pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
-    read(folder, "hang.json")
+    Ok(read(folder, HANG)?.map(HangReport::diagnosed_anew))
 }
 
 /// A file of a run folder; `None` where it is not there.

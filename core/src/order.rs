@@ -25,6 +25,19 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
+/// Items with the same key together, in the order in which each key comes first.
+pub fn grouped<K: PartialEq, T>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for item in items {
+        let own = key(&item);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, same)) => same.push(item),
+            None => groups.push((own, vec![item])),
+        }
+    }
+    groups
+}
+
 fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&a, &b| compare(a, b));

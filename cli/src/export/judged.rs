@@ -1,16 +1,15 @@
 //! The verdicts of a run, as a timeline shows them: from when until when, with which facts, and tied to which calls and
 //! operations.
 //!
-//! Where the watchdog has reported a hang, the verdicts are its own; otherwise the same code judges the recording. Where a reported hang
-//! is over and something still hangs, both are shown.
+//! Where the watchdog has reported a hang, the verdicts are those of its snapshot; otherwise they are of the recording. Where a reported
+//! hang is over and something still hangs, both are shown.
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
-use lazyguard_core::diagnose::{diagnose, BlockedCall, Snapshot, Status, Verdict};
+use lazyguard_core::diagnose::{diagnose, ends_of, BlockedCall, Snapshot, Status, Verdict};
 use lazyguard_core::report::{demangle, HangReport};
-use lazyguard_core::trace::Record;
+use lazyguard_core::trace::read::{Recording, Source};
 use lazyguard_core::Nanos;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -24,40 +23,23 @@ pub(super) struct Shown {
     pub blocked: Vec<(u32, Nanos)>,
 }
 
-/// A reported hang, and its further course according to the records.
-pub(super) struct Reported {
-    hang: HangReport,
-    /// When each blocked call has returned, by thread and entry; `None` as long as no record says so.
-    returned: BTreeMap<(u32, Nanos), Option<Nanos>>,
+/// The verdicts of a hang that was reported.
+pub(super) fn of_report(hang: &HangReport) -> Vec<Shown> {
+    let verdicts = hang.verdicts.iter();
+    verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
-impl Reported {
-    pub fn new(hang: HangReport) -> Self {
-        let blocked = hang.snapshot.blocked.iter().map(|call| ((call.thread, call.entered), None));
-        Self { returned: blocked.collect(), hang }
-    }
-
-    /// Takes in a record of a thread.
-    pub fn see(&mut self, thread: u32, record: &Record) {
-        if let Some(returned) = self.returned.get_mut(&(thread, record.entered)).filter(|_| record.returned != 0) {
-            *returned = Some(record.returned);
-        }
-    }
-
-    /// The hang's verdicts, known before any record is read.
-    pub fn verdicts(&self) -> Vec<Shown> {
-        let HangReport { verdicts, snapshot, status, .. } = &self.hang;
-        verdicts.iter().map(|verdict| shown(verdict, snapshot, Some(*status), "hang.json")).collect()
-    }
-
-    /// When it was over, if none of its calls is among those in progress.
-    pub fn over(&self, in_progress: &[(u32, Nanos)]) -> Option<Nanos> {
-        if self.returned.keys().any(|call| in_progress.contains(call)) {
-            return None;
-        }
-        // The record of a return may be overwritten. The hang lasted at least until its report.
-        Some(self.returned.values().flatten().copied().max().unwrap_or(0).max(self.hang.snapshot.at))
-    }
+/// When a reported hang was over, if none of its calls is among those in progress. The record of a return may be overwritten: the hang lasted
+/// at least until its report.
+pub(super) fn over<S: Source>(
+    hang: &HangReport,
+    recording: &Recording<S>,
+    in_progress: &[(u32, Nanos)],
+) -> Option<Nanos> {
+    let blocked = &hang.snapshot.blocked;
+    let lasts = blocked.iter().any(|call| in_progress.contains(&(call.thread, call.entered)));
+    let ended = || ends_of(recording, blocked.iter()).unwrap_or_default().into_iter().filter_map(|end| end.at).max();
+    (!lasts).then(|| ended().unwrap_or(0).max(hang.snapshot.at))
 }
 
 /// The verdicts of a snapshot that was made of the recording.

@@ -22,7 +22,7 @@ use crate::runs::one_process;
 use crate::source::duration;
 use crate::source::hang_in;
 use crate::{Failure, Outcome};
-use judged::{of_recording, Reported};
+use judged::{of_recording, of_report, over};
 use lazyguard_core::diagnose::SnapshotBuilder;
 use lazyguard_core::run_folder::file::TIMELINE;
 use std::ffi::OsStr;
@@ -70,12 +70,10 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
         let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
-        let mut reported = hang.clone().map(Reported::new);
-        reported.iter().flat_map(Reported::verdicts).for_each(|shown| timeline.judge(shown));
+        hang.iter().flat_map(of_report).for_each(|shown| timeline.judge(shown));
         let mut builder = SnapshotBuilder::new(&opened.recording);
         opened.each_record(|entry| {
             builder.push(entry);
-            reported.iter_mut().for_each(|reported| reported.see(entry.thread, &entry.record));
             if range.contains(&entry.record.entered) {
                 timeline.see(entry).map_err(failed)?;
             }
@@ -83,7 +81,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         })?;
         let in_progress = opened.calls_in_progress();
         let calls: Vec<_> = in_progress.iter().map(|call| (call.thread, call.record.entered)).collect();
-        let over = reported.as_ref().map(|reported| reported.over(&calls));
+        let over = hang.as_ref().map(|hang| over(hang, &opened.recording, &calls));
         if let Some(Some(over)) = over {
             timeline.judged_until(over);
         }

@@ -23,7 +23,6 @@ pub(crate) enum Annotations {
     For(System),
 }
 
-/// A CI system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Github,
@@ -41,7 +40,6 @@ impl Annotations {
         }
     }
 
-    /// The system that is written for.
     pub fn system(self) -> Option<System> {
         match self {
             Self::Off => None,
@@ -55,37 +53,33 @@ impl FromStr for Annotations {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            "github" => Ok(Self::For(System::Github)),
-            "gitlab" => Ok(Self::For(System::Gitlab)),
-            "azure" => Ok(Self::For(System::Azure)),
-            "teamcity" => Ok(Self::For(System::Teamcity)),
+        match (text, SYSTEMS.iter().find(|(_, word, _)| *word == text)) {
+            ("auto", _) => Ok(Self::Auto),
+            ("off", _) => Ok(Self::Off),
+            (_, Some((system, ..))) => Ok(Self::For(*system)),
             _ => Err("expected auto, off, github, gitlab, azure or teamcity".to_owned()),
         }
     }
 }
 
-/// The system whose variable is set.
+/// Each system, its word, and the variable that it sets.
+const SYSTEMS: [(System, &str, &str); 4] = [
+    (System::Github, "github", "GITHUB_ACTIONS"),
+    (System::Gitlab, "gitlab", "GITLAB_CI"),
+    (System::Azure, "azure", "TF_BUILD"),
+    (System::Teamcity, "teamcity", "TEAMCITY_VERSION"),
+];
+
 fn detected(is_set: impl Fn(&str) -> bool) -> Option<System> {
-    let systems = [
-        ("GITHUB_ACTIONS", System::Github),
-        ("GITLAB_CI", System::Gitlab),
-        ("TF_BUILD", System::Azure),
-        ("TEAMCITY_VERSION", System::Teamcity),
-    ];
-    systems.into_iter().find(|(name, _)| is_set(name)).map(|(_, system)| system)
+    SYSTEMS.iter().find(|(.., variable)| is_set(variable)).map(|(system, ..)| *system)
 }
 
-/// A thing to be shown.
 struct Shown<'a> {
     code: &'static str,
     title: String,
     text: String,
     key: String,
     place: Option<Place>,
-    /// Whether the run fails for it.
     fails: bool,
     seen: &'a Seen<'a>,
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The version of the form.
 const SCHEMA: u32 = 1;
 
 #[derive(Deserialize, Serialize)]

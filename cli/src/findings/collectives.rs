@@ -10,16 +10,13 @@ use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
-/// The collectives of one process.
 pub(super) struct Collectives {
     pub kernels: Vec<String>,
     /// When each was submitted, and which of the kernels it is, in that order.
     pub launches: Vec<(Nanos, u16)>,
-    /// Whether every record of them is there.
     pub complete: bool,
 }
 
-/// Reads them from a recording, record by record.
 pub(super) struct Reader<'o> {
     strings: &'o StringTable,
     /// By the kernel's name, and whether a graph has it.
@@ -49,7 +46,6 @@ impl<'o> Reader<'o> {
         Some(Self { strings, numbers: HashMap::new(), found })
     }
 
-    /// The next record.
     pub fn take_in(&mut self, record: &Record) {
         let succeeded = record.result == 0 && record.returned != 0;
         if !record.submitted() || !succeeded {
@@ -79,7 +75,6 @@ impl<'o> Reader<'o> {
         }
     }
 
-    /// After the last record.
     pub fn finish(mut self) -> Collectives {
         self.found.launches.sort_unstable();
         self.found

@@ -12,12 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// The newest collectives of a communicator that are kept. Ranks that are further apart are compared by their counts alone.
 const MOST_CALLS: usize = 4096;
 
-/// A collective, a send or a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Called {
-    /// When it was called.
     pub at: Nanos,
-    /// The stream, by its number.
     pub stream: u32,
     pub entry_point: EntryPoint,
     pub about: Communication,
@@ -43,7 +40,6 @@ impl Called {
         }
     }
 
-    /// The same in words.
     pub fn in_words(&self) -> String {
         format!("{} of {}", self.name(), arguments_in_words(self.entry_point, &self.about))
     }
@@ -69,7 +65,6 @@ pub(super) struct Member {
     /// How many collectives were called on it, and how often it was split.
     pub collectives: u64,
     pub splits: u32,
-    /// The newest collectives, by number.
     pub calls: VecDeque<Called>,
     /// Sends and receives: how many, and the newest of them.
     pub exchanges: BTreeMap<Peer, (u64, Called)>,
@@ -112,22 +107,18 @@ impl Member {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meeting {
     pub entry_point: EntryPoint,
-    /// When it was entered.
     pub since: Nanos,
     /// What the communicator's ranks know it by, or 0.
     pub id: u64,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Communications {
     pub(super) members: Vec<Member>,
     pub(super) meeting: Option<Meeting>,
-    /// Whether every record of them is there.
     pub(super) complete: bool,
 }
 
-/// Reads them from a recording, record by record.
 pub(super) struct Reader<'o> {
     opened: &'o Opened,
     members: BTreeMap<u32, Member>,
@@ -150,7 +141,6 @@ impl<'o> Reader<'o> {
         (!members.is_empty()).then_some(Self { opened, members })
     }
 
-    /// The next record.
     pub fn take_in(&mut self, record: &Record) {
         let (Kind::Communication, Payload::Communication(about)) = (record.kind, record.payload()) else { return };
         let member = self.members.get_mut(&about.communicator);
@@ -161,7 +151,6 @@ impl<'o> Reader<'o> {
         }
     }
 
-    /// After the last record.
     pub fn finish(self) -> Communications {
         let Self { opened, members } = self;
         let recording = &opened.recording;
@@ -176,7 +165,6 @@ impl<'o> Reader<'o> {
 }
 
 impl Communications {
-    /// The member of the communicator with this id.
     pub(super) fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id == id && id != 0)
     }

@@ -9,7 +9,6 @@ use std::str::FromStr;
 /// The conditions under which a run fails; by default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailOn {
-    /// A hang.
     pub hang: bool,
     /// Every hazard that was not prevented.
     pub hazard: bool,
@@ -24,7 +23,6 @@ pub(crate) struct FailOn {
 }
 
 impl FailOn {
-    /// Whether there is any condition.
     pub fn is_anything(&self) -> bool {
         *self != Self::default()
     }

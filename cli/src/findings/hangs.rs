@@ -1,12 +1,13 @@
 //! The hangs of a run, with the names and the source positions of each.
 
-use super::collect::{Process, Stood};
+use super::process::Process;
+use super::stood::Stood;
 use crate::symbolize::SourceLine;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};
+use lazyguard_core::order::grouped;
 use lazyguard_core::report::HangReport;
 
-/// A hang of one process.
 pub(super) struct HangSeen<'a> {
     pub process: &'a Process,
     pub report: &'a HangReport,
@@ -14,35 +15,43 @@ pub(super) struct HangSeen<'a> {
 
 /// The hangs that did not resolve by themselves, in the order of the processes.
 pub(super) fn hangs(processes: &[Process]) -> Vec<HangSeen<'_>> {
-    processes.iter().filter_map(|process| Some(HangSeen { process, report: process.hang()? })).collect()
+    those(processes, |process, _| process.hang().is_some())
 }
 
-/// The hangs that are suspected, in the order of the processes.
 pub(super) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
-    let is_suspected = |process: &&Process| matches!(process.stood, Some(Stood::Suspected(_)));
-    let suspected = processes.iter().filter(is_suspected);
-    suspected.filter_map(|process| Some(HangSeen { process, report: process.stood.as_ref()?.report() })).collect()
+    those(processes, |_, stood| matches!(stood, Stood::Suspected(_)))
+}
+
+/// What was slow, and hangs that are over.
+pub(super) fn passed(processes: &[Process]) -> Vec<HangSeen<'_>> {
+    those(processes, |process, stood| process.hang().is_none() && matches!(stood, Stood::Slow(_) | Stood::Over(_)))
+}
+
+fn those(processes: &[Process], which: impl Fn(&Process, &Stood) -> bool) -> Vec<HangSeen<'_>> {
+    let seen = |process| {
+        let process: &Process = process;
+        let stood = process.stood.as_ref().filter(|stood| which(process, stood))?;
+        Some(HangSeen { process, report: stood.report() })
+    };
+    processes.iter().filter_map(seen).collect()
 }
 
 /// Hangs of several processes that have the same cause.
 pub(super) struct SameHang<'a> {
-    /// The first of them, which is reported.
     pub first: HangSeen<'a>,
-    /// The others.
     pub others: Vec<HangSeen<'a>>,
 }
 
 /// Ranks that hang for the same cause are one.
 pub(super) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
-    let mut causes: Vec<(String, SameHang<'_>)> = Vec::new();
-    for hang in hangs {
-        let key = hang.key();
-        match causes.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, same)) => same.others.push(hang),
-            None => causes.push((key, SameHang { first: hang, others: Vec::new() })),
-        }
-    }
-    causes.into_iter().map(|(_, same)| same).collect()
+    let causes =
+        grouped(hangs, HangSeen::key).into_iter().map(|(_, mut same)| SameHang { first: same.remove(0), others: same });
+    causes.collect()
+}
+
+/// The code of a hang's root cause and its wait, where it has one.
+pub(super) fn gist(report: &HangReport) -> Option<String> {
+    report.verdicts.first().map(|verdict| format!("{}: {}", verdict.code, sentence(verdict)))
 }
 
 /// The wait of a verdict in one sentence.
@@ -55,10 +64,12 @@ pub(super) fn sentence(verdict: &Verdict) -> &str {
 }
 
 impl SameHang<'_> {
-    /// Which processes they are.
     pub fn who(&self) -> String {
-        let all: Vec<_> = std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process).collect();
-        who(&all)
+        who(&std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process).collect::<Vec<_>>())
+    }
+
+    pub fn also_in(&self) -> Option<String> {
+        (!self.others.is_empty()).then(|| format!("the same in {}", self.who()))
     }
 }
 
@@ -101,20 +112,24 @@ impl HangSeen<'_> {
         self.report.verdicts.first()
     }
 
-    /// The code of the root cause.
     pub fn code(&self) -> Code {
         self.verdict().map_or(Code::LG299, |verdict| verdict.code)
     }
 
-    /// The title of that code.
     pub fn title(&self) -> &str {
         self.verdict().map_or(Code::LG299.title(), |verdict| &verdict.title)
     }
 
-    /// The lines of its report, with names.
     pub fn lines(&self) -> Vec<String> {
-        let lines = self.named().lines(self.process.newest);
-        self.process.stood.as_ref().map_or_else(|| lines.clone(), |stood| stood.as_called(lines.clone()))
+        self.as_called(self.named().lines(self.process.newest))
+    }
+
+    /// Lines of its report; one that is suspected is called that.
+    pub fn as_called(&self, lines: Vec<String>) -> Vec<String> {
+        match &self.process.stood {
+            Some(stood) => stood.as_called(lines),
+            None => lines,
+        }
     }
 
     /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.
@@ -122,12 +137,10 @@ impl HangSeen<'_> {
         self.report.cause()
     }
 
-    /// The report with names of functions, files and lines.
     pub fn named(&self) -> &HangReport {
         self.process.names().report.as_ref().unwrap_or(self.report)
     }
 
-    /// The wait in one sentence.
     pub fn sentence(&self) -> &str {
         self.verdict().map_or(self.title(), sentence)
     }
@@ -140,7 +153,6 @@ impl HangSeen<'_> {
         })
     }
 
-    /// The same in one text.
     pub fn explanation(&self) -> String {
         self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }

@@ -1,8 +1,9 @@
 //! The findings as one JSON object: a superset of the other forms. `docs/REFERENCE.md` is generated from it.
 
-use super::collect::{Process, Stood};
-use super::judge::{Finding, Status};
+use super::judge::{Finding, MetByProcess, Status};
+use super::process::Process;
 use super::ranks::{compare, Ranks};
+use super::stood::Stood;
 use super::{exit_code, text, End, Finished, Hung, Seen};
 use crate::gpu_core;
 use lazyguard_core::gpu_core::GpuCore;
@@ -139,7 +140,7 @@ struct HazardFound<'a> {
     /// The lines of suppression files that match it, as `FILE:LINE: TEXT`.
     suppressed_by: &'a [String],
     /// The processes that met it, in the order of ranks.
-    met_by: Vec<MetByProcess<'a>>,
+    met_by: &'a [MetByProcess],
 }
 
 /// The first occurrence of a hazard.
@@ -153,22 +154,6 @@ struct FirstFound<'a> {
     line: Option<u32>,
 }
 
-/// A process that met a hazard.
-#[derive(Serialize)]
-struct MetByProcess<'a> {
-    /// The name of its folder.
-    folder: &'a str,
-    /// The process id.
-    process: u32,
-    /// The program's file name.
-    program: &'a str,
-    /// Its rank in the job, or empty.
-    rank: &'a str,
-    /// How often it met the hazard.
-    count: u64,
-}
-
-/// The object, as a file or standard output has it.
 pub(super) fn text(seen: &Seen<'_>) -> String {
     Process::name_all(&seen.processes);
     format!("{:#}\n", json!(found(seen)))
@@ -242,13 +227,6 @@ fn process(process: &Process) -> ProcessFound<'_> {
 
 fn hazard(finding: &Finding) -> HazardFound<'_> {
     let line = finding.line.as_ref();
-    let met_by = finding.met_by.iter().map(|met| MetByProcess {
-        folder: &met.folder,
-        process: met.process,
-        program: &met.program,
-        rank: &met.rank,
-        count: met.count,
-    });
     HazardFound {
         hazard: &finding.hazard,
         first: FirstFound {
@@ -263,7 +241,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
             Status::Suppressed(by) => by,
             _ => &[],
         },
-        met_by: met_by.collect(),
+        met_by: &finding.met_by,
     }
 }
 

@@ -1,18 +1,17 @@
 //! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
 
-use super::collect::Process;
 use super::fail_on::FailOn;
+use super::process::Process;
 use super::suppress::Suppression;
 use crate::symbolize::SourceLine;
 use lazyguard_core::hazard::Hazard;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a suppression or a baseline classes a hazard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Neither suppressed nor in the baseline.
     New,
-    /// The baseline has it.
     Known,
     /// Each occurrence is suppressed, by these lines: `FILE:LINE: TEXT`.
     Suppressed(Vec<String>),
@@ -29,34 +28,33 @@ impl Status {
     }
 }
 
-/// How often one process met a hazard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MetBy {
+/// A process that met a hazard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct MetByProcess {
     /// The name of its folder.
     pub folder: String,
+    /// The process id.
     pub process: u32,
+    /// The program's file name.
     pub program: String,
+    /// Its rank in the job, or empty.
     pub rank: String,
+    /// How often it met the hazard.
     pub count: u64,
 }
 
-/// A hazard of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     /// Identifies it from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,
-    /// The source line of that occurrence, if known.
     pub line: Option<SourceLine>,
-    /// The processes that met it, in the order of ranks.
-    pub met_by: Vec<MetBy>,
+    pub met_by: Vec<MetByProcess>,
     pub status: Status,
-    /// Whether the run fails for it.
     pub fails: bool,
 }
 
-/// The files and options that hazards are judged by.
 #[derive(Default)]
 pub(super) struct Rules {
     pub fail_on: FailOn,
@@ -68,9 +66,7 @@ pub(super) struct Rules {
 /// All hazards: those that fail the run first, then by code and how often they were met; prevented ones last.
 pub(super) struct Judged {
     pub hazards: Vec<Finding>,
-    /// Lines of suppression files that matched nothing.
     pub unused: Vec<String>,
-    /// Keys of the baseline that the run did not meet.
     pub absent: Vec<String>,
 }
 
@@ -126,21 +122,19 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
     number(a).cmp(&number(b)).then_with(|| a.cmp(b))
 }
 
-/// The occurrences of one key so far.
 #[derive(Default)]
 struct Merged {
     /// The occurrence that came first, its line, and when it was.
     first: Option<(Hazard, Option<SourceLine>, u64)>,
-    met_by: Vec<MetBy>,
+    met_by: Vec<MetByProcess>,
     at_least: bool,
-    /// Whether an occurrence matches no suppression.
     unsuppressed: bool,
     by: BTreeSet<usize>,
 }
 
 impl Merged {
     fn add(&mut self, process: &Process, hazard: &Hazard, line: Option<&SourceLine>, matching: &[usize]) {
-        self.met_by.push(MetBy {
+        self.met_by.push(MetByProcess {
             folder: process.name.clone(),
             process: process.process,
             program: process.program.clone(),
@@ -159,7 +153,7 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::collect::HazardSeen;
+    use super::super::process::HazardSeen;
     use super::super::samples::{hazard, Scratch};
     use super::super::suppress;
     use super::*;

@@ -4,10 +4,11 @@
 //! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
 //! new one.
 
-use super::collect::{asks_to_end, Course, Process, Stood};
 use super::hangs::sentence;
 use super::judge::{Finding, Status};
+use super::process::Process;
 use super::ranks::compare;
+use super::stood::{asks_to_end, Course, Stood};
 use super::{text, End, FailedOn, Hung, Seen};
 use crate::files;
 use crate::Failure;
@@ -18,7 +19,6 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     Process::name_all(&seen.processes);
     let program = text::program(seen);
@@ -79,6 +79,13 @@ fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description:
     let mut status = TestCaseStatus::non_success(kind);
     status.set_type(ty).set_message(message.as_ref()).set_description(description.as_ref());
     status
+}
+
+/// The reason is text: not every reader's schema knows the attributes that the other kinds have.
+fn skipped(why: &str) -> TestCaseStatus {
+    let mut skipped = TestCaseStatus::skipped();
+    skipped.set_description(why);
+    skipped
 }
 
 fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
@@ -152,11 +159,7 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
         Course::Signalled(signal) if !asks_to_end(signal) => {
             status(NonSuccessKind::Failure, "signal", &process.ended, "")
         }
-        Course::Signalled(_) | Course::Killed | Course::Unknown => {
-            let mut skipped = TestCaseStatus::skipped();
-            skipped.set_description(process.ended.as_str());
-            skipped
-        }
+        Course::Signalled(_) | Course::Killed | Course::Unknown => skipped(&process.ended),
     }
 }
 
@@ -181,12 +184,7 @@ fn of_hazard(finding: &Finding, program: &str) -> TestCase {
         (_, true) => {
             status(NonSuccessKind::Failure, finding.hazard.code.name(), messages::line(&finding.hazard), &lines)
         }
-        (Status::Suppressed(by), _) => {
-            let mut skipped = TestCaseStatus::skipped();
-            // As text: not every reader's schema knows the attributes that the other kinds have.
-            skipped.set_description(format!("suppressed by {}", by.join(", ")));
-            skipped
-        }
+        (Status::Suppressed(by), _) => skipped(&format!("suppressed by {}", by.join(", "))),
         _ => TestCaseStatus::success(),
     };
     let mut case = TestCase::new(format!("hazard {}", finding.key), result);

@@ -18,22 +18,25 @@ mod html;
 mod json;
 mod judge;
 mod junit;
+mod one;
 mod places;
+mod process;
 mod ranks;
 mod report;
 #[cfg(test)]
 mod samples;
 mod sarif;
 mod seen;
+mod stood;
 mod suppress;
 mod text;
 
 pub(crate) use annotate::Annotations;
-pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
+pub(crate) use collect::holds_processes;
 pub(crate) use fail_on::FailOn;
+pub(crate) use one::report_one;
 pub(crate) use report::{report_all, report_hazards, report_page, Format};
 pub(crate) use seen::{exit_code, End, FailedOn, Finished, Hung, Unguarded};
-pub(crate) use text::lines_of;
 
 use crate::output::said;
 use crate::Failure;
@@ -97,45 +100,31 @@ pub(crate) struct Conclusion {
 
 /// Checks before the run that its suppression files and its baseline can be read.
 pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
-    suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
+    rules(wanted).map(|_| ())
+}
+
+fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
+    let suppressions = suppress::read(&wanted.suppressions)?;
+    Ok(Rules { fail_on: wanted.fail_on.clone(), suppressions, baseline: baseline_of(wanted)? })
 }
 
 /// Collects and judges the findings of a run; writes the files that the user asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
-    let rules = Rules {
-        fail_on: wanted.fail_on.clone(),
-        suppressions: suppress::read(&wanted.suppressions)?,
-        baseline: baseline_of(wanted)?,
-    };
-    let (processes, unreadable) = collect::of_run(&run.root);
-    let judged = rules.judge(&processes);
-    let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&processes).is_empty();
+    let rules = rules(wanted)?;
+    let mut seen =
+        Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
+    let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
     let failed = match hangs {
         true => Some(FailedOn::Hang),
-        false => judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
+        false => seen.judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
     };
-    let mut seen = Seen {
-        run: Some(run),
-        root: &run.root,
-        here: std::env::current_dir().unwrap_or_default(),
-        processes,
-        judged,
-        fail_on: &wanted.fail_on,
-        has_baseline: wanted.baseline.is_some(),
-        earlier: &wanted.earlier,
-        failed,
-        folder_stays: false,
-        unreadable,
-    };
-    seen.failed =
-        seen.failed.or_else(|| seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded));
+    let unguarded = || seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded);
     let is_healed = wanted.fail_on.retried && !wanted.earlier.is_empty();
-    seen.failed = seen.failed.or(is_healed.then_some(FailedOn::Retried));
-    let failed = seen.failed;
-    let hung = hung(&seen);
+    let failed = failed.or_else(unguarded).or(is_healed.then_some(FailedOn::Retried));
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
-    seen.folder_stays = keep || wanted.keeps_folder;
+    (seen.failed, seen.folder_stays) = (failed, keep || wanted.keeps_folder);
+    let hung = hung(&seen);
     // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
     // `--fail-on` also fails where a part of the run is unreadable.

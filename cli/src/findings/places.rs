@@ -13,7 +13,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where a line of source is, seen from a folder.
     pub fn of(line: &SourceLine, folder: &Path) -> Self {
         let file = without_dots(&line.file);
         let inside = match file.is_absolute() {

@@ -2,9 +2,9 @@
 //!
 //! [`Format`] has the forms of a report of hazards; [`crate::format::Format`] has those of every other report.
 
-use super::collect::{self, Process};
+use super::collect::{self, Collected};
 use super::judge::Rules;
-use super::{baseline, html, json, junit, sarif, suppress, text, FailOn, Seen};
+use super::{baseline, html, json, junit, sarif, suppress, text, Seen};
 use crate::output::{write_line, Output};
 use crate::source::{is_process_folder, Run};
 use crate::{Failure, Outcome};
@@ -26,10 +26,8 @@ pub(crate) enum Format {
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
 pub(crate) fn report_all(root: &Path, format: crate::format::Format, out: &mut Output<'_>) -> Outcome {
-    let (processes, unreadable) = collect::under(root);
-    let fail_on = FailOn::default();
-    let judged = Rules::default().judge(&processes);
-    let seen = look_at(root, processes, unreadable, judged, &fail_on, false);
+    let rules = Rules::default();
+    let seen = Seen::of(root, collect::under(root), &rules);
     match format {
         crate::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         crate::format::Format::Text => {
@@ -51,25 +49,19 @@ pub(crate) fn report_hazards(
     baseline: Option<&Path>,
     out: &mut Output<'_>,
 ) -> Outcome {
-    let fail_on = FailOn::default();
-    let keys = match baseline {
-        None => None,
-        Some(path) => match baseline::read(path)? {
-            None => return Err(Failure::Input(format!("baseline {}: there is no such file", path.display()))),
-            keys => keys,
-        },
+    let read = |path: &Path| match baseline::read(path) {
+        Ok(None) => Err(Failure::Input(format!("baseline {}: there is no such file", path.display()))),
+        keys => keys,
     };
-    let rules = Rules { fail_on: fail_on.clone(), suppressions: suppress::read(suppressions)?, baseline: keys };
-    let (processes, unreadable) = found(what)?;
-    let judged = rules.judge(&processes);
-    let seen = look_at(what, processes, unreadable, judged, &fail_on, baseline.is_some());
+    let baseline = baseline.map_or(Ok(None), read)?;
+    let rules = Rules { suppressions: suppress::read(suppressions)?, baseline, ..Rules::default() };
+    let seen = Seen::of(what, found(what)?, &rules);
     let text = match format {
         Format::Json => json::text(&seen),
         Format::Sarif => sarif::text(&seen),
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
-            let problems = seen.problems().map(|problem| format!("cannot be read: {problem}"));
-            problems.chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            seen.problem_lines().chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
             return Ok(exit_code(&seen));
         }
     };
@@ -79,12 +71,10 @@ pub(crate) fn report_hazards(
 
 /// Writes the page of a process, or of all processes under a root, and says what it is about.
 pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Outcome {
-    let fail_on = FailOn::default();
-    let (processes, unreadable) = found(what)?;
-    let judged = Rules::default().judge(&processes);
-    let seen = look_at(what, processes, unreadable, judged, &fail_on, false);
+    let rules = Rules::default();
+    let seen = Seen::of(what, found(what)?, &rules);
     super::write(file, &html::text(&seen))?;
-    seen.problems().try_for_each(|problem| write_line!(out, "cannot be read: {problem}"))?;
+    seen.problem_lines().try_for_each(|problem| write_line!(out, "{problem}"))?;
     write_line!(out, "{}", text::result(&seen))?;
     write_line!(out, "page: {}", file.display())?;
     Ok(exit_code(&seen))
@@ -99,7 +89,7 @@ fn exit_code(seen: &Seen<'_>) -> ExitCode {
 }
 
 /// The processes that are meant by a process id, a folder, or the path of a recording.
-fn found(what: &Path) -> Result<(Vec<Process>, Vec<String>), Failure> {
+fn found(what: &Path) -> Result<Collected, Failure> {
     let run = Run::find(what)?;
     match &run.folder {
         Some(folder) if run.process.is_none() => {
@@ -113,29 +103,5 @@ fn found(what: &Path) -> Result<(Vec<Process>, Vec<String>), Failure> {
             Ok((processes, unreadable))
         }
         _ => Ok((vec![collect::process(&run)], Vec::new())),
-    }
-}
-
-fn look_at<'a>(
-    root: &'a Path,
-    processes: Vec<Process>,
-    unreadable: Vec<String>,
-    judged: super::judge::Judged,
-    fail_on: &'a FailOn,
-    has_baseline: bool,
-) -> Seen<'a> {
-    let here = std::env::current_dir().unwrap_or_default();
-    Seen {
-        run: None,
-        root,
-        here,
-        processes,
-        judged,
-        fail_on,
-        has_baseline,
-        earlier: &[],
-        failed: None,
-        folder_stays: true,
-        unreadable,
     }
 }

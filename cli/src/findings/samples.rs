@@ -1,7 +1,9 @@
 //! Sample runs for tests: folders as processes leave them, and the facts of each run.
 
-use super::collect::{self, Process, Stood};
+use super::collect;
 use super::judge::Rules;
+use super::process::Process;
+use super::stood::Stood;
 use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Hung, Seen, Unguarded};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::symbolize::SourceLine;

@@ -1,10 +1,10 @@
 //! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
 //! and every hazard.
 
-use super::collect::Process;
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
+use super::process::Process;
 use super::{exit_code, text, End, Seen};
 use crate::explain;
 use crate::format::utc;
@@ -21,7 +21,6 @@ const HERE: &str = "WORKINGFOLDER";
 /// The name and version of the fingerprint that distinguishes results.
 const FINGERPRINT: &str = "lazyguardKey/v1";
 
-/// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> String {
     Process::name_all(&seen.processes);
     let hangs = hangs(&seen.processes);
@@ -46,7 +45,6 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
     format!("{log:#}\n")
 }
 
-/// A code, with its page.
 fn rule(code: Code) -> Value {
     let page = explain::page(code.name()).map_or(code.title(), str::trim_end);
     let level = if code.number() < 200 { "warning" } else { "error" };
@@ -172,7 +170,6 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
     result
 }
 
-/// The source position, if known, and always the names.
 fn locations(line: Option<&SourceLine>, program: &str, kernel: Option<&str>, seen: &Seen<'_>) -> Value {
     let module = (!program.is_empty()).then(|| json!({ "name": program, "kind": "module" }));
     let function = kernel.map(|kernel| json!({ "name": kernel, "kind": "function" }));

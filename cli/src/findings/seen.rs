@@ -1,24 +1,21 @@
 //! The findings of a run that all forms of output report.
 
-use super::collect::Process;
+use super::collect::Collected;
 use super::fail_on::FailOn;
-use super::judge::Judged;
+use super::judge::{Judged, Rules};
+use super::process::Process;
 use crate::ends::signal_in_words;
 use crate::exit_code;
 use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A run that is over.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// The program and its arguments.
     pub command: Vec<String>,
     /// The folder under which every process of the run has its own.
     pub root: PathBuf,
-    /// When it was started, in nanoseconds since 1970.
     pub started_unix_nanos: u64,
-    /// How long it took.
     pub nanos: u64,
     pub end: End,
     /// The rank of the program in its job, where a launcher sets it.
@@ -35,16 +32,11 @@ pub(crate) struct Unguarded {
     pub expected: Option<String>,
 }
 
-/// How the program itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With this status.
     Exited(u8),
-    /// By this signal.
     Signalled(i32),
-    /// It was ended, because it took too long.
     TimedOut,
-    /// It was ended, because it hung.
     EndedOnHang,
 }
 
@@ -70,7 +62,6 @@ pub(crate) struct Hung {
     pub folder: PathBuf,
 }
 
-/// What a run fails for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailedOn {
     Hang,
@@ -104,7 +95,6 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     }
 }
 
-/// Everything that the forms of output report.
 pub(super) struct Seen<'a> {
     pub run: Option<&'a Finished>,
     pub root: &'a Path,
@@ -123,15 +113,35 @@ pub(super) struct Seen<'a> {
     pub unreadable: Vec<String>,
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
+    /// What was collected under a root, judged; of no run of this command's own.
+    pub fn of(root: &'a Path, (processes, unreadable): Collected, rules: &'a Rules) -> Self {
+        Self {
+            run: None,
+            root,
+            here: std::env::current_dir().unwrap_or_default(),
+            judged: rules.judge(&processes),
+            processes,
+            fail_on: &rules.fail_on,
+            has_baseline: rules.baseline.is_some(),
+            earlier: &[],
+            failed: None,
+            folder_stays: true,
+            unreadable,
+        }
+    }
+
     /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
     }
 
+    pub fn problem_lines(&self) -> impl Iterator<Item = String> + use<'_, 'a> {
+        self.problems().map(|problem| format!("cannot be read: {problem}"))
+    }
+
     /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
     pub fn unguarded(&self) -> Option<String> {
-        /// The most processes that are named.
         const MOST_NAMED: usize = 4;
         let unguarded = &self.run?.unguarded;
         let all = &unguarded.without_guard;

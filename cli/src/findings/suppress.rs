@@ -19,12 +19,10 @@ type Glob = WildMatchPattern<'*', '\0'>;
 /// Stands for the kernel of a hazard without one, as in its key.
 const NO_KERNEL: &str = "-";
 
-/// A line of a suppression file.
 #[derive(Debug)]
 pub(super) struct Suppression {
     /// Its place: `FILE:LINE`.
     pub at: String,
-    /// The line itself.
     pub line: String,
     what: What,
     glob: Glob,
@@ -40,12 +38,10 @@ enum What {
 }
 
 impl Suppression {
-    /// The line and its place.
     pub fn text(&self) -> String {
         format!("{}: {}", self.at, self.line)
     }
 
-    /// Whether it matches a hazard of a program.
     pub fn matches(&self, hazard: &Hazard, program: &str) -> bool {
         let kernel = hazard.kernel.as_deref().unwrap_or(NO_KERNEL);
         match self.what {
@@ -58,7 +54,6 @@ impl Suppression {
     }
 }
 
-/// The lines of all files, in their order.
 pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
     let mut all = Vec::new();
     for path in files {

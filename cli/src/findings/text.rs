@@ -1,9 +1,10 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use super::collect::{is_of_a_crash, Process, Stood};
-use super::hangs::{by_cause, hangs, sentence, suspected, SameHang};
-use super::judge::{Finding, MetBy, Status};
+use super::hangs::{by_cause, gist, hangs, suspected, SameHang};
+use super::judge::{Finding, MetByProcess, Status};
+use super::process::Process;
 use super::ranks::{compare, when_they_were_ended, Ranks};
+use super::stood::{is_of_a_crash, Stood};
 use super::{End, FailedOn, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
@@ -54,11 +55,10 @@ pub(super) fn details(hazard: &Hazard) -> Vec<String> {
 }
 
 /// A hazard in full, for the report of one process.
-pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
+pub(super) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
 
-/// A finding in full, for a report.
 pub(super) fn finding(finding: &Finding) -> Vec<String> {
     let mut lines = vec![messages::line(&finding.hazard)];
     match &finding.status {
@@ -74,7 +74,7 @@ pub(super) fn finding(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn met_by(all: &[MetBy]) -> String {
+fn met_by(all: &[MetByProcess]) -> String {
     let named = all.iter().take(MOST_MET_BY).map(|met| {
         let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
         format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
@@ -103,7 +103,6 @@ pub(super) fn program(seen: &Seen<'_>) -> String {
     }
 }
 
-/// The run in one line.
 pub(super) fn result(seen: &Seen<'_>) -> String {
     let processes = match seen.processes.len() {
         0 => "no process was recorded".to_owned(),
@@ -182,7 +181,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
         lines.extend(more(causes.len(), MOST_HANGS));
     }
-    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
+    lines.extend(seen.problem_lines());
     if ended_badly {
         let causes = by_cause(suspected(&seen.processes));
         lines.extend(
@@ -254,7 +253,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.push(line_of(process));
     }
     lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
-    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
+    lines.extend(seen.problem_lines());
     // Ranks that hang for the same cause are reported once.
     let causes = by_cause(hangs(&seen.processes));
     let suspected = by_cause(suspected(&seen.processes));
@@ -262,7 +261,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.push(String::new());
         lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
         lines.extend(same.first.process.gpu_lines());
-        lines.extend(also_in(same));
+        lines.extend(same.also_in());
     }
     let count = causes.len() + suspected.len();
     lines.extend((count > MOST_HANGS).then(|| {
@@ -291,31 +290,25 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
     lines.extend(more(gpu.len(), MOST_OF_A_DEVICE));
     lines.truncate(most);
-    lines.extend(also_in(same));
+    lines.extend(same.also_in());
     lines
 }
 
-fn also_in(same: &SameHang<'_>) -> Option<String> {
-    (!same.others.is_empty()).then(|| format!("the same in {}", same.who()))
-}
-
-/// A process in one line.
 fn line_of(process: &Process) -> String {
     let word = match process.word() {
         "well" if process.met() > 0 => "hazards",
         word => word,
     };
     let cause = match &process.stood {
-        Some(Stood::Over(report)) => {
-            let cause = report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)));
-            let ended = report.ends_in_words().into_iter().next().map(|end| format!("; {end}"));
-            cause.filter(|_| report.stands()).into_iter().chain(ended).reduce(|all, more| all + &more)
-        }
-        Some(Stood::Hang(report) | Stood::Suspected(report)) => {
-            report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, sentence(verdict)))
-        }
-        _ => None,
+        Some(Stood::Over(report)) => gist(report)
+            .filter(|_| report.stands())
+            .into_iter()
+            .chain(report.ends_in_words().into_iter().next())
+            .collect(),
+        Some(Stood::Hang(report) | Stood::Suspected(report)) => Vec::from_iter(gist(report)),
+        _ => Vec::new(),
     };
+    let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
     let hazards = match process.met() {
         0 => String::new(),
         count => format!("; {}", counted(count as u64, "hazard")),
@@ -330,7 +323,7 @@ fn line_of(process: &Process) -> String {
         process.title(),
         process.ended,
         process.nanos as f64 / 1e9,
-        cause.unwrap_or_default(),
+        cause,
         process.name
     )
 }

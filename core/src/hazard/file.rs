@@ -2,7 +2,7 @@
 
 use super::Hazard;
 use crate::order;
-use crate::report::SCHEMA;
+use crate::report::json;
 use serde::{Deserialize, Serialize};
 
 /// See the module.
@@ -26,8 +26,7 @@ pub struct HazardFile {
 impl HazardFile {
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self)
-            .unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
+        json(self)
     }
 }
 

@@ -107,7 +107,7 @@ impl DumpReport {
 
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+        super::json(self)
     }
 }
 

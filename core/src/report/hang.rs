@@ -7,7 +7,7 @@ use super::summary::PreloadSummary;
 use super::{Block, FrameSeen, StackSeen, SCHEMA};
 use crate::api::result::error_in_words;
 use crate::api::{counted, lasted, time_of_day};
-use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Status, Verdict};
+use crate::diagnose::{diagnose, BlockedCall, CallEnd, Diagnosis, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -203,6 +203,13 @@ impl HangReport {
         }
     }
 
+    /// The same report with the verdicts that this build comes to: another build may have written it.
+    #[must_use]
+    pub fn diagnosed_anew(self) -> Self {
+        let Diagnosis { status, verdicts, slow } = diagnose(&self.snapshot);
+        Self { status, verdicts, slow, ..self }
+    }
+
     /// Whether two reports have the same cause: the codes and the culprits.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
@@ -329,7 +336,7 @@ impl HangReport {
 
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+        super::json(self)
     }
 }
 

@@ -289,21 +289,13 @@ impl HangReport {
 
     fn blocked_calls(&self) -> Vec<String> {
         // A thread that polls many events in turns is one line.
-        let mut groups: Vec<Vec<&BlockedCall>> = Vec::new();
-        for call in &self.snapshot.blocked {
-            let same = |group: &&mut Vec<&BlockedCall>| {
-                group.iter().all(|other| {
-                    call.queries.is_some()
-                        && other.queries.is_some()
-                        && (other.thread, &other.call) == (call.thread, &call.call)
-                })
-            };
-            match groups.iter_mut().find(same) {
-                Some(group) => group.push(call),
-                None => groups.push(vec![call]),
-            }
-        }
-        let mut lines: Vec<_> = groups.iter().take(MOST_CALLS).filter_map(|group| self.blocked_call(group)).collect();
+        let groups = order::grouped(self.snapshot.blocked.iter().enumerate(), |(at, call)| {
+            (call.thread, &call.call, if call.queries.is_some() { None } else { Some(*at) })
+        });
+        let group = |group: &[(usize, &BlockedCall)]| {
+            self.blocked_call(&group.iter().map(|(_, call)| *call).collect::<Vec<_>>())
+        };
+        let mut lines: Vec<_> = groups.iter().take(MOST_CALLS).filter_map(|(_, calls)| group(calls)).collect();
         if !lines.is_empty() {
             lines.insert(0, "blocked calls:".to_owned());
         }
@@ -419,14 +411,7 @@ impl HangReport {
         stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
-        let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
-        for stack in stacks {
-            let shown = stack.lines();
-            match groups.iter_mut().find(|(lines, _)| *lines == shown) {
-                Some((_, group)) => group.push(stack),
-                None => groups.push((shown, vec![stack])),
-            }
-        }
+        let groups = order::grouped(stacks, |stack| stack.lines());
         for (shown, group) in groups.iter().take(MOST_STACKS) {
             lines.push(self.stack_title(group));
             lines.extend(shown.iter().cloned());

@@ -1,6 +1,6 @@
 //! The summary of a run: what was done, what was left out, and why.
 
-use super::{PassedThrough, SCHEMA};
+use super::PassedThrough;
 use crate::api::counted;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
@@ -231,7 +231,6 @@ impl Summary {
 
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self)
-            .unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
+        super::json(self)
     }
 }

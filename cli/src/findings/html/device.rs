@@ -2,17 +2,14 @@
 //!
 //! Must not: say it in other words than `lazyguard report`.
 
-use super::markup::{short, Markup};
-use crate::findings::collect::Process;
+use super::markup::{short, Markup, MOST_LETTERS, PROBLEM};
+use crate::findings::process::Process;
 use crate::gpu_core;
-use lazyguard_core::api::counted;
 use lazyguard_core::gpu_core::{GpuCore, GpuKernel};
 
-/// Core dumps, kernels and places that a page holds.
 const MOST_CORES: usize = 8;
 const MOST_KERNELS: usize = 64;
 const MOST_PLACES: usize = 64;
-const MOST_LETTERS: usize = 1000;
 const WIDTH: u64 = 300;
 
 /// A core dump, and the process whose it is.
@@ -23,7 +20,6 @@ pub(super) struct Device<'a> {
     said: Vec<String>,
 }
 
-/// The core dumps of these processes.
 pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device<'a>> {
     let devices = processes.filter_map(|process| {
         let core = process.names().gpu.as_ref()?;
@@ -35,61 +31,43 @@ pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device
 }
 
 pub(super) fn draw(page: &mut Markup, devices: &[Device<'_>]) {
-    page.element(
-        "p",
-        &[],
-        "Where the device stood when its core dump was taken. A bar shows how many of a kernel's warps are at a place.",
-    );
+    let about =
+        "Where the device stood when its core dump was taken. A bar shows how many of a kernel's warps are at a place.";
+    page.say("p", about);
     for Device { who, core, said } in devices {
-        page.element("h3", &[], short(who, MOST_LETTERS));
+        page.line("h3", who);
         let core = match core {
             Ok(core) => core,
             Err(why) => {
-                page.element("p", &[("class", &"problem")], short(&gpu_core::unreadable(why), MOST_LETTERS));
+                page.line(PROBLEM, &gpu_core::unreadable(why));
                 continue;
             }
         };
         for device in &core.devices {
-            for line in device.head() {
-                page.element("p", &[], short(line.trim(), MOST_LETTERS));
-            }
+            device.head().iter().for_each(|line| page.line("p", line.trim()));
             device.kernels.iter().take(MOST_KERNELS).for_each(|kernel| draw_kernel(page, kernel));
-            more(page, device.kernels.len(), MOST_KERNELS, "more kernel");
+            page.left_out(device.kernels.len(), MOST_KERNELS, "more kernel");
         }
-        for line in said.iter().take(MOST_PLACES) {
-            page.element("p", &[], short(line.trim(), MOST_LETTERS));
-        }
-        for defect in core.defect_lines().take(MOST_PLACES) {
-            page.element("p", &[("class", &"problem")], short(&defect, MOST_LETTERS));
-        }
+        said.iter().take(MOST_PLACES).for_each(|line| page.line("p", line.trim()));
+        core.defect_lines().take(MOST_PLACES).for_each(|defect| page.line(PROBLEM, &defect));
     }
 }
 
 fn draw_kernel(page: &mut Markup, kernel: &GpuKernel) {
-    page.open("div", &[("class", &"kernel")]);
-    let lines = kernel.lines();
-    for line in lines.iter().take(1) {
-        page.element("p", &[("class", &"name")], short(line, MOST_LETTERS));
-    }
+    page.open(r#"div class="kernel""#, &[]);
+    kernel.lines().iter().take(1).for_each(|line| page.line(r#"p class="name""#, line));
     page.open("ul", &[]);
     for place in kernel.places.iter().take(MOST_PLACES) {
-        page.open("li", &[]);
-        page.open("svg", &[("viewBox", &format!("0 0 {WIDTH} 10")), ("class", &"share"), ("aria-hidden", &"true")]);
+        page.open("li", &[])
+            .open(r#"svg class="share" aria-hidden="true""#, &[("viewBox", &format!("0 0 {WIDTH} 10"))]);
         let wide = u128::from(place.warps) * u128::from(WIDTH) / u128::from(kernel.warps.max(place.warps).max(1));
-        page.empty("rect", &[("class", &"whole"), ("x", &0), ("y", &0), ("width", &WIDTH), ("height", &10)]);
-        let class = if place.fault.is_some() { "hazard" } else { "submission" };
-        page.empty("rect", &[("class", &class), ("x", &0), ("y", &0), ("width", &wide.max(2)), ("height", &10)]);
+        page.rect("whole", [&0, &0, &WIDTH, &10]);
+        page.rect(if place.fault.is_some() { "hazard" } else { "submission" }, [&0, &0, &wide.max(2), &10]);
         page.close().text(short(&place.line(), MOST_LETTERS)).close();
     }
     page.close();
-    more(page, kernel.places.len(), MOST_PLACES, "more place");
+    page.left_out(kernel.places.len(), MOST_PLACES, "more place");
     page.close();
-}
-
-fn more(page: &mut Markup, count: usize, most: usize, noun: &str) {
-    if count > most {
-        page.element("p", &[("class", &"fact")], format!("and {}", counted((count - most) as u64, noun)));
-    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,38 @@
 //! The text of a page, of which every tag is closed and all foreign text is escaped.
 //!
-//! The names of tags and attributes are this command's own: `&'static str`. Everything else that enters passes [`Escaped`], so no name of a
+//! Tags, and the names of attributes, are this command's own: `&'static str`. Everything else that enters passes [`Escaped`], so no name of a
 //! kernel, a thread, a program or a file can become a tag, an attribute or a script; and what does not look like what it is (controls, marks
 //! of direction) is written out, as on a terminal.
 //!
 //! Must not: offer a way past that for text that is not compiled into this command.
 
+use lazyguard_core::api::counted;
 use lazyguard_core::report::misleads;
 use std::fmt::{self, Display, Write};
 
-/// A page, or a part of one.
 #[derive(Default)]
 pub(super) struct Markup {
     text: String,
     open: Vec<&'static str>,
 }
 
-/// An attribute and its value.
 pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
+/// Tags of the lines that a page has most of.
+pub(super) const FACT: &str = r#"p class="fact""#;
+pub(super) const FACT_IN_PICTURE: &str = r#"text class="fact""#;
+pub(super) const PROBLEM: &str = r#"p class="problem""#;
+
+pub(super) const MOST_LETTERS: usize = 2000;
+
+// Hundreds of calls: one function for all types keeps the command small.
 impl Markup {
-    /// Opens an element.
+    /// Opens an element. Attributes that never change may stand in the tag, behind its name.
     #[inline(never)]
     pub fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
         self.tag(tag, attributes);
         self.text.push('>');
-        self.open.push(tag);
+        self.open.push(tag.split(' ').next().unwrap_or(tag));
         self
     }
 
@@ -40,6 +47,13 @@ impl Markup {
         self
     }
 
+    pub fn close_all(&mut self, count: usize) -> &mut Self {
+        for _ in 0..count {
+            self.close();
+        }
+        self
+    }
+
     /// An element that holds nothing, in HTML (`meta`) as in SVG (`rect`).
     #[inline(never)]
     pub fn empty(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
@@ -48,39 +62,88 @@ impl Markup {
         self
     }
 
-    /// An element that holds text.
-    pub fn element(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: impl Display) -> &mut Self {
-        self.element_of(tag, attributes, &text)
-    }
-
-    // Hundreds of calls: one function for all types keeps the command small.
     #[inline(never)]
-    fn element_of(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: &dyn Display) -> &mut Self {
-        self.open(tag, attributes).text_of(text).close()
+    pub fn element(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: &dyn Display) -> &mut Self {
+        self.open(tag, attributes).text(text).close()
     }
 
-    /// Text, escaped.
+    /// The same without attributes of its own.
+    pub fn say(&mut self, tag: &'static str, text: impl Display) -> &mut Self {
+        self.element(tag, &[], &text)
+    }
+
+    /// The same with a line of text, which may be long.
+    pub fn line(&mut self, tag: &'static str, text: &str) {
+        self.say(tag, short(text, MOST_LETTERS));
+    }
+
+    pub fn left_out(&mut self, count: usize, most: usize, noun: &str) {
+        if count > most {
+            self.line(FACT, &format!("and {}", counted((count - most) as u64, noun)));
+        }
+    }
+
+    #[inline(never)]
     pub fn text(&mut self, text: impl Display) -> &mut Self {
-        self.text_of(&text)
-    }
-
-    #[inline(never)]
-    fn text_of(&mut self, text: &dyn Display) -> &mut Self {
         // A `String` takes everything.
         let _ = write!(Escaped(&mut self.text), "{text}");
         self
     }
 
-    /// The first row of a table.
-    pub fn head(&mut self, columns: &[&'static str]) -> &mut Self {
-        self.open("thead", &[]).open("tr", &[]);
-        for column in columns {
-            self.element("th", &[("scope", &"col")], column);
-        }
-        self.close().close()
+    // --- pictures ---
+
+    /// Opens a part of the page that scrolls by itself where it is too wide, and a picture in it with the title that stands for it.
+    pub fn picture(
+        &mut self,
+        label: &'static str,
+        class: &'static str,
+        (wide, high): (i64, i64),
+        id: &str,
+    ) -> &mut Self {
+        let attributes: [Attribute<'_>; 3] =
+            [("class", &class), ("viewBox", &format!("0 0 {wide} {high}")), ("aria-labelledby", &id)];
+        self.scroll(label).open(r#"svg role="img""#, &attributes)
     }
 
-    /// A row of a table.
+    /// Opens a part that scrolls by itself.
+    pub fn scroll(&mut self, label: &'static str) -> &mut Self {
+        self.open(r#"div class="scroll" tabindex="0" role="group""#, &[("aria-label", &label)])
+    }
+
+    /// The square of a legend, and how high it is.
+    pub fn key(&mut self, class: &'static str, (top, high): (i64, i64)) -> &mut Self {
+        self.open("li", &[]).open(r#"svg viewBox="0 0 24 24" aria-hidden="true""#, &[]);
+        self.rect(class, [&0, &top, &24, &high])
+    }
+
+    /// The tip of arrows.
+    pub fn tip(&mut self, id: &str) -> &mut Self {
+        let tag = r#"marker viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto""#;
+        self.open("defs", &[]).open(tag, &[("id", &id)]);
+        self.empty(r#"path d="M0 0L10 5L0 10z" class="tip""#, &[]).close_all(2)
+    }
+
+    /// A rectangle: its left edge, its top, how wide and how high it is.
+    pub fn rect(&mut self, class: &'static str, [x, y, width, height]: [&dyn Display; 4]) -> &mut Self {
+        self.empty("rect", &[("class", &class), ("x", x), ("y", y), ("width", width), ("height", height)])
+    }
+
+    /// Text in a picture; `tag` says its class, and where it is anchored.
+    pub fn at(&mut self, tag: &'static str, (x, y): (impl Display, i64), text: impl Display) -> &mut Self {
+        self.element(tag, &[("x", &x), ("y", &y)], &text)
+    }
+
+    // --- tables ---
+
+    /// Opens a table that scrolls by itself: to its first row of cells.
+    pub fn table(&mut self, label: &'static str, tag: &'static str, caption: impl Display, columns: &[&dyn Display]) {
+        self.scroll(label).open(tag, &[]).say("caption", caption).open("thead", &[]).open("tr", &[]);
+        for column in columns {
+            self.element(r#"th scope="col""#, &[], column);
+        }
+        self.close_all(2).open("tbody", &[]);
+    }
+
     pub fn row(&mut self, cells: &[&dyn Display]) -> &mut Self {
         self.open("tr", &[]);
         for cell in cells {

@@ -6,13 +6,14 @@
 //!
 //! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
 
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use crate::format::Took;
 use crate::names::Names;
 use crate::parallel;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::api::counted;
+use lazyguard_core::diagnose::{BlockedCall, BusyStream};
 use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::report::{event_of_record, HangReport};
 use lazyguard_core::trace::read::Entry;
@@ -22,15 +23,11 @@ use std::collections::BTreeMap;
 
 /// How much is shown of the time before the hang.
 pub(super) const BEFORE: Nanos = 5_000_000_000;
-/// Slices of a page.
 pub(super) const MOST_SLICES: usize = 3000;
-/// Processes that have lanes.
 pub(super) const MOST_PROCESSES: usize = 128;
 /// Threads and streams of one process that have lanes, by how many processes there are.
 const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESSES, 1)];
-/// Operations of one stream.
 const MOST_OPERATIONS: usize = 16;
-/// Characters of a name.
 const MOST_NAME: usize = 300;
 
 /// What a slice is, in the words of the legend.
@@ -38,23 +35,16 @@ const MOST_NAME: usize = 300;
 pub(super) enum What {
     /// The thread does not come back from it.
     Blocked,
-    /// Something was loaded.
     Load,
     /// The guard loaded ahead of use.
     Preload,
-    /// A hazard was met.
     Hazard,
-    /// A call of NCCL.
     Communication,
-    /// Work is submitted.
     Submission,
-    /// Memory is copied, set, allocated or freed.
     Memory,
     /// A thread waits for work to end, or asks whether it has.
     Wait,
-    /// Every other call.
     Other,
-    /// An operation that is not known to have ended.
     InFlight,
 }
 
@@ -91,33 +81,26 @@ impl What {
 
     /// Its name in the style sheet.
     pub const fn class(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Load => "load",
-            Self::Preload => "preload",
-            Self::Hazard => "hazard",
-            Self::Communication => "communication",
-            Self::Submission => "submission",
-            Self::Memory => "memory",
-            Self::Wait => "wait",
-            Self::Other => "other",
-            Self::InFlight => "in-flight",
-        }
+        self.names().0
     }
 
     /// For a person.
     pub const fn words(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Blocked => "blocked call",
-            Self::Load => "load or unload of code",
-            Self::Preload => "preloaded by the guard",
-            Self::Hazard => "hazard",
-            Self::Communication => "call of NCCL",
-            Self::Submission => "submission",
-            Self::Memory => "memory",
-            Self::Wait => "wait or query",
-            Self::Other => "other call",
-            Self::InFlight => "operation not known to have ended",
+            Self::Blocked => ("blocked", "blocked call"),
+            Self::Load => ("load", "load or unload of code"),
+            Self::Preload => ("preload", "preloaded by the guard"),
+            Self::Hazard => ("hazard", "hazard"),
+            Self::Communication => ("communication", "call of NCCL"),
+            Self::Submission => ("submission", "submission"),
+            Self::Memory => ("memory", "memory"),
+            Self::Wait => ("wait", "wait or query"),
+            Self::Other => ("other", "other call"),
+            Self::InFlight => ("in-flight", "operation not known to have ended"),
         }
     }
 
@@ -138,13 +121,10 @@ impl What {
 /// Something that began and, perhaps, ended.
 pub(super) struct Slice {
     pub what: What,
-    /// In nanoseconds since 1970.
     pub start: u64,
     /// `None` where no end of it is known.
     pub end: Option<u64>,
-    /// What it is called in the picture.
     pub label: String,
-    /// What it was, in full.
     pub text: String,
 }
 
@@ -154,15 +134,12 @@ pub(super) struct Lane {
     pub slices: Vec<Slice>,
 }
 
-/// What was done, by lanes.
 pub(super) struct Moments {
     /// When the hang began or, without one, the newest moment; in nanoseconds since 1970.
     pub zero: u64,
-    /// What that moment is.
     pub zero_is: &'static str,
     /// What is there.
     pub whole: (u64, u64),
-    /// What is shown at first.
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
     /// What is not there, a sentence each.
@@ -215,8 +192,7 @@ impl Window {
 /// `None` where no process has left a recording.
 pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let window = Window::of(processes)?;
-    let mut chosen: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
-    chosen.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
+    let mut chosen = Process::recorded(processes);
     let without = chosen.len().saturating_sub(MOST_PROCESSES);
     chosen.truncate(MOST_PROCESSES);
     let count = chosen.len();
@@ -256,7 +232,6 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     })
 }
 
-/// How much one process may have.
 struct Share {
     lanes: usize,
     /// Of each lane.
@@ -273,18 +248,15 @@ struct Collected {
     bundled: usize,
 }
 
-/// A slice that may still grow.
 struct Growing {
     what: What,
     start: u64,
     end: Option<u64>,
-    /// The longest of its calls.
     entry: Entry,
     took: Nanos,
     count: usize,
 }
 
-/// The slices of one thread.
 #[derive(Default)]
 struct Thread {
     id: u32,
@@ -353,7 +325,7 @@ impl Collected {
         let mut see = |entry: &Entry, in_progress: bool| {
             let record = &entry.record;
             let Some(what) = What::of(record) else { return };
-            let is_blocked = |call: &lazyguard_core::diagnose::BlockedCall| {
+            let is_blocked = |call: &BlockedCall| {
                 call.past_threshold && (call.thread, call.entered) == (entry.thread, record.entered)
             };
             let blocked = report.is_some_and(|report| report.snapshot.blocked.iter().any(is_blocked));
@@ -420,25 +392,29 @@ impl Collected {
             all.bundled += thread.slices.iter().filter(|slice| slice.count > 1).map(|slice| slice.count).sum::<usize>();
             all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
         }
-        for busy in streams.iter().take(for_streams) {
-            let timed = busy.operations.iter().take(MOST_OPERATIONS);
-            let known: Vec<_> = if busy.operations.is_empty() { vec![&busy.oldest] } else { timed.collect() };
-            // A stream runs its operations one after the other: each is drawn until the next was submitted.
-            let slices = known.iter().enumerate().map(|(at, operation)| Slice {
-                what: What::InFlight,
-                start: armed.saturating_add(operation.at),
-                end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
-                label: operation.name(),
-                text: format!(
-                    "{} ({}) is submitted, and not known to have ended",
-                    short(&operation.name()),
-                    operation.call
-                ),
-            });
-            let name = format!("{before}stream {}", busy.stream.number);
-            all.lanes.push(Lane { name, slices: slices.collect() });
-        }
+        let streams = streams.iter().take(for_streams);
+        all.lanes.extend(streams.map(|busy| Lane::of_stream(busy, armed, &before)));
         all
+    }
+}
+
+impl Lane {
+    /// A stream runs its operations one after the other: each is drawn until the next was submitted.
+    fn of_stream(busy: &BusyStream, armed: u64, before: &str) -> Self {
+        let timed = busy.operations.iter().take(MOST_OPERATIONS);
+        let known: Vec<_> = if busy.operations.is_empty() { vec![&busy.oldest] } else { timed.collect() };
+        let slices = known.iter().enumerate().map(|(at, operation)| Slice {
+            what: What::InFlight,
+            start: armed.saturating_add(operation.at),
+            end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
+            label: operation.name(),
+            text: format!(
+                "{} ({}) is submitted, and not known to have ended",
+                short(&operation.name()),
+                operation.call
+            ),
+        });
+        Self { name: format!("{before}stream {}", busy.stream.number), slices: slices.collect() }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::super::super::samples::hanging_in;
 use super::*;
-use crate::findings::collect::Stood;
+use crate::findings::stood::Stood;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Lane as RecordLane;

@@ -1,31 +1,24 @@
-//! The wait as a picture: the threads above, below them what each waits for, down to what does not end; and the ranks side by side.
+//! The wait as a picture: the threads above, below them what each waits for, down to what does not end.
 //!
 //! A picture shows the links of a verdict ([`Link`]), and each has a table that says the same.
 //!
 //! Must not: find out by itself who waits for whom.
 
 use super::markup::{short, Markup};
-use crate::findings::collect::Process;
-use crate::findings::hangs::ranks_in_words;
-use crate::findings::ranks::Ranks;
 use lazyguard_core::api::{counted, lasted};
 use lazyguard_core::diagnose::{links_of, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};
 use lazyguard_core::report::HangReport;
 use std::collections::BTreeMap;
 
-const WIDTH: i64 = 1000;
+pub(super) const WIDTH: i64 = 1000;
 const BOX: i64 = 236;
 const HIGH: i64 = 66;
 const GAP: i64 = 72;
-/// Boxes side by side.
 const MOST_IN_ROW: usize = 4;
-/// Links of one picture, and of its table.
 const MOST_LINKS: usize = 64;
 /// Characters of a line in a box, and of one beside an arrow.
 const IN_BOX: usize = 29;
 const BESIDE: usize = 40;
-/// Ranks of one group that have a square of their own.
-const MOST_SQUARES: usize = 256;
 
 /// A party as a box: a title and two lines.
 struct Node {
@@ -52,35 +45,10 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
     let rows = nodes.iter().map(|node| node.row).max().unwrap_or(0) as i64 + 1;
     let height = rows * (HIGH + GAP);
     let title = format!("{id}-title");
-    page.open(
-        "div",
-        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &"Picture of the wait")],
-    );
-    page.open(
-        "svg",
-        &[
-            ("class", &"picture"),
-            ("viewBox", &format!("0 0 {WIDTH} {height}")),
-            ("role", &"img"),
-            ("aria-labelledby", &title),
-        ],
-    );
-    page.element("title", &[("id", &title)], format!("Who waits for whom: {}", verdict.sentence));
-    page.open("defs", &[]);
+    page.picture("Picture of the wait", "picture", (WIDTH, height), &title);
+    page.element("title", &[("id", &title)], &format!("Who waits for whom: {}", verdict.sentence));
     let arrow = format!("{id}-arrow");
-    page.open(
-        "marker",
-        &[
-            ("id", &arrow),
-            ("viewBox", &"0 0 10 10"),
-            ("refX", &"9"),
-            ("refY", &"5"),
-            ("markerWidth", &"8"),
-            ("markerHeight", &"8"),
-            ("orient", &"auto"),
-        ],
-    );
-    page.empty("path", &[("d", &"M0 0L10 5L0 10z"), ("class", &"tip")]).close().close();
+    page.tip(&arrow);
     let mut said: Vec<(usize, &str)> = Vec::new();
     let mut labels = Vec::new();
     for link in &links {
@@ -95,9 +63,9 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
     nodes.iter().for_each(|node| draw(page, node));
     for (row, count) in more {
         let y = GAP / 2 - 10 + row as i64 * (HIGH + GAP);
-        page.element("text", &[("x", &(WIDTH - 8)), ("y", &y), ("text-anchor", &"end")], format!("and {count} more"));
+        page.at(r#"text text-anchor="end""#, (WIDTH - 8, y), format!("and {count} more"));
     }
-    page.close().close();
+    page.close_all(2);
     table(page, report, verdict, &links);
     true
 }
@@ -217,18 +185,19 @@ fn seconds(at: u64) -> String {
 }
 
 fn draw(page: &mut Markup, node: &Node) {
+    const NAME: &str = r#"text text-anchor="middle" class="name""#;
+    const BELOW: &str = r#"text text-anchor="middle" class="fact""#;
     page.open("g", &[("class", &node.class)]);
-    let (x, y) = (node.x - BOX / 2, node.top());
-    page.empty("rect", &[("x", &x), ("y", &y), ("width", &BOX), ("height", &HIGH), ("rx", &6)]);
+    let y = node.top();
+    rounded(page, [node.x - BOX / 2, y, BOX, HIGH]);
     for (at, line) in (0..).zip(&node.lines) {
-        let class = if at == 0 { "name" } else { "fact" };
-        page.element(
-            "text",
-            &[("x", &node.x), ("y", &(y + 20 + at * 18)), ("text-anchor", &"middle"), ("class", &class)],
-            short(line, IN_BOX),
-        );
+        page.at(if at == 0 { NAME } else { BELOW }, (node.x, y + 20 + at * 18), short(line, IN_BOX));
     }
     page.close();
+}
+
+pub(super) fn rounded(page: &mut Markup, [x, y, width, height]: [i64; 4]) {
+    page.empty(r#"rect rx="6""#, &[("x", &x), ("y", &y), ("width", &width), ("height", &height)]);
 }
 
 /// An arrow down to the next row, or around the boxes back to an earlier one. Returns where its label begins or ends, and which.
@@ -253,18 +222,18 @@ fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str) -> (i64, 
         );
         (line, left - 76, (start + end) / 2, "end")
     };
-    page.empty("path", &[("d", &line), ("class", &"arrow"), ("marker-end", &tip)]);
+    page.empty(r#"path class="arrow""#, &[("d", &line), ("marker-end", &tip)]);
     (x, y, anchor)
 }
 
 fn label(page: &mut Markup, (x, y, anchor): (i64, i64, &'static str), how: &str) {
     for (at, words) in (0..).zip(wrapped(how, BESIDE)) {
-        page.element("text", &[("x", &x), ("y", &(y + at * 16)), ("text-anchor", &anchor), ("class", &"how")], words);
+        page.element(r#"text class="how""#, &[("x", &x), ("y", &(y + at * 16)), ("text-anchor", &anchor)], &words);
     }
 }
 
 /// A text in lines of about so many characters.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         match lines.last_mut().filter(|line| line.len() + word.len() < most) {
@@ -284,240 +253,12 @@ fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Lin
         let ([title, one, two], _) = describe(report, verdict, party);
         [title, one, two].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     };
-    page.open("details", &[]);
-    page.element("summary", &[], "The picture as a table");
-    page.open("div", &[("class", &"scroll")]).open("table", &[]);
-    page.element("caption", &[], "Who waits for whom");
-    page.head(&["who", "waits for", "how"]);
-    page.open("tbody", &[]);
+    page.open("details", &[]).say("summary", "The picture as a table");
+    page.table("Table of the wait", "table", "Who waits for whom", &[&"who", &"waits for", &"how"]);
     for link in links {
         page.row(&[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
     }
-    page.close().close().close().close();
-}
-
-// --- ranks ---
-
-/// Ranks in the same state.
-struct Group {
-    title: String,
-    class: &'static str,
-    /// The rank's number, or the process's where it has none.
-    members: Vec<String>,
-    /// What they do, a line each.
-    lines: Vec<String>,
-    /// Whether the group waits for those that are not where it is.
-    waits: bool,
-    /// Whether it is one of those.
-    is_odd: bool,
-}
-
-/// The processes of a job side by side: which wait, and for which. Nothing where there is one process.
-pub(super) fn ranks(page: &mut Markup, processes: &[Process], compared: Option<&Ranks>) {
-    if processes.len() < 2 {
-        return;
-    }
-    let groups = compared.map_or_else(|| by_state(processes), |ranks| by_role(ranks, processes));
-    let (left, right): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| !group.is_odd);
-    let sizes = |groups: &[Group]| groups.iter().map(|group| height(group) + 16).sum::<i64>();
-    let high = sizes(&left).max(sizes(&right)) + 8;
-    page.open(
-        "div",
-        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &"Picture of the ranks")],
-    );
-    page.open(
-        "svg",
-        &[
-            ("class", &"picture"),
-            ("viewBox", &format!("0 0 {WIDTH} {high}")),
-            ("role", &"img"),
-            ("aria-labelledby", &"ranks-title"),
-        ],
-    );
-    let title = compared.map_or_else(|| "The processes by their state".to_owned(), |ranks| ranks.sentence.clone());
-    page.element("title", &[("id", &"ranks-title")], title);
-    page.open("defs", &[]).open(
-        "marker",
-        &[
-            ("id", &"ranks-arrow"),
-            ("viewBox", &"0 0 10 10"),
-            ("refX", &"9"),
-            ("refY", &"5"),
-            ("markerWidth", &"8"),
-            ("markerHeight", &"8"),
-            ("orient", &"auto"),
-        ],
-    );
-    page.empty("path", &[("d", &"M0 0L10 5L0 10z"), ("class", &"tip")]).close().close();
-    let (mut tails, mut tips) = (Vec::new(), Vec::new());
-    let mut y = 8;
-    for group in &left {
-        draw_group(page, group, 4, y);
-        tails.extend(group.waits.then_some(y + 24));
-        y += height(group) + 16;
-    }
-    y = 8;
-    for group in &right {
-        draw_group(page, group, 4 + GROUP + ACROSS, y);
-        tips.push(y + 24);
-        y += height(group) + 16;
-    }
-    for tail in &tails {
-        for tip in &tips {
-            let line = format!("M{} {tail}L{} {tip}", 4 + GROUP, 4 + GROUP + ACROSS - 2);
-            page.empty("path", &[("d", &line), ("class", &"arrow"), ("marker-end", &"url(#ranks-arrow)")]);
-        }
-    }
-    if let (Some(tail), Some(tip)) = (tails.first(), tips.first()) {
-        let at = (tail + tip) / 2 - 8;
-        page.element(
-            "text",
-            &[("x", &(4 + GROUP + ACROSS / 2)), ("y", &at), ("text-anchor", &"middle"), ("class", &"how")],
-            "wait for",
-        );
-    }
-    page.close().close();
-}
-
-/// A group's width, and the room between the columns.
-const GROUP: i64 = 450;
-const ACROSS: i64 = WIDTH - 2 * GROUP - 8;
-/// A rank's square, and how many stand in a row.
-const SQUARE: i64 = 26;
-const IN_LINE: usize = 16;
-
-fn height(group: &Group) -> i64 {
-    let squares = group.members.len().min(MOST_SQUARES).div_ceil(IN_LINE) as i64;
-    34 + squares * SQUARE + group.lines.len() as i64 * 18 + 8
-}
-
-fn draw_group(page: &mut Markup, group: &Group, x: i64, y: i64) {
-    page.open("g", &[("class", &group.class)]);
-    page.empty("rect", &[("x", &x), ("y", &y), ("width", &GROUP), ("height", &height(group)), ("rx", &6)]);
-    page.element("text", &[("x", &(x + 12)), ("y", &(y + 22)), ("class", &"name")], short(&group.title, 62));
-    for (at, member) in group.members.iter().take(MOST_SQUARES).enumerate() {
-        let (left, top) = (x + 12 + (at % IN_LINE) as i64 * SQUARE, y + 32 + (at / IN_LINE) as i64 * SQUARE);
-        page.empty(
-            "rect",
-            &[
-                ("class", &"square"),
-                ("x", &left),
-                ("y", &top),
-                ("width", &(SQUARE - 3)),
-                ("height", &(SQUARE - 3)),
-                ("rx", &3),
-            ],
-        );
-        page.element(
-            "text",
-            &[("x", &(left + (SQUARE - 3) / 2)), ("y", &(top + 16)), ("text-anchor", &"middle"), ("class", &"small")],
-            short(member, 4),
-        );
-    }
-    let below = y + 32 + group.members.len().min(MOST_SQUARES).div_ceil(IN_LINE) as i64 * SQUARE;
-    for (at, line) in (0..).zip(&group.lines) {
-        page.element("text", &[("x", &(x + 12)), ("y", &(below + 14 + at * 18)), ("class", &"fact")], short(line, 66));
-    }
-    page.close();
-}
-
-fn by_role(ranks: &Ranks, processes: &[Process]) -> Vec<Group> {
-    let names = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
-    let what = ranks.collective.as_deref().unwrap_or("the call");
-    let number = ranks.number.map(|number| format!(" {number}")).unwrap_or_default();
-    let mut groups = Vec::new();
-    if !ranks.joined.is_empty() {
-        groups.push(Group {
-            title: format!(
-                "{} {} in collective{number}",
-                ranks_in_words(ranks.joined.clone()),
-                if ranks.joined.len() == 1 { "is" } else { "are" }
-            ),
-            class: "thread",
-            members: names(&ranks.joined),
-            lines: wrapped(&short(what, 180), 62),
-            waits: true,
-            is_odd: false,
-        });
-    }
-    for (odd, title) in [(&ranks.behind, "not there yet"), (&ranks.different, "in another call")] {
-        for one in odd.iter().take(8) {
-            let mut lines = wrapped(one.doing.as_deref().unwrap_or_default(), 62);
-            lines.extend(one.collective.as_deref().map(|its| format!("has {its}")));
-            lines.insert(0, counted(one.launched, "collective"));
-            lines.truncate(5);
-            groups.push(Group {
-                title: format!("rank {} is {title}", one.rank),
-                class: "operation culprit",
-                members: vec![one.rank.to_string()],
-                lines,
-                waits: false,
-                is_odd: true,
-            });
-        }
-        if odd.len() > 8 {
-            let rest: Vec<_> = odd.iter().skip(8).map(|one| one.rank).collect();
-            groups.push(Group {
-                title: format!("{} more are {title}", rest.len()),
-                class: "operation culprit",
-                members: names(&rest),
-                lines: Vec::new(),
-                waits: false,
-                is_odd: true,
-            });
-        }
-    }
-    for one in ranks.blocked.iter().take(8) {
-        groups.push(Group {
-            title: format!("rank {} is blocked by itself", one.rank),
-            class: "operation culprit",
-            members: vec![one.rank.to_string()],
-            lines: wrapped(&short(&one.why, 240), 62),
-            waits: false,
-            is_odd: true,
-        });
-    }
-    if !ranks.not_compared.is_empty() {
-        groups.push(Group {
-            title: "cannot be compared".to_owned(),
-            class: "absent",
-            members: names(&ranks.not_compared),
-            lines: Vec::new(),
-            waits: false,
-            is_odd: false,
-        });
-    }
-    if groups.iter().all(|group| !group.is_odd) && groups.len() < 2 {
-        groups = by_state(processes);
-    }
-    groups
-}
-
-fn by_state(processes: &[Process]) -> Vec<Group> {
-    let mut states: BTreeMap<(u8, &'static str), Vec<&Process>> = BTreeMap::new();
-    for process in processes {
-        let place = process.stood.as_ref().map_or(4, |stood| stood.place());
-        states.entry((place, process.word())).or_default().push(process);
-    }
-    let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
-        let mut processes = processes;
-        processes.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
-        let named = |process: &&Process| match process.rank.as_str() {
-            "" => process.process.to_string(),
-            rank => rank.to_owned(),
-        };
-        let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
-        let who = ranks.map_or_else(|| counted(processes.len() as u64, "process"), ranks_in_words);
-        Group {
-            title: format!("{who}: {word}"),
-            class: if place == 0 { "thread" } else { "operation" },
-            members: processes.iter().map(named).collect(),
-            lines: Vec::new(),
-            waits: false,
-            is_odd: false,
-        }
-    };
-    states.into_iter().map(group).collect()
+    page.close_all(4);
 }
 
 #[cfg(test)]

@@ -2,18 +2,17 @@
 //!
 //! Must not: leave out anything of [`Moments`].
 
-use super::markup::{short, Markup};
+use super::markup::{short, Attribute, Markup};
 use super::moments::{Lane, Moments, Slice, What, MOST_PROCESSES, MOST_SLICES};
 use crate::format::Took;
+use std::fmt::Display;
 
 const WIDTH: i64 = 1200;
 /// Where the lanes begin, behind their names, and where they end.
 const LEFT: i64 = 200;
 const RIGHT: i64 = WIDTH - 36;
-/// Above the lanes: the axis.
 const AXIS: i64 = 26;
 const LANE: i64 = 24;
-/// Characters of a lane's name.
 const NAME: usize = 28;
 /// Pixels from which on a slice has room for its label, and those of a letter.
 const ROOM: i64 = 46;
@@ -21,18 +20,56 @@ const LETTER: i64 = 7;
 
 pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     let height = AXIS + moments.lanes.len() as i64 * LANE + 6;
-    page.open("p", &[]);
-    page.text(format!("Time 0 is {}.", moments.zero_is));
+    page.open("p", &[]).text(format!("Time 0 is {}.", moments.zero_is));
     page.text(format!(" At most {MOST_SLICES} slices of {MOST_PROCESSES} processes are kept"));
     page.text(if moments.left_out.is_empty() {
         "; here, nothing is left out.".to_owned()
     } else {
         format!(": {}.", moments.left_out.join("; "))
     });
-    page.text(" All of it, for Perfetto, is what ").element("code", &[], "lazyguard export").text("writes.");
-    page.close();
+    page.text(" All of it, for Perfetto, is what ").say("code", "lazyguard export").text("writes.").close();
     legend(page, moments);
-    page.open("div", &[("class", &"tools"), ("id", &"tools"), ("hidden", &"")]);
+    tools(page);
+    let label = "Timeline. The table below it says the same.";
+    page.open(
+        r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#,
+        &[("aria-label", &label)],
+    );
+    let scale = Scale::of(moments);
+    let attributes: [Attribute<'_>; 7] = [
+        ("viewBox", &format!("0 0 {WIDTH} {height}")),
+        ("data-from", &scale.from),
+        ("data-until", &scale.until),
+        ("data-first", &scale.at(moments.whole.0)),
+        ("data-last", &scale.at(moments.whole.1)),
+        ("data-left", &LEFT),
+        ("data-right", &RIGHT),
+    ];
+    page.open(r#"svg class="timeline" role="img" aria-labelledby="timeline-title""#, &attributes);
+    let title = "What the threads did before the hang; the table below says the same";
+    page.say(r#"title id="timeline-title""#, title);
+    for (number, lane) in (0..).zip(&moments.lanes) {
+        let y = AXIS + number * LANE;
+        if number % 2 == 0 {
+            page.rect("band", [&0, &y, &WIDTH, &LANE]);
+        }
+        page.at(r#"text class="lane""#, (6, y + 16), short(&lane.name, NAME));
+    }
+    page.open(r#"g class="axis""#, &[("data-height", &height)]);
+    scale.ticks(page, height);
+    page.close().open(r#"g class="slices""#, &[]);
+    let lanes = || (0..).zip(&moments.lanes).map(|(number, lane)| (AXIS + number * LANE, lane));
+    let slices = lanes().flat_map(|(y, lane)| lane.slices.iter().map(move |slice| (y, slice)));
+    slices.enumerate().for_each(|(count, (y, slice))| scale.slice(page, slice, y, count));
+    page.close().open(r#"g class="labels""#, &[]);
+    lanes().for_each(|(y, lane)| scale.labels(page, lane, y + 16));
+    page.close_all(3).say(r#"p id="told" class="told" aria-live="polite""#, "");
+    table(page, moments, &scale);
+}
+
+/// The buttons and the keys of the script.
+fn tools(page: &mut Markup) {
+    page.open(r#"div class="tools" id="tools" hidden="""#, &[]);
     for (id, text, label) in [
         ("out", "\u{2212}", "Zoom out"),
         ("in", "+", "Zoom in"),
@@ -43,77 +80,20 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
         ("before", "Previous", "Previous event"),
         ("next", "Next", "Next event"),
     ] {
-        page.element("button", &[("type", &"button"), ("data-do", &id), ("aria-label", &label)], text);
+        page.element(r#"button type="button""#, &[("data-do", &id), ("aria-label", &label)], &text);
     }
-    page.element(
-        "span",
-        &[("id", &"keys"), ("class", &"hint")],
+    page.say(
+        r#"span id="keys" class="hint""#,
         "Keys in the timeline: + and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.",
     );
     page.close();
-    page.open(
-        "div",
-        &[
-            ("class", &"scroll"),
-            ("id", &"lanes"),
-            ("tabindex", &"0"),
-            ("role", &"group"),
-            ("aria-label", &"Timeline. The table below it says the same."),
-            ("aria-describedby", &"keys"),
-        ],
-    );
-    let scale = Scale::of(moments);
-    page.open(
-        "svg",
-        &[
-            ("class", &"timeline"),
-            ("viewBox", &format!("0 0 {WIDTH} {height}")),
-            ("role", &"img"),
-            ("aria-labelledby", &"timeline-title"),
-            ("data-from", &scale.from),
-            ("data-until", &scale.until),
-            ("data-first", &scale.at(moments.whole.0)),
-            ("data-last", &scale.at(moments.whole.1)),
-            ("data-left", &LEFT),
-            ("data-right", &RIGHT),
-        ],
-    );
-    let title = "What the threads did before the hang; the table below says the same";
-    page.element("title", &[("id", &"timeline-title")], title);
-    for (number, lane) in (0..).zip(&moments.lanes) {
-        let y = AXIS + number * LANE;
-        if number % 2 == 0 {
-            page.empty("rect", &[("class", &"band"), ("x", &0), ("y", &y), ("width", &WIDTH), ("height", &LANE)]);
-        }
-        page.element("text", &[("x", &6), ("y", &(y + 16)), ("class", &"lane")], short(&lane.name, NAME));
-    }
-    page.open("g", &[("class", &"axis"), ("data-height", &height)]);
-    scale.ticks(page, height);
-    page.close().open("g", &[("class", &"slices")]);
-    let mut count = 0;
-    for (number, lane) in (0..).zip(&moments.lanes) {
-        for slice in &lane.slices {
-            scale.slice(page, slice, AXIS + number * LANE, count);
-            count += 1;
-        }
-    }
-    page.close().open("g", &[("class", &"labels")]);
-    for (number, lane) in (0..).zip(&moments.lanes) {
-        scale.labels(page, lane, AXIS + number * LANE + 16);
-    }
-    page.close().close().close();
-    page.element("p", &[("id", &"told"), ("class", &"told"), ("aria-live", &"polite")], "");
-    table(page, moments, &scale);
 }
 
 fn legend(page: &mut Markup, moments: &Moments) {
-    page.open("ul", &[("class", &"legend")]);
+    page.open(r#"ul class="legend""#, &[]);
     for what in What::ALL {
         if moments.lanes.iter().flat_map(|lane| &lane.slices).any(|slice| slice.what == what) {
-            page.open("li", &[]).open("svg", &[("viewBox", &"0 0 24 24"), ("aria-hidden", &"true")]);
-            let (top, high) = place(what);
-            page.empty("rect", &[("class", &what.class()), ("x", &0), ("y", &top), ("width", &24), ("height", &high)]);
-            page.close().text(what.words()).close();
+            page.key(what.class(), place(what)).close().text(what.words()).close();
         }
     }
     page.close();
@@ -170,20 +150,18 @@ impl Scale {
         let wide = if self.place(slice).is_some() { (right - left).max(LEAST) } else { 0 };
         let (top, high) = place(slice.what);
         let end = slice.end.map(|end| self.at(end).to_string()).unwrap_or_default();
-        page.empty(
-            "rect",
-            &[
-                ("class", &slice.what.class()),
-                ("x", &tenths(left)),
-                ("y", &(y + top)),
-                ("width", &tenths(wide)),
-                ("height", &high),
-                ("data-n", &number),
-                ("data-a", &self.at(slice.start)),
-                ("data-b", &end),
-                ("data-l", &short(&slice.label, 60)),
-            ],
-        );
+        let attributes: [Attribute<'_>; 9] = [
+            ("class", &slice.what.class()),
+            ("x", &tenths(left)),
+            ("y", &(y + top)),
+            ("width", &tenths(wide)),
+            ("height", &high),
+            ("data-n", &number),
+            ("data-a", &self.at(slice.start)),
+            ("data-b", &end),
+            ("data-l", &short(&slice.label, 60)),
+        ];
+        page.empty("rect", &attributes);
     }
 
     fn labels(&self, page: &mut Markup, lane: &Lane, y: i64) {
@@ -192,11 +170,8 @@ impl Scale {
                 continue;
             };
             let letters = usize::try_from((right - left) / 10 / LETTER - 1).unwrap_or(0);
-            page.element(
-                "text",
-                &[("x", &tenths(left + 40)), ("y", &y), ("class", &slice.what.class())],
-                short(&slice.label, letters),
-            );
+            let place: [Attribute<'_>; 3] = [("x", &tenths(left + 40)), ("y", &y), ("class", &slice.what.class())];
+            page.element("text", &place, &short(&slice.label, letters));
         }
     }
 
@@ -206,20 +181,12 @@ impl Scale {
         while at <= self.until {
             if at >= self.from {
                 let x = tenths(self.x(at));
-                page.empty("line", &[("x1", &x), ("x2", &x), ("y1", &18), ("y2", &height), ("class", &tick(at))]);
-                let label = format!("{} {name}", at as f64 / unit as f64);
-                page.element("text", &[("x", &x), ("y", &13), ("text-anchor", &"middle")], label);
+                let class = if at == 0 { "zero" } else { "tick" };
+                page.empty("line", &[("x1", &x), ("x2", &x), ("y1", &18), ("y2", &height), ("class", &class)]);
+                page.at(r#"text text-anchor="middle""#, (x, 13), format!("{} {name}", at as f64 / unit as f64));
             }
             at += step;
         }
-    }
-}
-
-const fn tick(at: i128) -> &'static str {
-    if at == 0 {
-        "zero"
-    } else {
-        "tick"
     }
 }
 
@@ -254,16 +221,10 @@ fn since_zero(at: i128) -> String {
 }
 
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
-    page.open("details", &[]);
-    page.element("summary", &[], "The timeline as a table");
-    page.open(
-        "div",
-        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &"Events of the timeline")],
-    );
-    page.open("table", &[("id", &"events")]);
-    page.element("caption", &[], format!("What was done, by thread and stream; time 0 is {}", moments.zero_is));
-    page.head(&["where", "when", "how long", "kind", "what"]);
-    page.open("tbody", &[]);
+    page.open("details", &[]).say("summary", "The timeline as a table");
+    let caption = format!("What was done, by thread and stream; time 0 is {}", moments.zero_is);
+    let columns: [&dyn Display; 5] = [&"where", &"when", &"how long", &"kind", &"what"];
+    page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {
             let long = match slice.end {
@@ -274,7 +235,7 @@ fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
             page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }
     }
-    page.close().close().close().close();
+    page.close_all(4);
 }
 
 #[cfg(test)]

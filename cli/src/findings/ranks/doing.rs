@@ -3,11 +3,13 @@
 //! Must not: say of a process what was not seen of it.
 
 use crate::attach;
-use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::hangs::{ranks_in_words, who};
+use crate::findings::process::Process;
+use crate::findings::stood::{Course, Stood};
 use crate::source::read;
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
+use lazyguard_core::order::grouped;
 use lazyguard_core::report::{HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
 use std::collections::BTreeMap;
@@ -161,17 +163,14 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
 /// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same, and the
 /// stack of the main thread of the first of them.
 pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
-    let mut did: Vec<(String, Vec<&Process>)> = Vec::new();
-    for process in processes {
-        let Some(what) = when_it_was_ended(process) else { continue };
-        match did.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, same)) => same.push(process),
-            None => did.push((what, vec![process])),
-        }
-    }
     let asked = Asked { by_the_run: true, at_the_hang: None };
-    let first = |same: &[&Process]| same.first().map(|process| stack(process, &asked)).unwrap_or_default();
-    did.into_iter().map(|(what, same)| (format!("{}: when ended, {what}", who(&same)), first(&same))).collect()
+    let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));
+    let line = |(what, same): (String, Vec<(String, &Process)>)| {
+        let same: Vec<_> = same.into_iter().map(|(_, process)| process).collect();
+        let stack = same.first().map(|process| stack(process, &asked)).unwrap_or_default();
+        (format!("{}: when ended, {what}", who(&same)), stack)
+    };
+    grouped(did, |(what, _)| what.clone()).into_iter().map(line).collect()
 }
 
 fn when_it_was_ended(process: &Process) -> Option<String> {

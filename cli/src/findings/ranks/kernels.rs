@@ -7,10 +7,11 @@
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
-use super::doing::{culprit, doing, own_verdict, why_all_wait, Asked};
-use super::most_common::most_common;
-use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
-use crate::findings::collect::Process;
+use super::doing::{culprit, own_verdict, why_all_wait, Asked};
+use super::odd_ranks::{
+    behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
+};
+use crate::findings::process::Process;
 use std::collections::BTreeMap;
 
 /// Compares these ranks. `None` where none hangs in a collective.
@@ -37,14 +38,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         let all = process.collectives.as_ref();
         let launched = all.map_or(0, |all| all.launches.len());
         let its = all.and_then(|all| all.name(index)).map(str::to_owned);
-        let odd = |collective| OddRank {
-            rank,
-            process: process.process,
-            launched: launched as u64,
-            collective,
-            doing: doing(process, &asked),
-            stack: Vec::new(),
-        };
+        let odd = |collective| OddRank::of(rank, process, launched as u64, collective, &asked);
         match its {
             _ if !can_be_compared(process) => not_compared.push(rank),
             None => behind.push(odd(None)),

@@ -1,7 +1,8 @@
-use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::collectives::Collectives;
+use crate::findings::process::Process;
 use crate::findings::ranks::compare;
 use crate::findings::samples::hanging_in;
+use crate::findings::stood::{Course, Stood};
 use lazyguard_core::api::{Call, StreamKind};
 use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
 use lazyguard_core::Nanos;

@@ -3,17 +3,17 @@
 //! | file | |
 //! |---|---|
 //! | `waits` | which rank waits for which, by the calls of NCCL, and the rank at the end |
+//! | `explain` | that in words |
 //! | `kernels` | the ranks compared by the launches of collective kernels, where there are no such calls |
 //! | `orders` | the ranks compared by the order of a collective and a grid that fills the device |
-//! | `most_common` | what most of them have |
 //! | `doing` | what a rank does instead |
 //! | `odd_ranks` | the result, and its words |
 //!
 //! Must not: guess. What is not recorded is not compared, and is named.
 
 mod doing;
+mod explain;
 mod kernels;
-mod most_common;
 mod odd_ranks;
 mod orders;
 mod waits;
@@ -21,7 +21,7 @@ mod waits;
 pub(super) use doing::when_they_were_ended;
 pub(super) use odd_ranks::Ranks;
 
-use super::collect::Process;
+use super::process::Process;
 use std::collections::BTreeMap;
 
 /// Of each rank the process that counts: the newest one with collectives.

@@ -2,8 +2,11 @@
 //!
 //! Must not: compare.
 
+use super::doing::{doing, Asked};
 use crate::findings::hangs::ranks_in_words;
+use crate::findings::process::Process;
 use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::order::grouped;
 use serde::Serialize;
 
 /// The most ranks that are described one by one.
@@ -118,6 +121,19 @@ impl Ranks {
             not_compared: Vec::new(),
         }
     }
+}
+
+impl OddRank {
+    /// A rank, with what it does instead.
+    pub(super) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
+        let doing = doing(process, asked);
+        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
+    }
+}
+
+/// The one of several things that most ranks have; of as many, the one that comes first.
+pub fn most_common<T: PartialEq + Clone>(all: impl Iterator<Item = T>) -> Option<T> {
+    grouped(all, T::clone).into_iter().rev().max_by_key(|(_, same)| same.len()).map(|(one, _)| one)
 }
 
 pub fn named(odd: &[OddRank]) -> String {

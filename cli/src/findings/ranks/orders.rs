@@ -5,9 +5,9 @@
 //!
 //! Must not: compare what is not outstanding on both ranks.
 
-use super::doing::{doing, in_flight, Asked};
+use super::doing::{in_flight, Asked};
 use super::odd_ranks::{ComparedBy, OddRank, Ranks};
-use crate::findings::collect::Process;
+use crate::findings::process::Process;
 use lazyguard_core::diagnose::{BusyStream, OperationSeen, Snapshot};
 use std::collections::BTreeMap;
 
@@ -42,13 +42,9 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) 
          collective finds no room, and on rank {other} {grid} does not."
     );
     let asked = Asked::of(ranks);
-    let differ = each().filter(|(.., both)| both.grid.name() == grid).map(|(rank, process, _)| OddRank {
-        rank,
-        process: process.process,
-        launched: process.collectives.as_ref().map_or(0, |all| all.launches.len() as u64),
-        collective: None,
-        doing: doing(process, &asked),
-        stack: Vec::new(),
+    let differ = each().filter(|(.., both)| both.grid.name() == grid).map(|(rank, process, _)| {
+        let launched = process.collectives.as_ref().map_or(0, |all| all.launches.len() as u64);
+        OddRank::of(rank, process, launched, None, &asked)
     });
     Some(Ranks { different: differ.collect(), ..Ranks::new(sentence, compared_by) })
 }

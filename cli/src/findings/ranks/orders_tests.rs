@@ -1,7 +1,7 @@
 use super::*;
-use crate::findings::collect::Stood;
 use crate::findings::collectives::Collectives;
 use crate::findings::samples::hanging_in;
+use crate::findings::stood::Stood;
 use lazyguard_core::api::StreamKind;
 use lazyguard_core::diagnose::{Code, Culprit, StreamRef};
 use serde_json::json;

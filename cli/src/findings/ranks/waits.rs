@@ -13,24 +13,16 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::doing::{culprit, doing, own_verdict, standing, why_all_wait, Asked};
-use super::most_common::most_common;
-use super::odd_ranks::{
-    behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
-    Ranks,
-};
-use crate::findings::collect::Process;
+use super::doing::{culprit, own_verdict, standing, Asked};
+use super::odd_ranks::{most_common, Ranks};
 use crate::findings::communications::{Called, Communications, Member, Peer};
-use crate::findings::hangs::ranks_in_words;
-use lazyguard_core::api::{ordinal, Class};
-use lazyguard_core::report::arguments_in_words;
-use lazyguard_core::trace::Communication;
+use crate::findings::process::Process;
+use lazyguard_core::api::Class;
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a rank waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum In {
+pub(super) enum In {
     /// The collective of this number, which others have not called.
     Collective(u64),
     /// The collective of this number, which others have called differently.
@@ -41,37 +33,32 @@ enum In {
     Unequal(Peer, u64),
     /// The call that makes the communicator.
     Creation,
-    /// A split of the communicator.
     Split,
 }
 
-/// A rank's wait for others.
 #[derive(Clone, Debug)]
-struct Wait {
+pub(super) struct Wait {
     /// When the rank has called what it waits in, on its own clock.
-    at: Nanos,
-    /// The communicator's id.
-    id: u64,
-    within: In,
-    /// The ranks that it waits for.
-    on: Vec<u64>,
+    pub at: Nanos,
+    pub id: u64,
+    pub within: In,
+    pub on: Vec<u64>,
 }
 
 /// Two ranks, and the collective that each has called first, by communicator and number.
-type Crossing = (u64, u64, (u64, u32), (u64, u32));
+pub(super) type Crossing = (u64, u64, (u64, u32), (u64, u32));
 
-/// The job.
-struct Job<'a> {
-    ranks: &'a BTreeMap<u64, &'a Process>,
+pub(super) struct Job<'a> {
+    pub ranks: &'a BTreeMap<u64, &'a Process>,
     /// Of each communicator its members, by the job's ranks.
     members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
     /// The communicators' ids in the order of their making on the lowest rank that has them.
-    order: Vec<u64>,
+    pub order: Vec<u64>,
     /// By communicator and rank in it: the job's rank.
     ranks_in: BTreeMap<(u64, u32), u64>,
     /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
     differences: BTreeMap<u64, (u64, Vec<u64>)>,
-    asked: Asked,
+    pub asked: Asked,
 }
 
 fn calls(process: &Process) -> Option<&Communications> {
@@ -79,7 +66,7 @@ fn calls(process: &Process) -> Option<&Communications> {
 }
 
 /// Why a process is blocked behind a collective that it has launched itself, by a call that the program did not mean to wait in.
-fn blocked_behind_its_own(process: &Process) -> Option<String> {
+pub(super) fn blocked_behind_its_own(process: &Process) -> Option<String> {
     culprit(process).and_then(|_| own_verdict(process))
 }
 
@@ -110,15 +97,14 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let nearest = of_reached().find(|(_, wait)| wait.on.iter().all(is_first));
     let is_behind = nearest.or_else(|| of_reached().find(|(_, wait)| wait.on.iter().any(is_first)));
     if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
-        return Some(job.told(wait, &waits));
+        return Some(job.explain(wait, &waits));
     }
     if let Some(circle) = circle(&stuck, &waits) {
-        return Some(job.told_circle(&circle, &waits));
+        return Some(job.explain_circle(&circle, &waits));
     }
-    job.crossed(&stuck).or_else(|| Some(job.told_of_none(&stuck)))
+    job.crossed(&stuck).or_else(|| Some(job.explain_none(&stuck)))
 }
 
-/// Ranks that wait for each other, in turn.
 fn circle(stuck: &[u64], waits: &BTreeMap<u64, Wait>) -> Option<Vec<u64>> {
     let mut way = vec![*stuck.iter().find(|rank| waits.contains_key(rank))?];
     loop {
@@ -152,11 +138,11 @@ impl<'a> Job<'a> {
         Self { ranks, members, order, ranks_in, differences, asked: Asked::of(ranks) }
     }
 
-    fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
+    pub fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
         self.members.get(&id).into_iter().flatten().map(|(rank, member)| (*rank, *member))
     }
 
-    fn member(&self, id: u64, rank: u64) -> Option<&'a Member> {
+    pub fn member(&self, id: u64, rank: u64) -> Option<&'a Member> {
         self.members.get(&id)?.get(&rank).copied()
     }
 
@@ -237,218 +223,9 @@ impl<'a> Job<'a> {
         wait(meeting.id, In::Creation, missing.collect())
     }
 
-    fn named(&self, id: u64) -> NamedCommunicator {
-        let of = |member: &Member| (member.name.clone(), member.rank.map(|(_, size)| size));
-        let known = self.members(id).map(|(_, member)| of(member));
-        let (mut name, mut size) = (None, None);
-        for (its_name, its_size) in known {
-            (name, size) = (name.or(its_name), size.or(its_size));
-        }
-        NamedCommunicator { number: self.order.iter().position(|known| *known == id).unwrap_or(0), name, size }
-    }
-
-    fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
-        let process = self.ranks.get(&rank).copied();
-        OddRank {
-            rank,
-            process: process.map_or(0, |process| process.process),
-            launched: self.member(id, rank).map_or(0, |member| member.collectives),
-            collective,
-            doing: match process {
-                Some(process) => doing(process, &self.asked),
-                None => Some("and has left no recording".to_owned()),
-            },
-            stack: Vec::new(),
-        }
-    }
-
-    /// Ranks that are blocked for a reason of their own.
-    fn blocked(&self) -> Vec<BlockedRank> {
-        let blocked = |(rank, process): (&u64, &&Process)| {
-            Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
-        };
-        self.ranks.iter().filter_map(blocked).collect()
-    }
-
-    /// Those of these ranks, as far as they are members of the communicator.
-    fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
-        ranks.iter().map(|rank| self.odd(*rank, id, None)).collect()
-    }
-
-    /// Ranks that have left nothing to compare.
-    fn not_compared(&self) -> Vec<u64> {
-        let unread = self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank);
-        unread.chain(self.missing()).collect()
-    }
-
-    /// The ranks at the wait that explains the others.
-    fn told(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
-        let communicator = self.named(wait.id);
-        let of = communicator.in_words();
-        // Of those that are waited for, the ones that wait themselves are not to blame.
-        let mut blamed: Vec<u64> = wait.on.clone();
-        if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
-            blamed.retain(|rank| !waits.contains_key(rank));
-        }
-        // The ranks that wait in the same.
-        let is_this = |other: &Wait| other.id == wait.id && other.within == wait.within;
-        let waiters: Vec<u64> = waits.iter().filter(|(_, other)| is_this(other)).map(|(rank, _)| *rank).collect();
-        let waiter = waiters.first().copied().unwrap_or(0);
-        let mut ranks = Ranks::new(String::new(), ComparedBy::Communicators);
-        match wait.within {
-            In::Collective(number) => {
-                let call = self.members(wait.id).find_map(|(_, member)| member.call(number));
-                let what = call.map(Called::in_words);
-                let joined = self.members(wait.id).filter(|(_, member)| member.collectives >= number);
-                ranks.joined = joined.map(|(rank, _)| rank).collect();
-                ranks.behind = self.odd_ones(&blamed, wait.id);
-                let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
-                let done = format!("called collective {number} of {of}{told}");
-                let holder =
-                    ranks.joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
-                ranks.sentence = match holder {
-                    Some((rank, why)) => {
-                        let others = behind_sentence(&ranks.behind, "called it", "");
-                        format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
-                    }
-                    None => behind_sentence(&ranks.behind, &done, &waits_in_it(&ranks.joined)),
-                };
-                (ranks.number, ranks.collective) = (Some(number), what);
-            }
-            In::Different(number) => {
-                let called: Vec<_> =
-                    self.members(wait.id).filter_map(|(rank, member)| Some((rank, member.call(number)?))).collect();
-                let usual = most_common(called.iter().map(|(_, called)| called.in_words())).unwrap_or_default();
-                let words =
-                    |rank: u64| called.iter().find(|(its, _)| *its == rank).map(|(_, called)| called.in_words());
-                ranks.different = blamed.iter().map(|rank| self.odd(*rank, wait.id, words(*rank))).collect();
-                ranks.joined = called.iter().map(|(rank, _)| *rank).filter(|rank| !blamed.contains(rank)).collect();
-                let other = blamed.first().and_then(|rank| words(*rank)).unwrap_or_default();
-                if ranks.joined.len() > ranks.different.len() {
-                    let (odd, have, waits) = (named(&ranks.different), have(blamed.len()), waits_in_it(&ranks.joined));
-                    ranks.sentence =
-                        format!("{odd} {have} called {other} as collective {number} of {of}, which is {usual}{waits}.");
-                } else {
-                    // As many have called the one as the other: which is wrong cannot be seen.
-                    let (some, others) = (ranks_in_words(std::mem::take(&mut ranks.joined)), named(&ranks.different));
-                    ranks.sentence =
-                        format!("as collective {number} of {of}, {some} called {usual}, and {others} {other}.");
-                    ranks.different = called.iter().map(|(rank, _)| self.odd(*rank, wait.id, words(*rank))).collect();
-                }
-                (ranks.number, ranks.collective) = (Some(number), Some(usual));
-            }
-            In::Exchange(peer, count) => {
-                let (missing, waiting) = match peer.sends {
-                    true => ("ncclRecv from", "ncclSend"),
-                    false => ("ncclSend to", "ncclRecv"),
-                };
-                ranks.joined = vec![waiter];
-                ranks.behind = self.odd_ones(&blamed, wait.id);
-                let done = format!("called the {} {missing} rank {waiter} on {of}", ordinal(count));
-                ranks.sentence =
-                    behind_sentence(&ranks.behind, &done, &format!("; rank {waiter} waits in its {waiting}"));
-            }
-            In::Unequal(peer, count) => {
-                let other = wait.on.first().copied().unwrap_or(0);
-                let said = |rank: u64, sends: bool| {
-                    let mut exchanges = self.member(wait.id, rank).into_iter().flat_map(|member| &member.exchanges);
-                    let own = exchanges.find(|(its, (calls, _))| its.sends == sends && *calls == count);
-                    let amount = own.map(|(_, (_, called))| amount_in_words(called)).unwrap_or_default();
-                    format!("rank {rank} {} {amount}", if sends { "sends" } else { "receives" })
-                };
-                ranks.sentence = format!(
-                    "in their {} exchange on {of}, {}, and {}.",
-                    ordinal(count),
-                    said(waiter, peer.sends),
-                    said(other, !peer.sends)
-                );
-                ranks.different = self.odd_ones(&[waiter, other], wait.id);
-            }
-            In::Creation | In::Split => {
-                let call = match wait.within {
-                    In::Split => format!("ncclCommSplit of {of}"),
-                    _ => format!("the call that makes {of}"),
-                };
-                ranks.joined = waiters;
-                ranks.behind = self.odd_ones(&blamed, wait.id);
-                ranks.sentence =
-                    behind_sentence(&ranks.behind, &format!("come to {call}"), &waits_in_it(&ranks.joined));
-            }
-        }
-        let odd: Vec<_> = ranks.behind.iter().chain(&ranks.different).map(|odd| odd.rank).collect();
-        ranks.blocked = self.blocked();
-        ranks.blocked.retain(|blocked| !odd.contains(&blocked.rank));
-        ranks.not_compared = self.not_compared();
-        ranks.groups = self.groups(wait.id, waits);
-        ranks.communicator = Some(communicator);
-        ranks
-    }
-
-    /// The ranks of a communicator by their state, those that are behind first.
-    fn groups(&self, id: u64, waits: &BTreeMap<u64, Wait>) -> Vec<RankGroup> {
-        let mut groups: BTreeMap<(u64, Option<String>), Vec<u64>> = BTreeMap::new();
-        for (rank, member) in self.members(id) {
-            let waits_in = waits.get(&rank).map(|wait| self.within_in_words(wait));
-            groups.entry((member.collectives, waits_in)).or_default().push(rank);
-        }
-        let group = |((collectives, waits_in), ranks)| RankGroup { ranks, collectives, waits_in };
-        groups.into_iter().map(group).collect()
-    }
-
-    fn within_in_words(&self, wait: &Wait) -> String {
-        let of = self.named(wait.id).in_words();
-        match wait.within {
-            In::Collective(number) | In::Different(number) => format!("collective {number} of {of}"),
-            In::Exchange(peer, _) | In::Unequal(peer, _) => {
-                format!("{} of {of}", if peer.sends { "ncclSend" } else { "ncclRecv" })
-            }
-            In::Creation => format!("the making of {of}"),
-            In::Split => format!("ncclCommSplit of {of}"),
-        }
-    }
-
-    /// Ranks that have called collectives of several communicators in different orders.
-    fn told_circle(&self, circle: &[u64], waits: &BTreeMap<u64, Wait>) -> Ranks {
-        let each = circle.iter().filter_map(|rank| {
-            let wait = waits.get(rank)?;
-            let on = ranks_in_words(wait.on.clone());
-            Some(format!("rank {rank} waits in {} for {on}", self.within_in_words(wait)))
-        });
-        let of_circle: Vec<_> = circle.iter().filter_map(|rank| waits.get(rank)).collect();
-        let crossed = of_circle.iter().all(|wait| matches!(wait.within, In::Collective(_)))
-            && of_circle.iter().any(|wait| wait.id != of_circle[0].id);
-        let sentence = format!(
-            "ranks wait for each other: {}.{}",
-            each.collect::<Vec<_>>().join("; "),
-            if crossed { " They use communicators in different orders." } else { "" }
-        );
-        let mut ranks = Ranks::new(sentence, ComparedBy::Communicators);
-        ranks.different =
-            circle.iter().map(|rank| self.odd(*rank, waits.get(rank).map_or(0, |w| w.id), None)).collect();
-        ranks.not_compared = self.not_compared();
-        ranks
-    }
-
-    /// Two ranks that have called the same collectives of two communicators in different orders: on one stream each waits for the other.
-    fn crossed(&self, stuck: &[u64]) -> Option<Ranks> {
-        let pairs =
-            self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
-        let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
-        let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
-        let sentence = format!(
-            "rank {one} has called {} before {}, and rank {other} the other way round: on one stream each waits for the other.",
-            say(first),
-            say(second)
-        );
-        let mut ranks = Ranks::new(sentence, ComparedBy::Communicators);
-        ranks.different = vec![self.odd(one, first.0, Some(say(first))), self.odd(other, second.0, Some(say(second)))];
-        ranks.not_compared = self.not_compared();
-        Some(ranks)
-    }
-
     /// The first two ranks that have called the collectives of these two communicators in different orders, and what each called first,
     /// where they differ. Of what only some ranks have a record nothing can be said.
-    fn crossed_in(&self, (a, b): (u64, u64), stuck: &[u64]) -> Option<Crossing> {
+    pub fn crossed_in(&self, (a, b): (u64, u64), stuck: &[u64]) -> Option<Crossing> {
         let shared = || {
             let of_both = stuck.iter().filter_map(|rank| Some((*rank, self.member(a, *rank)?, self.member(b, *rank)?)));
             of_both.filter(|(_, in_a, in_b)| !in_a.calls.is_empty() && !in_b.calls.is_empty())
@@ -475,31 +252,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Every rank that left a recording has called the same.
-    fn told_of_none(&self, stuck: &[u64]) -> Ranks {
-        let blocked = self.blocked();
-        let missing = self.missing();
-        let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
-        let sentence = match (&blocked[..], &missing[..]) {
-            ([], []) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: {}.",
-                why_all_wait(self.ranks)
-            ),
-            ([], missing) => format!(
-                "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
-                ranks_in_words(missing.to_vec()),
-                have(missing.len())
-            ),
-            ([BlockedRank { rank, why, .. }, ..], _) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
-            ),
-        };
-        let not_compared = self.not_compared();
-        Ranks { blocked, not_compared, ..Ranks::new(sentence, ComparedBy::Communicators) }
-    }
-
     /// Ranks of the largest communicator that left nothing.
-    fn missing(&self) -> Vec<u64> {
+    pub fn missing(&self) -> Vec<u64> {
         let size = |id: &u64| self.members(*id).find_map(|(_, member)| member.rank).map_or(0, |(_, size)| size);
         let Some(largest) = self.order.iter().copied().max_by_key(size) else { return Vec::new() };
         let there: BTreeSet<u64> =
@@ -508,14 +262,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// How much a send or receive moves.
 fn amount(called: &Called) -> (u64, u16) {
     (called.about.count, called.about.data_type)
-}
-
-fn amount_in_words(called: &Called) -> String {
-    let about = Communication { root: None, operator: None, ..called.about };
-    arguments_in_words(called.entry_point, &about)
 }
 
 /// The first collective that members of a communicator have called differently, and the ranks that differ from most of them; of as many
@@ -528,16 +276,6 @@ fn first_difference(members: &BTreeMap<u64, &Member>) -> Option<(u64, Vec<u64>)>
     let called = || members.iter().filter_map(|(rank, member)| Some((*rank, member.call(number)?)));
     let usual = most_common(called().map(|(_, called)| called.key()))?;
     Some((number, called().filter(|(_, called)| called.key() != usual).map(|(rank, _)| rank).collect()))
-}
-
-impl NamedCommunicator {
-    /// `communicator 0`, `communicator 2 "tensor_parallel"`.
-    fn in_words(&self) -> String {
-        match &self.name {
-            Some(name) => format!("communicator {} \"{name}\"", self.number),
-            None => format!("communicator {}", self.number),
-        }
-    }
 }
 
 #[cfg(test)]

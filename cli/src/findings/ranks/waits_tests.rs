@@ -1,5 +1,5 @@
-use crate::findings::collect::Process;
 use crate::findings::communications::{Called, Communications, Meeting, Member, Peer};
+use crate::findings::process::Process;
 use crate::findings::ranks::compare;
 use crate::findings::samples::hanging_in;
 use lazyguard_core::api::EntryPoint;
