@@ -46,7 +46,7 @@ struct Timings<'a> {
     processes: Vec<ProcessTimes<'a>>,
 }
 
-/// The times of one process, in nanoseconds.
+/// The times of a process.
 #[derive(Serialize)]
 struct ProcessTimes<'a> {
     /// Its run folder, or null.
@@ -55,17 +55,17 @@ struct ProcessTimes<'a> {
     process: u32,
     /// The program's file name.
     program: &'a str,
-    /// Its rank in the job, or empty.
+    /// The rank in the job, or empty.
     rank: &'a str,
     /// The machine.
     host: &'a str,
     /// How it ended, in words.
     ended: &'a str,
-    /// Where the time of the start went; null without `--cold-start`.
+    /// The start's times, under `--cold-start`.
     cold_start: Option<&'a ColdStart>,
     /// The cards; null without `--cold-start`.
     card: Option<CardsOfStart<'a>>,
-    /// The asynchronous calls that blocked the host; null without `--blocking`.
+    /// Blocking asynchronous calls, under `--blocking`.
     blocking: Option<&'a Blocking>,
 }
 

@@ -16,27 +16,27 @@ pub(super) fn of(folder: &Path) -> Option<Result<Cards, String>> {
     Cards::of(folder)
 }
 
-/// The cards at the beginning of a start and in the steady state.
+/// The cards at the start and in the steady state.
 #[derive(Serialize)]
 pub(super) struct CardsOfStart<'a> {
-    /// Why there is nothing, or nothing more; else null.
+    /// Why data is missing.
     why: Option<&'a str>,
-    /// The driver's version, as it is published.
+    /// The driver's published version.
     driver: Option<&'a str>,
     /// The cards.
     cards: Vec<CardOfStart<'a>>,
 }
 
-/// One card, as far as it concerns a start.
+/// A card during a start.
 #[derive(Serialize)]
 struct CardOfStart<'a> {
     /// What it is.
     card: &'a Card,
-    /// What was seen at the start.
+    /// At the start.
     start: &'a Sample,
-    /// What was seen in the steady state.
+    /// In the steady state.
     steady: &'a Sample,
-    /// When its clock was first within a twentieth of the one in the steady state, in nanoseconds after the process's start.
+    /// When the clock came within a twentieth of the steady state's, after the process's start.
     clock_reached_ns: Option<u64>,
 }
 

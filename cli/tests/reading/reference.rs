@@ -1,7 +1,7 @@
 //! `docs/REFERENCE.md`: the JSON forms, generated from the types that write them.
 //!
-//! The test reads the sources of the core and the command. A key is a field; its description is the field's comment. So the types carry
-//! nothing for this page, and the build does no extra work. `scripts/reference` writes the page.
+//! The test reads the sources of the core and the command. A key is a field; its description is the field's comment, unless the comment
+//! only repeats the key. Each type is described once. `scripts/reference` writes the page.
 //!
 //! Must not: describe a key by itself. A field without a comment is an error.
 
@@ -43,20 +43,20 @@ const FORMS: [(&str, &str, &str); 12] = [
 
 const LOG: &str = "One object a line. A key that does not apply is absent.
 
-| `event` | calls |
-|---|---|
-| `launch`, `graph_launch`, `host_function` | a kernel, a graph, a host function is submitted |
-| `copy`, `memset` | memory is copied or set, synchronously or asynchronously |
-| `memory_operation` | a stream waits for a value, or writes one |
-| `event_record`, `event_wait` | an event is recorded; a stream waits for one |
-| `synchronize`, `query` | a thread waits for a context, a stream or an event, or queries it |
-| `load`, `unload` | a module, library or function; every call that loaded on first use |
-| `preload` | the guard preloaded |
-| `hazard` | the call and the work in flight could have been a hang |
-| `allocation` | memory is allocated or freed |
-| `context`, `stream`, `capture` | one begins or ends |
-| `communication` | a call of NCCL: a communicator is made or ends, a collective, a send or a receive is called |
-| `other` | every other call that took 100 microseconds or more |
+`event` is one of these:
+
+- `launch`, `graph_launch`, `host_function`: a kernel, a graph, a host function is submitted
+- `copy`, `memset`: memory is copied or set, synchronously or asynchronously
+- `memory_operation`: a stream waits for a value, or writes one
+- `event_record`, `event_wait`: an event is recorded; a stream waits for one
+- `synchronize`, `query`: a thread waits for a context, a stream or an event, or queries it
+- `load`, `unload`: a module, library or function; every call that loaded on first use
+- `preload`: the guard preloaded
+- `hazard`: the call and the work in flight could have been a hang
+- `allocation`: memory is allocated or freed
+- `context`, `stream`, `capture`: one begins or ends
+- `communication`: a call of NCCL: a communicator is made or ends, a collective, a send or a receive is called
+- `other`: every other call that took 100 microseconds or more
 
 Calls that return soon, allocations and frees among them, are recorded if they took 100 microseconds or more. `log.jsonl` in the run
 folder is another form: the guard writes it while the program runs, and it holds some of the same events from the beginning.";
@@ -65,15 +65,19 @@ const HEAD: &str = "# Reference: JSON forms
 
 <!-- written by scripts/reference from the types: edit their comments, not this page -->
 
-Every key of every JSON form, generated from the types that write it. [READING.md](READING.md) is the guide,
-[FINDINGS.md](FINDINGS.md) has JUnit, SARIF, annotations and baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
+Every key of every JSON form. [READING.md](READING.md) is the guide, [FINDINGS.md](FINDINGS.md) has JUnit, SARIF, annotations and
+baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
 
-A time in nanoseconds counts from the moment at which the guard was armed, unless its key says otherwise: `..._unix_ns` counts from
-1970. `schema` is 1; it is raised when a key changes its meaning or goes away. New keys may be added at any time.
+`key`? may be absent; a value marked `?` may be null; `[ ]` is a list. `ns` is a number of nanoseconds, of a time since the guard was armed
+unless the key says otherwise (`..._unix_ns`: since 1970). A key without a description holds what its name says. `schema`, in every
+form that is a file or a run, is 1; a release that removes a key or changes its meaning raises it. Any release may add keys.
 ";
 
+/// The key that the head of the page describes for every form.
+const EVERYWHERE: &str = "schema";
+
 /// Types that are written as one value, and what it is.
-const VALUES: [(&str, &str); 23] = [
+const VALUES: [(&str, &str); 20] = [
     ("u8", "number"),
     ("u16", "number"),
     ("u32", "number"),
@@ -81,18 +85,15 @@ const VALUES: [(&str, &str); 23] = [
     ("usize", "number"),
     ("i32", "number"),
     ("f64", "number"),
-    ("Nanos", "nanoseconds"),
-    ("bool", "true or false"),
+    ("Nanos", "ns"),
+    ("bool", "bool"),
     ("str", "text"),
     ("String", "text"),
     ("Path", "text"),
     ("PathBuf", "text"),
     ("Address", "text"),
     ("Call", "text"),
-    ("Code", "a code: [HAZARDS.md](HAZARDS.md)"),
-    ("Option", " or null"),
-    ("Vec", "list of "),
-    ("BTreeSet", "list of "),
+    ("Code", "[code](HAZARDS.md)"),
     ("Box", ""),
     ("Cow", ""),
     ("Arc", ""),
@@ -212,15 +213,21 @@ fn comment(attributes: &[Attribute], of: &str) -> String {
                 _ => panic!("{of} has a comment that is no text"),
             }
         });
-    let text = lines
-        .collect::<Vec<_>>()
-        .join(" ")
-        .replace("[`", "`")
-        .replace("`None`", "null")
-        .replace("`]", "`")
-        .replace('|', "\\|");
+    let text = lines.collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`None`", "null").replace("`]", "`");
     assert!(!text.is_empty(), "{of} is written as JSON and has no comment");
     text
+}
+
+/// A description as it follows its key: nothing where it only repeats the key.
+fn after(key: &str, comment: &str) -> String {
+    let of_key: Vec<&str> = key.split(['_', '.']).collect();
+    let mut words =
+        comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    if words.all(|word| ["a", "an", "its", "of", "the", "this"].contains(&&*word) || of_key.contains(&&*word)) {
+        return String::new();
+    }
+    let one_sentence = !comment.trim_end_matches('.').contains(". ");
+    format!(": {}", if one_sentence { comment.trim_end_matches('.') } else { comment })
 }
 
 fn snake_case(name: &str, separator: char) -> String {
@@ -283,88 +290,64 @@ impl Page<'_> {
     fn describe(&mut self, name: &str, path: &Path) {
         match &self.types.get(name, Some(path)).1 {
             Item::Struct(item) => {
-                self.text.push_str("\n| key | is | holds |\n|---|---|---|\n");
-                let rows = self.rows(&item.fields, path, name);
-                self.print(&rows, "");
+                self.text.push('\n');
+                let rows = self.rows(&item.fields, path, name, "");
+                self.text.push_str(&rows);
             }
             Item::Enum(item) => {
                 let rename_all = Serde::of(&item.attrs).rename_all;
                 let names = item.variants.iter().map(|variant| (variant_name(variant, rename_all.as_deref()), variant));
-                if item.variants.iter().all(|variant| variant.fields.is_empty()) {
-                    self.text.push_str("\n| value | means |\n|---|---|\n");
-                    for (word, variant) in names {
-                        let _ = writeln!(
-                            self.text,
-                            "| `{word}` | {} |",
-                            comment(&variant.attrs, &format!("{name}.{word}"))
-                        );
-                    }
-                } else {
-                    self.text.push_str("\nAn object with one key, of these:\n\n| key | is | holds |\n|---|---|---|\n");
-                    for (word, variant) in names {
-                        let _ = writeln!(
-                            self.text,
-                            "| `{word}` | object | {} |",
-                            comment(&variant.attrs, &format!("{name}.{word}"))
-                        );
-                        let rows = self.rows(&variant.fields, path, name);
-                        self.print(&rows, &format!("{word}."));
-                    }
+                let words_alone = item.variants.iter().all(|variant| variant.fields.is_empty());
+                self.text.push_str(if words_alone { "\n" } else { "\nAn object with one key, of these:\n\n" });
+                for (word, variant) in names {
+                    let described = comment(&variant.attrs, &format!("{name}.{word}"));
+                    let _ = writeln!(self.text, "- `{word}`{}", after(&word, &described));
+                    let rows = self.rows(&variant.fields, path, name, &format!("{word}."));
+                    self.text.push_str(&rows);
                 }
             }
             _ => unreachable!("only these are kept"),
         }
     }
 
-    fn print(&mut self, rows: &[(String, String, String)], before: &str) {
-        for (key, is, holds) in rows {
-            let _ = writeln!(self.text, "| `{before}{key}` | {is} | {holds} |");
-        }
-    }
-
-    /// Key, kind of value and description of each field; those of a flattened one in its place.
-    fn rows(&mut self, fields: &Fields, path: &Path, of: &str) -> Vec<(String, String, String)> {
-        let mut rows: Vec<(String, String, String)> = Vec::new();
+    /// A line for each field: key, kind of value, description. A flattened type is named, and described apart.
+    fn rows(&mut self, fields: &Fields, path: &Path, of: &str, before: &str) -> String {
+        let mut rows = String::new();
         for field in fields {
             let name = field.ident.as_ref().unwrap_or_else(|| panic!("{of} has a field without a name")).to_string();
             let serde = Serde::of(&field.attrs);
             if serde.skip {
                 continue;
             }
+            let is = self.kind(&field.ty, path);
             if serde.flatten {
-                let Type::Path(inner) = bare(&field.ty) else { panic!("{of}.{name} is flattened and no type of ours") };
-                let inner = inner.path.segments.last().unwrap().ident.to_string();
-                let (inner_path, item) = self.types.get(&inner, Some(path));
-                let (inner_path, Item::Struct(item)) = (inner_path.clone(), item) else {
-                    panic!("{inner} is no struct")
-                };
-                rows.extend(self.rows(&item.fields, &inner_path, &inner));
+                let _ = writeln!(rows, "- and the keys of {is}");
                 continue;
             }
             let key = serde.rename.unwrap_or(name);
             let described = comment(&field.attrs, &format!("{of}.{key}"));
-            let is = self.kind(&field.ty, path);
-            let is = match serde.skip_if.as_deref() {
-                None => is,
-                Some("Option::is_none") => format!("{}, or absent", is.trim_end_matches(" or null")),
-                Some("Vec::is_empty") => format!("{is}, or absent"),
-                Some("std::ops::Not::not") => "true, or absent".to_owned(),
+            if key == EVERYWHERE {
+                continue;
+            }
+            let (absent, is) = match serde.skip_if.as_deref() {
+                None => ("", is),
+                Some("Option::is_none" | "Vec::is_empty" | "std::ops::Not::not") => {
+                    ("?", is.trim_end_matches('?').to_owned())
+                }
                 Some(other) => panic!("this page does not know skip_serializing_if = {other}"),
             };
-            // A later field of the same name is the one that is written.
-            rows.retain(|(earlier, _, _)| *earlier != key);
-            rows.push((key, is, described));
+            let _ = writeln!(rows, "- `{before}{key}`{absent} {is}{}", after(&key, &described));
         }
         rows
     }
 
     fn kind(&mut self, of: &Type, path: &Path) -> String {
         match bare(of) {
-            Type::Slice(list) => format!("list of {}", self.kind(&list.elem, path)),
-            Type::Array(list) => format!("list of {}", self.kind(&list.elem, path)),
+            Type::Slice(list) => format!("\\[{}\\]", self.kind(&list.elem, path)),
+            Type::Array(list) => format!("\\[{}\\]", self.kind(&list.elem, path)),
             Type::Tuple(list) => {
                 let parts: Vec<_> = list.elems.iter().map(|part| self.kind(part, path)).collect();
-                format!("[{}]", parts.join(", "))
+                format!("({})", parts.join(", "))
             }
             Type::Path(named) => {
                 let last = named.path.segments.last().unwrap();
@@ -378,7 +361,10 @@ impl Page<'_> {
                 };
                 let known = VALUES.iter().find(|(known, _)| *known == name).map(|(_, words)| *words);
                 match (known, inner) {
-                    (Some(words), Some(inner)) if name == "Option" => self.kind(inner, path) + words,
+                    (None, Some(inner)) if name == "Option" => self.kind(inner, path) + "?",
+                    (None, Some(inner)) if name == "Vec" || name == "BTreeSet" => {
+                        format!("\\[{}\\]", self.kind(inner, path))
+                    }
                     (Some(words), Some(inner)) => words.to_owned() + &self.kind(inner, path),
                     (Some(words), None) => words.to_owned(),
                     (None, _) => {

@@ -27,7 +27,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What it means, in one line.
+            /// The code's meaning.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Self::$code => $title,)+

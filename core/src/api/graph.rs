@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a node of a graph does. A node of memory operations counts as its operations.
+/// A node's content; memory operations count singly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -14,9 +14,9 @@ pub enum NodeKind {
     Fill,
     /// It calls a host function.
     HostFunction,
-    /// It holds another graph, whose nodes are among the others.
+    /// A graph, whose nodes are listed too.
     ChildGraph,
-    /// It does nothing, and others wait for it.
+    /// Order alone.
     Empty,
     /// It waits for an event.
     EventWait,
@@ -30,15 +30,15 @@ pub enum NodeKind {
     Allocation,
     /// It releases memory.
     Release,
-    /// It does memory operations that are not known one by one.
+    /// Memory operations, not known singly.
     MemoryOperations,
-    /// It runs a graph, or several times, as a value says; what that graph does is not seen.
+    /// A graph run by a value's condition; its content is unseen.
     Conditional,
     /// It waits for a value in memory.
     ValueWait,
     /// It writes a value to memory.
     ValueWrite,
-    /// Something that this build does not know.
+    /// Unknown to this build.
     Other,
 }
 
@@ -129,7 +129,7 @@ impl NodeKind {
     }
 }
 
-/// Nodes of a graph that do the same.
+/// A graph's nodes of one content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPart {
     /// What they do.
@@ -138,7 +138,7 @@ pub struct GraphPart {
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
-    /// Of a memory operation the value.
+    /// Of a memory operation.
     pub value: u64,
     /// Of a memory operation the driver's flags, as far as they are the condition.
     pub condition: u8,
@@ -165,9 +165,9 @@ impl GraphPart {
 /// What an executable graph does, as far as its nodes were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
-    /// Its nodes, those of child graphs included.
+    /// Including child graphs.
     pub nodes: u32,
-    /// How many of them were not looked at.
+    /// Nodes not looked at.
     pub unseen: u32,
     /// Whether single nodes of the executable graph have been changed since. What is listed counts, but for waits and writes.
     pub changed: bool,

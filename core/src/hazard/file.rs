@@ -14,11 +14,11 @@ pub struct HazardFile {
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// The process's rank in its job, or nothing.
+    /// The rank in the job, or empty.
     pub rank: String,
-    /// What arose, by when it did first.
+    /// By first occurrence.
     pub hazards: Vec<Hazard>,
-    /// Occurrences of hazards that are not among them, because there are too many to be told apart.
+    /// Occurrences beyond the list's capacity.
     #[serde(default)]
     pub overflow: u64,
 }
