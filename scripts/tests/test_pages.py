@@ -42,7 +42,7 @@ class Links(unittest.TestCase):
 
 class Sizes(unittest.TestCase):
     # A page grows only with a reason, in the commit that raises its number.
-    MOST_WORDS = {"README.md": 900, "CHANGELOG.md": 1200, "docs/CONFIGURATION.md": 5000, "docs/RESULTS.md": 4500}
+    MOST_WORDS = {"README.md": 900, "CHANGELOG.md": 1200, "docs/CONFIGURATION.md": 5000, "docs/RESULTS.md": 2500}
 
     def test_a_page_has_no_more_words_than_a_reader_has_time_for(self):
         words = {page: len((ROOT / page).read_text().split()) for page in self.MOST_WORDS}
