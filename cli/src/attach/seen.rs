@@ -10,7 +10,7 @@ use serde::Serialize;
 /// What `lazyguard report PID --format json` prints of a process without the guard.
 #[derive(Serialize)]
 pub(super) struct Attached {
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// Its command line.
     pub command: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct ThreadSeen {
     pub was_stopped: bool,
     /// Whether the stack reaches its first frame.
     pub is_whole: bool,
-    /// The frames, the innermost first.
+    /// The innermost first.
     pub frames: Vec<FrameSeen>,
     /// The innermost first.
     pub python: Vec<PythonFrame>,

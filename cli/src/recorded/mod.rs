@@ -68,11 +68,11 @@ pub(crate) struct RecordingSeen<'a> {
     armed_unix_ns: u64,
     /// When the process was last seen.
     last_seen_ns: Nanos,
-    /// Driver calls made.
+    /// Driver calls.
     calls: u64,
     /// Launches among them.
     launches: u64,
-    /// How many records there are.
+    /// Records by their fate.
     records: RecordCounts,
     /// The same for each lane.
     lanes: Vec<LaneRecords>,
@@ -90,12 +90,12 @@ pub(crate) struct RecordingSeen<'a> {
     slow: &'a [String],
 }
 
-/// How many records there are.
+/// Records by their fate.
 #[derive(Serialize)]
 struct RecordCounts {
-    /// Records that were written.
+    /// Written records.
     written: u64,
-    /// Records that are there.
+    /// Remaining records.
     present: u64,
     /// Overwritten records.
     overwritten: u64,
@@ -108,7 +108,7 @@ struct RecordCounts {
 struct LaneRecords {
     /// The lane.
     lane: &'static str,
-    /// Records that are there.
+    /// Remaining records.
     present: u64,
     /// Overwritten records.
     overwritten: u64,
@@ -127,7 +127,7 @@ struct ThreadRecords {
     name: String,
     /// `alive` or `ended`.
     state: &'static str,
-    /// Driver calls that it made.
+    /// Driver calls.
     calls: u64,
     /// Launches among them.
     launches: u64,

@@ -1,11 +1,11 @@
 //! `docs/REFERENCE.md`: the JSON forms, generated from the types that write them.
 //!
 //! The test reads the sources of the core and the command. A key is a field; its description is the field's comment, unless the comment
-//! only repeats the key. Each type is described once. `scripts/reference` writes the page.
+//! only repeats the key. Each type is described once, and so is each key that several types share. `scripts/reference` writes the page.
 //!
 //! Must not: describe a key by itself. A field without a comment is an error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
@@ -71,7 +71,13 @@ baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
 `key`? may be absent; a value marked `?` may be null; `[ ]` is a list. `ns` is a number of nanoseconds, of a time since the guard was armed
 unless the key says otherwise (`..._unix_ns`: since 1970). A key without a description holds what its name says. `schema`, in every
 form that is a file or a run, is 1; a release that removes a key or changes its meaning raises it. Any release may add keys.
+
+These keys mean the same in several types:
+
 ";
+
+/// A key that so many types have with one description is described once.
+const SHARED_BY: usize = 3;
 
 /// The key that the head of the page describes for every form.
 const EVERYWHERE: &str = "schema";
@@ -218,14 +224,17 @@ fn comment(attributes: &[Attribute], of: &str) -> String {
     text
 }
 
-/// A description as it follows its key: nothing where it only repeats the key.
-fn after(key: &str, comment: &str) -> String {
+/// Whether a description only repeats the key.
+fn repeats(key: &str, comment: &str) -> bool {
     let of_key: Vec<&str> = key.split(['_', '.']).collect();
     let mut words =
         comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    if words.all(|word| ["a", "an", "its", "of", "the", "this"].contains(&&*word) || of_key.contains(&&*word)) {
-        return String::new();
-    }
+    words.all(|word| ["a", "an", "its", "of", "s", "the", "this"].contains(&&*word) || of_key.contains(&&*word))
+}
+
+/// A description as it follows its key; of a truth value the truth.
+fn after(comment: &str) -> String {
+    let comment = comment.strip_prefix("Whether ").unwrap_or(comment);
     let one_sentence = !comment.trim_end_matches('.').contains(". ");
     format!(": {}", if one_sentence { comment.trim_end_matches('.') } else { comment })
 }
@@ -256,13 +265,21 @@ fn variant_name(variant: &syn::Variant, rename_all: Option<&str>) -> String {
 struct Page<'a> {
     types: &'a Types,
     text: String,
+    /// How many types have a key with this description.
+    shared: BTreeMap<(String, String), usize>,
+    /// Those that the head of the page describes, by key.
+    at_the_head: BTreeMap<String, String>,
     /// The types that the page has, or will have, in the order in which they are met.
     met: Vec<(String, PathBuf)>,
 }
 
 impl Page<'_> {
-    fn write(mut self) -> String {
+    /// The page, and how many types share each key with its description.
+    fn write(mut self) -> (String, BTreeMap<(String, String), usize>) {
         self.text.push_str(HEAD);
+        for (key, described) in &self.at_the_head {
+            let _ = writeln!(self.text, "- `{key}`{}", after(described));
+        }
         for (_, name, _) in FORMS {
             let path = self.types.get(name, None).0.clone();
             self.met.push((name.to_owned(), path));
@@ -284,7 +301,7 @@ impl Page<'_> {
             self.describe(&name, &path);
             next += 1;
         }
-        self.text
+        (self.text, self.shared)
     }
 
     fn describe(&mut self, name: &str, path: &Path) {
@@ -301,7 +318,7 @@ impl Page<'_> {
                 self.text.push_str(if words_alone { "\n" } else { "\nAn object with one key, of these:\n\n" });
                 for (word, variant) in names {
                     let described = comment(&variant.attrs, &format!("{name}.{word}"));
-                    let _ = writeln!(self.text, "- `{word}`{}", after(&word, &described));
+                    let _ = writeln!(self.text, "- `{word}`{}", after(&described));
                     let rows = self.rows(&variant.fields, path, name, &format!("{word}."));
                     self.text.push_str(&rows);
                 }
@@ -336,7 +353,13 @@ impl Page<'_> {
                 }
                 Some(other) => panic!("this page does not know skip_serializing_if = {other}"),
             };
-            let _ = writeln!(rows, "- `{before}{key}`{absent} {is}{}", after(&key, &described));
+            let is_known = match self.at_the_head.get(&key) {
+                Some(at_the_head) => *at_the_head == described,
+                None => repeats(&key, &described),
+            };
+            *self.shared.entry((key.clone(), described.clone())).or_default() += usize::from(!is_known);
+            let described = if is_known { String::new() } else { after(&described) };
+            let _ = writeln!(rows, "- `{before}{key}`{absent} {is}{described}");
         }
         rows
     }
@@ -396,7 +419,19 @@ fn bare(of: &Type) -> &Type {
 #[test]
 fn the_reference_is_what_the_types_say() {
     let types = Types::read();
-    let text = Page { types: &types, text: String::new(), met: Vec::new() }.write();
+    let page = |at_the_head| Page {
+        types: &types,
+        text: String::new(),
+        shared: BTreeMap::new(),
+        at_the_head,
+        met: Vec::new(),
+    };
+    let (_, mut shared) = page(BTreeMap::new()).write();
+    shared.retain(|_, types| *types >= SHARED_BY);
+    let mut shared: Vec<_> = shared.into_iter().collect();
+    // Of several descriptions of a key, the commonest comes last and stays.
+    shared.sort_by_key(|(_, types)| *types);
+    let (text, _) = page(shared.into_iter().map(|(described, _)| described).collect()).write();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/REFERENCE.md");
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(page, text).unwrap();

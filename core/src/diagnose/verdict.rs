@@ -65,7 +65,7 @@ pub struct Evidence {
 pub struct Verdict {
     /// The code.
     pub code: Code,
-    /// What the code means.
+    /// The code's meaning.
     pub title: String,
     /// How reliable it is.
     #[serde(default)]

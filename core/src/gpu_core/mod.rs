@@ -54,7 +54,7 @@ pub struct GpuDevice {
     pub target: String,
     /// The number of its bus.
     pub pci_bus: u32,
-    /// How many multiprocessors it has.
+    /// Its multiprocessors.
     pub multiprocessors: u32,
     /// The highest number of resident warps.
     pub warps_most: u64,

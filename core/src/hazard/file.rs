@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct HazardFile {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,

@@ -78,7 +78,7 @@ pub struct FirstOccurrence {
 pub struct Hazard {
     /// The code.
     pub code: Code,
-    /// What the code means.
+    /// The code's meaning.
     pub title: String,
     /// Whether the guard prevented it.
     pub prevented: bool,

@@ -21,7 +21,7 @@ pub struct DumpReport {
     pub request: u64,
     /// The threshold `LAZYGUARD_HANG_AFTER`, in nanoseconds; 0 is never.
     pub hang_after_nanos: Nanos,
-    /// Driver calls seen so far.
+    /// Driver calls.
     pub calls: u64,
     /// Launches among them.
     pub launches: u64,

@@ -80,11 +80,11 @@ impl GpuDumpSeen {
 pub struct HangReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// The machine's name, or nothing.
+    /// The machine.
     #[serde(default)]
     pub host: String,
     /// The rank in the job, or empty.

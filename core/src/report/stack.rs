@@ -42,7 +42,7 @@ impl Owner {
 pub struct StackSeen {
     /// The thread's id.
     pub thread: u32,
-    /// The frames, the innermost first.
+    /// The innermost first.
     pub frames: Vec<FrameSeen>,
     /// Remarks on the frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

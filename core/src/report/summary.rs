@@ -154,7 +154,7 @@ pub struct Summary {
     pub schema: u32,
     /// LazyGuard's version.
     pub version: String,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
@@ -164,9 +164,9 @@ pub struct Summary {
     pub ended: String,
     /// Since the guard was armed, in nanoseconds.
     pub nanos: u64,
-    /// Driver calls seen.
+    /// Driver calls.
     pub calls: u64,
-    /// Launches seen.
+    /// Launches among them.
     pub launches: u64,
     /// Hangs reported.
     pub hangs: u64,

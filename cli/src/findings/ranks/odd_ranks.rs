@@ -14,7 +14,7 @@ const MOST_DESCRIBED: usize = 8;
 pub struct OddRank {
     /// The rank.
     pub rank: u64,
-    /// Its process.
+    /// The process id.
     pub process: u32,
     /// Collectives that it launched, or called on the communicator.
     pub launched: u64,
@@ -31,7 +31,7 @@ pub struct OddRank {
 pub struct BlockedRank {
     /// The rank.
     pub rank: u64,
-    /// Its process.
+    /// The process id.
     pub process: u32,
     /// The code and sentence of its verdict.
     pub why: String,
