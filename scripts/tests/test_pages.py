@@ -43,10 +43,15 @@ class Links(unittest.TestCase):
 class Sizes(unittest.TestCase):
     # A page grows only with a reason, in the commit that raises its number.
     MOST_WORDS = {"README.md": 900, "CHANGELOG.md": 1200, "docs/CONFIGURATION.md": 5000, "docs/RESULTS.md": 2500}
+    MOST_WORDS_IN_ALL = 45_000
 
     def test_a_page_has_no_more_words_than_a_reader_has_time_for(self):
         words = {page: len((ROOT / page).read_text().split()) for page in self.MOST_WORDS}
         self.assertEqual({page: count for page, count in words.items() if count > self.MOST_WORDS[page]}, {})
+
+    def test_all_pages_together_have_no_more_words_than_a_team_can_keep_true(self):
+        words = {str(page.relative_to(ROOT)): len(page.read_text().split()) for page in doc_commands.pages()}
+        self.assertLessEqual(sum(words.values()), self.MOST_WORDS_IN_ALL, sorted(words.items(), key=lambda item: -item[1]))
 
 
 class Map(unittest.TestCase):
