@@ -272,7 +272,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-share",
         values: "a percentage: 2, 100",
         default: "2",
-        help: "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later",
+        help: "the most time, in percent of the run, that preloading may take after a context's creation; the rest is loaded later",
         apply: |s, v| set(&mut s.budget_share_percent, percent(v)),
     },
     Setting {
@@ -288,7 +288,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-free",
         values: "a percentage: 10, 0",
         default: "10",
-        help: "under `resolve` and `auto`, nothing is loaded ahead by a profile while less of the device's memory is free, in percent",
+        help: "under `resolve` and `auto`, a profile loads nothing ahead while less of the device's memory is free, in percent",
         apply: |s, v| set(&mut s.least_free_percent, percent(v)),
     },
     Setting {
@@ -355,7 +355,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--profile",
         values: "a folder, or off",
         default: "off",
-        help: "the folder in which the program's runs keep which modules they load, and from which the guard loads these in the next run before the program does",
+        help: "the folder of the program's profile, in which a run notes the modules that it loads, so that the guard loads them ahead in the next run",
         apply: |s, v| set(&mut s.profile, Some((v != "off").then(|| v.to_owned()))),
     },
     Setting {
