@@ -66,7 +66,7 @@ pub(crate) struct Card {
     pub persistent: Option<bool>,
 }
 
-/// A card at one moment.
+/// A card at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// When, in nanoseconds since 1970.

@@ -49,7 +49,7 @@ struct Timings<'a> {
 /// The times of a process.
 #[derive(Serialize)]
 struct ProcessTimes<'a> {
-    /// Its run folder, or null.
+    /// Its run folder.
     folder: Option<&'a Path>,
     /// The process id.
     process: u32,

@@ -39,13 +39,13 @@ pub(super) enum About {
     Driver,
     /// The device files, and `CUDA_VISIBLE_DEVICES`.
     Devices,
-    /// Whether the driver starts.
+    /// The start of the driver.
     Start,
     /// Other preloaded libraries.
     Preloaded,
     /// Every `LAZYGUARD_` variable.
     Settings,
-    /// Where a run folder goes.
+    /// The place of a run folder.
     Folder,
     /// Threads, core files, address space, filtered system calls.
     Limits,
@@ -72,12 +72,12 @@ impl About {
     }
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     /// How serious it is.
     pub level: Level,
-    /// What it is about.
+    /// The subject.
     pub about: About,
     /// The finding.
     pub what: String,

@@ -106,7 +106,7 @@ struct ProcessFound<'a> {
     /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
     /// hazards do not count.
     status: &'static str,
-    /// Its hang, or null.
+    /// Its hang.
     hang: Option<&'a HangReport>,
     /// Of blocked threads.
     stacks: &'a [StackSeen],
@@ -114,7 +114,7 @@ struct ProcessFound<'a> {
     gpu: Option<&'a GpuCore>,
     /// Sentences that the core dump adds to the verdicts.
     gpu_says: Vec<String>,
-    /// Its summary, or null.
+    /// Its summary.
     run: Option<&'a Summary>,
     /// Keys of its hazards.
     hazards: Vec<String>,

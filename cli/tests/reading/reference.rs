@@ -226,7 +226,7 @@ fn comment(attributes: &[Attribute], of: &str) -> String {
 
 /// Whether a description only repeats the key.
 fn repeats(key: &str, comment: &str) -> bool {
-    let of_key: Vec<&str> = key.split(['_', '.']).collect();
+    let of_key: Vec<&str> = key.split(['_', '.', '-', ' ']).collect();
     let mut words =
         comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
     words.all(|word| ["a", "an", "its", "of", "s", "the", "this"].contains(&&*word) || of_key.contains(&&*word))
@@ -297,7 +297,10 @@ impl Page<'_> {
                 Item::Enum(item) => &item.attrs,
                 _ => unreachable!("only these are kept"),
             };
-            let _ = write!(self.text, "\n### {name}\n\n{}\n", comment(attributes, &name));
+            let described = comment(attributes, &name);
+            let described =
+                if repeats(&snake_case(&name, '_'), &described) { String::new() } else { format!("\n{described}\n") };
+            let _ = write!(self.text, "\n### {name}\n{described}");
             self.describe(&name, &path);
             next += 1;
         }
@@ -318,7 +321,8 @@ impl Page<'_> {
                 self.text.push_str(if words_alone { "\n" } else { "\nAn object with one key, of these:\n\n" });
                 for (word, variant) in names {
                     let described = comment(&variant.attrs, &format!("{name}.{word}"));
-                    let _ = writeln!(self.text, "- `{word}`{}", after(&described));
+                    let described = if repeats(&word, &described) { String::new() } else { after(&described) };
+                    let _ = writeln!(self.text, "- `{word}`{described}");
                     let rows = self.rows(&variant.fields, path, name, &format!("{word}."));
                     self.text.push_str(&rows);
                 }

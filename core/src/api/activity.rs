@@ -28,13 +28,13 @@ impl ComputeTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadActivity {
-    /// It computes.
+    /// Running.
     Running,
-    /// It sleeps for a time.
+    /// For a time.
     Sleeping,
-    /// It waits for input, output or a time.
+    /// For input, output or a time.
     Expecting,
-    /// It waits for another thread, without limit.
+    /// For another thread, without limit.
     Waiting,
 }
 

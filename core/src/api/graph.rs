@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
-    /// It runs a kernel.
+    /// A kernel.
     Kernel,
-    /// It copies memory.
+    /// A copy.
     Copy,
-    /// It fills memory.
+    /// A fill.
     Fill,
-    /// It calls a host function.
+    /// A host function.
     HostFunction,
     /// A graph, whose nodes are listed too.
     ChildGraph,
     /// Order alone.
     Empty,
-    /// It waits for an event.
+    /// A wait for an event.
     EventWait,
-    /// It records an event.
+    /// A record of an event.
     EventRecord,
-    /// It signals an external semaphore.
+    /// A signal to an external semaphore.
     ExternalSignal,
-    /// It waits for an external semaphore.
+    /// A wait for an external semaphore.
     ExternalWait,
-    /// It allocates memory.
+    /// An allocation.
     Allocation,
-    /// It releases memory.
+    /// A release.
     Release,
     /// Memory operations, not known singly.
     MemoryOperations,
     /// A graph run by a value's condition; its content is unseen.
     Conditional,
-    /// It waits for a value in memory.
+    /// A wait for a value in memory.
     ValueWait,
-    /// It writes a value to memory.
+    /// A write of a value to memory.
     ValueWrite,
     /// Unknown to this build.
     Other,
@@ -134,7 +134,7 @@ impl NodeKind {
 pub struct GraphPart {
     /// What they do.
     pub kind: NodeKind,
-    /// How many there are.
+    /// How many.
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,

@@ -16,7 +16,7 @@ pub enum StreamKind {
     /// A context's legacy default stream.
     #[serde(rename = "legacy default")]
     Legacy,
-    /// A thread's own default stream.
+    /// A thread's default stream.
     #[serde(rename = "per-thread default")]
     PerThread,
     /// Its creation was not seen.

@@ -29,7 +29,7 @@ pub struct GraphSeen {
 pub struct GraphPartSeen {
     /// What they do.
     pub kind: NodeKind,
-    /// How many there are.
+    /// How many.
     pub count: u32,
     /// The kernel's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ pub struct StreamRef {
     pub number: u32,
     /// The program's handle.
     pub handle: u64,
-    /// What kind it is.
+    /// Its kind.
     pub kind: StreamKind,
     /// The context's handle.
     pub context: u64,
@@ -71,7 +71,7 @@ impl Origin {
     }
 }
 
-/// An operation that was submitted.
+/// A submitted operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
     /// When the call was entered.
@@ -135,9 +135,9 @@ pub struct BlockedCall {
     pub past_threshold: bool,
     /// The context's handle, or 0.
     pub context: u64,
-    /// The stream it is about.
+    /// Its stream.
     pub stream: Option<StreamRef>,
-    /// The kernel it is about.
+    /// Its kernel.
     pub function: Option<String>,
     /// Whether it loads on first use, and how.
     pub cold: Option<ColdKind>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What does not end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Culprit {
-    /// The stream it is on.
+    /// Its stream.
     pub stream: StreamRef,
     /// The operation.
     pub operation: OperationSeen,

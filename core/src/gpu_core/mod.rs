@@ -142,11 +142,11 @@ pub enum Doing {
 /// Threads of a kernel at one position in device code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuPlace {
-    /// What the threads do there.
+    /// Their activity.
     pub doing: Doing,
     /// Warps with threads there; a diverged warp counts at several places.
     pub warps: u64,
-    /// How many threads are there.
+    /// Threads there.
     pub threads: u64,
     /// Threads that their warp executes now.
     pub threads_active: u64,

@@ -13,7 +13,7 @@ pub enum StreamClass {
     None,
     /// The legacy default stream.
     Legacy,
-    /// A thread's own default stream.
+    /// A thread's default stream.
     PerThread,
     /// Synchronizes with the legacy default stream.
     Blocking,
@@ -88,7 +88,7 @@ pub struct Hazard {
     pub call: String,
     /// The class of the call's stream.
     pub stream_class: StreamClass,
-    /// How often it arose.
+    /// How many.
     pub count: u64,
     /// Whether `count` is a lower bound.
     #[serde(default)]

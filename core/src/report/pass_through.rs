@@ -92,7 +92,7 @@ impl PassThrough {
 pub struct PassedThrough {
     /// The reason.
     pub reason: PassThrough,
-    /// How often.
+    /// How many.
     pub count: u64,
 }
 

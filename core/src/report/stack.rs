@@ -49,7 +49,7 @@ pub struct StackSeen {
     pub notes: Vec<String>,
 }
 
-/// A frame; inlined functions share an address.
+/// Inlined functions share an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameSeen {
     /// Its return address.

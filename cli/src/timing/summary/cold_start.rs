@@ -53,7 +53,7 @@ pub struct ColdStart {
 /// The end of the start: a second, or the rest of the run, without start events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
-    /// Whether it was reached.
+    /// Whether reached.
     pub reached: bool,
     /// When; if never reached, the recording's end.
     pub until_ns: Nanos,
@@ -70,7 +70,7 @@ pub struct SteadyState {
 pub struct PartSpent {
     /// The part.
     pub part: Part,
-    /// How long.
+    /// Duration.
     pub ns: Nanos,
 }
 
