@@ -15,30 +15,30 @@ const WRITE: &str = "LAZYGUARD_WRITE_REFERENCE";
 
 /// The forms, in the order of the page: heading, type, and what is said before the table.
 const FORMS: [(&str, &str, &str); 12] = [
-    ("hang.json", "HangReport", "The newest report of a hang, in the run folder. Also `hang` in the forms below."),
-    ("run.json", "Summary", "The summary of a run, in the run folder: written at exit, at each hang, and before `LAZYGUARD_ON_HANG` ends the process."),
-    ("hazards.json", "HazardFile", "The hazards that a process met, in the run folder: written by the log's thread, and once more at exit with exact counts."),
-    ("dump.json", "DumpReport", "The answer to the newest request, in the run folder. `lazyguard report PID --format json` prints it of a process that keeps no recording in a file."),
-    ("lazyguard report PID --format json, without the guard", "Attached", "What was seen of a process without the guard. It is not written to a file."),
-    ("card.json", "Cards", "The state of the cards during a run, beside the folders of its processes. `lazyguard run --cold-start` writes it."),
+    ("hang.json", "HangReport", "The newest hang report in the run folder; `hang` in the forms below."),
+    ("run.json", "Summary", "The summary in the run folder, of the last exit, hang or end by `LAZYGUARD_ON_HANG`."),
+    ("hazards.json", "HazardFile", "A process's hazards, in the run folder; exact from its exit on."),
+    ("dump.json", "DumpReport", "The answer to the newest request, in the run folder. `lazyguard report PID --format json` prints it if the recording is in memory."),
+    ("lazyguard report PID --format json, without the guard", "Attached", "A process without the guard. No file has this form."),
+    ("card.json", "Cards", "The cards during a run. `lazyguard run --cold-start` writes it beside the folders of the processes."),
     ("lazyguard report --format json", "ProcessReport", "The report of one process."),
     (
         "lazyguard report --gpu-core --format json",
         "GpuCore",
-        "A core dump of a GPU. Also `gpu` in the report of a process. Addresses are the device's.",
+        "A GPU core dump; `gpu` in the report of a process. Addresses are the device's.",
     ),
     (
         "lazyguard run --json",
         "Findings",
-        "The findings of a run. `lazyguard report --hazards --format json` prints the same, and so does `lazyguard report --format json` of a folder that holds several processes; `run` is null there.",
+        "The findings of a run. `lazyguard report --hazards --format json`, and `--format json` of a folder with several processes, print the same with `run` null.",
     ),
     (
         "lazyguard report --cold-start --format json",
         "Timings",
-        "Also of `--blocking`. Times are in nanoseconds: those in `cold_start` since the start of the process, those in `blocking` since the guard was armed.",
+        "Also of `--blocking`. Times in `cold_start` count from the start of the process.",
     ),
     ("lazyguard log --format json", "Line", LOG),
-    ("lazyguard doctor --format json", "Examination", "What `lazyguard doctor` found."),
+    ("lazyguard doctor --format json", "Examination", "The doctor's findings."),
 ];
 
 const LOG: &str = "One object a line. A key that does not apply is absent.
@@ -55,11 +55,11 @@ const LOG: &str = "One object a line. A key that does not apply is absent.
 - `hazard`: the call and the work in flight could have been a hang
 - `allocation`: memory is allocated or freed
 - `context`, `stream`, `capture`: one begins or ends
-- `communication`: a call of NCCL: a communicator is made or ends, a collective, a send or a receive is called
+- `communication`: a communicator of NCCL is made or ends; a collective, a send or a receive is called
 - `other`: every other call that took 100 microseconds or more
 
-Calls that return soon, allocations and frees among them, are recorded if they took 100 microseconds or more. `log.jsonl` in the run
-folder is another form: the guard writes it while the program runs, and it holds some of the same events from the beginning.";
+Allocations, frees and other short calls are recorded if they took 100 microseconds or more. `log.jsonl` in the run folder is
+[another form](CONFIGURATION.md#the-log).";
 
 const HEAD: &str = "# Reference: JSON forms
 
