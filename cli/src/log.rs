@@ -247,7 +247,7 @@ struct Line<'a> {
     /// The device address.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<u64>,
-    /// Of a memory operation.
+    /// A memory operation's.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<u64>,
     /// Whether a memory operation waits.
@@ -256,7 +256,7 @@ struct Line<'a> {
     /// A wait's comparison: `>=`, `==`, `&` or `nor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<&'static str>,
-    /// Of a copy or an allocation.
+    /// For a copy or an allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     /// The event's handle.
@@ -271,7 +271,7 @@ struct Line<'a> {
     /// The handle of the module or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<u64>,
-    /// Of a hazard: its code.
+    /// A hazard's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     /// A hazard's stream in flight.

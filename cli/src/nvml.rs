@@ -83,7 +83,7 @@ pub(crate) struct Sample {
     pub temperature_c: Option<u32>,
     /// The power drawn, in milliwatts.
     pub power_mw: Option<u32>,
-    /// What holds the clocks down.
+    /// The reasons for lower clocks.
     pub throttled: Vec<String>,
 }
 

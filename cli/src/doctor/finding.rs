@@ -29,7 +29,7 @@ pub(super) enum Level {
     Problem,
 }
 
-/// What a finding is about.
+/// A finding's subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {

@@ -30,7 +30,7 @@ struct Findings<'a> {
     result: String,
     /// The failing part of `fail_on`: `hang`, `hazard` or `unguarded`.
     failed: Option<&'static str>,
-    /// What `--fail-on` was given.
+    /// The value of `--fail-on`.
     fail_on: String,
     /// The processes, the worst first.
     processes: Vec<ProcessFound<'a>>,
@@ -63,9 +63,9 @@ struct RunSeen<'a> {
     signal: Option<i32>,
     /// The unguarded part of the run, in a sentence.
     unguarded: Option<String>,
-    /// Of `lazyguard run`.
+    /// That of `lazyguard run`.
     exit_code: u8,
-    /// Of `lazyguard run` in its job.
+    /// The rank of `lazyguard run`.
     rank: Option<&'a str>,
 }
 
@@ -108,7 +108,7 @@ struct ProcessFound<'a> {
     status: &'static str,
     /// Its hang.
     hang: Option<&'a HangReport>,
-    /// Of blocked threads.
+    /// Blocked threads alone.
     stacks: &'a [StackSeen],
     /// The content of `gpu.core`.
     gpu: Option<&'a GpuCore>,

@@ -82,7 +82,7 @@ pub(crate) struct RecordingSeen<'a> {
     defects: Vec<String>,
     /// The state when the process was last seen; its `threshold_nanos` is at most 50 ms after a kill.
     snapshot: &'a Snapshot,
-    /// What that is.
+    /// The snapshot's status.
     status: Status,
     /// The root cause first.
     verdicts: &'a [Verdict],

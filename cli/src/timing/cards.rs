@@ -30,7 +30,7 @@ pub(super) struct CardsOfStart<'a> {
 /// A card during a start.
 #[derive(Serialize)]
 struct CardOfStart<'a> {
-    /// What it is.
+    /// The card.
     card: &'a Card,
     /// At the start.
     start: &'a Sample,

@@ -132,13 +132,13 @@ impl NodeKind {
 /// A graph's nodes of one content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPart {
-    /// What they do.
+    /// Their kind.
     pub kind: NodeKind,
     /// How many.
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
-    /// Of a memory operation.
+    /// A memory operation's.
     pub value: u64,
     /// Of a memory operation the driver's flags, as far as they are the condition.
     pub condition: u8,

@@ -27,20 +27,20 @@ pub struct GraphSeen {
 /// A graph's nodes of one content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphPartSeen {
-    /// What they do.
+    /// Their kind.
     pub kind: NodeKind,
     /// How many.
     pub count: u32,
     /// The kernel's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Of the host function or memory operation.
+    /// The host function's or memory operation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     /// The event's handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// Of a memory operation.
+    /// A memory operation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u64>,
 }

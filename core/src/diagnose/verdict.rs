@@ -5,7 +5,7 @@ use crate::api::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What does not end.
+/// An operation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Culprit {
     /// Its stream.
@@ -50,7 +50,7 @@ impl Confidence {
 /// A record behind a verdict, named by time and thread or stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What it shows.
+    /// The fact.
     pub what: String,
     /// When the call was entered.
     pub at: Nanos,
@@ -80,12 +80,12 @@ pub struct Verdict {
     pub threads: Vec<u32>,
     /// The wait-for path, a fact each.
     pub chain: Vec<String>,
-    /// What does not end.
+    /// The operations that do not end.
     pub culprits: Vec<Culprit>,
     /// Streams that keep receiving work while a call waits for their context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fed: Vec<FedStream>,
-    /// Where the record shows it.
+    /// The records that show it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
     /// The change to make, in the imperative.

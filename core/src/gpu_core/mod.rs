@@ -192,7 +192,7 @@ pub struct GpuFrame {
 pub struct GpuFault {
     /// NVIDIA's debugger number.
     pub code: u32,
-    /// What it means.
+    /// Its meaning.
     pub what: String,
     /// The faulting instruction.
     pub address: Option<u64>,

@@ -97,7 +97,7 @@ pub struct Hazard {
     pub what: String,
     /// The operations that must meet to hang.
     pub must_meet: Vec<String>,
-    /// Where the record shows it.
+    /// The records that show it.
     pub evidence: Vec<Evidence>,
     /// The change to make, in the imperative.
     pub fix: String,

@@ -123,7 +123,7 @@ pub struct HangReport {
     pub snapshot: Snapshot,
     /// The result of preloading.
     pub preload: PreloadSummary,
-    /// Of blocked threads and of those that run a host function.
+    /// Blocked threads, and those that run a host function.
     #[serde(default)]
     pub stacks: Vec<StackSeen>,
     /// The named addresses, resolved.

@@ -58,7 +58,7 @@ pub struct PreloadSummary {
     /// Those refused by the driver.
     #[serde(default)]
     pub releases_refused: u64,
-    /// What was left out.
+    /// The left-out code.
     pub skipped: Vec<SkipCount>,
     /// Kernels, modules and libraries still queued.
     pub pending: u64,

@@ -54,7 +54,7 @@ pub struct Blocking {
     pub groups: Vec<Group>,
     /// Calls beyond those groups.
     pub left_out: u64,
-    /// What is missing.
+    /// Missing records.
     pub missing: Missing,
 }
 

@@ -46,7 +46,7 @@ pub struct ColdStart {
     pub kernels_left_out: u64,
     /// Slow allocations and frees, by call.
     pub allocations: Vec<Slow>,
-    /// What is missing.
+    /// Missing records.
     pub missing: Missing,
 }
 
@@ -65,7 +65,7 @@ pub struct SteadyState {
     pub definition: String,
 }
 
-/// What went into one part.
+/// The time of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PartSpent {
     /// The part.
@@ -77,7 +77,7 @@ pub struct PartSpent {
 /// One thing that took long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What part it belongs to.
+    /// Its part.
     pub part: Part,
     /// When its call was entered.
     pub at_ns: Nanos,
@@ -106,7 +106,7 @@ pub struct Loads {
     pub max_ns: Nanos,
 }
 
-/// What the guard preloaded.
+/// Preloading in the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ahead {
     /// How often it did.
@@ -134,7 +134,7 @@ pub struct FirstUse {
     pub difference_ns: Option<Nanos>,
     /// Launches.
     pub launches: u64,
-    /// What the first launch loaded.
+    /// The first launch's load.
     pub loaded: Option<Part>,
     /// Whether no earlier record was overwritten.
     pub first_is_known: bool,

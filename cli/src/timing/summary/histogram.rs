@@ -70,7 +70,7 @@ pub struct Decades([u64; DECADES.len()]);
 /// One power of ten of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decade {
-    /// What it is called.
+    /// Its name.
     pub label: &'static str,
     /// The least duration.
     pub from_ns: Nanos,
