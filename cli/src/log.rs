@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     /// Only calls that took longer, or have been in progress for longer: 250us, 1.5s.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     slower_than: Option<u64>,
-    /// Only the last so many of those.
+    /// Only the last N of those.
     #[arg(long, value_name = "N")]
     last: Option<usize>,
 }
