@@ -427,7 +427,7 @@ class TheResultsPage(Folder):
         text = page.read_text()
         for row in ("| 2: x (app, runtime) | hangs (4 s) | ok 0.25 to 0.30 s | LG201 after 2.4 s |", "| y (app) | hangs (4 s) | hangs (4 s) | LG202 after 2.4 s | FAIL |",
                     "| 2: w, v | LG203 after 2.6 to 10.0 s | recording alone: LG203 |", "| 2: p, o | ok 0.5 s, the expected hazards |  |",
-                    "Not tried, for the reasons in the file: u.", "| bash | exit 3 | exit 3 |  |  |"):
+                    "Not tried: 1, for reasons in the file.", "| bash | exit 3 | exit 3 |  |  |"):
             self.assertIn(row + "\n", text)
 
     def test_a_page_that_the_kept_runs_do_not_make_is_stale(self):
