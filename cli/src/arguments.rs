@@ -4,7 +4,7 @@ use crate::version;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
+/// Keeps CUDA programs from deadlocking on lazy loading, and reports why they hang.
 #[derive(Parser)]
 #[command(name = "lazyguard", version = version::COMMAND.as_str(), propagate_version = true)]
 pub(crate) struct Arguments {
@@ -14,19 +14,20 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a program under the guard, end it when it hangs or takes too long, and say what was found.
+    /// Run a program under the guard, end it when it hangs or takes too long, and report the findings.
     ///
     /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
     /// environment.
     Run(Box<crate::run::Options>),
-    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
+    /// Report a run: its hang, the end of its processes, its hazards and its summary.
     ///
-    /// A running process that keeps no recording in a file is asked what it does. One without the guard is looked at from outside: which
-    /// threads are in the CUDA driver, in which function, and on which stacks. The process goes on as before.
+    /// A running process without a recording file is asked for a report. One without the guard is examined from
+    /// outside: its threads in the CUDA driver, their functions and stacks. The process goes on as before.
     Report(crate::report::Arguments),
     /// Show what the processes of a run do: launches a second, who waits for what and since when, hazards, hangs.
     ///
-    /// In a terminal again and again until q; else as plain text, once or every --interval. No process is stopped or asked.
+    /// Refreshes in a terminal until q; else prints text once, or every --interval. It neither stops nor asks a
+    /// process.
     Top(crate::top::Arguments),
     /// Say in one line whether the processes of a run are well, with an exit code for liveness probes.
     Health(crate::health::Arguments),
@@ -45,7 +46,7 @@ pub(crate) enum Command {
     Log(crate::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
     Export(crate::export::Arguments),
-    /// Copy the recordings of a run, without what names the user, the machine or the program's own code.
+    /// Copy the recordings of a run without the names of the user, the machine and the program's own code.
     ///
     /// The copy gives the same verdict and names the same rank, and is small: it can be posted. Names of hosts, programs, threads, files,
     /// communicators and kernels become numbers, the same in all processes of the run; kernels of public libraries keep theirs. Environment,
@@ -57,13 +58,13 @@ pub(crate) enum Command {
         /// The code or the word, such as LG201 or 201; without one, all of them in a line each.
         code: Option<String>,
     },
-    /// Look at this machine, and at a program: would the guard see its driver calls?
+    /// Forecast whether the guard sees a program's driver calls on this machine
     Doctor(crate::doctor::Arguments),
     /// Remove the private folders that this user's processes and runs have left behind.
     ///
-    /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
+    /// Folders of living processes, of other users, and of --out or LAZYGUARD_OUT stay.
     Clean(crate::clean::Arguments),
-    /// Look into a profile, by which a program's next run has its modules before it loads them, and keep it small.
+    /// Print, check, merge or prune a profile, from which a program's next run loads its modules ahead.
     Profile(crate::profile::Arguments),
     /// Print the path of the library, as doctor and --version do.
     #[command(hide = true)]

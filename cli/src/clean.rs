@@ -17,14 +17,14 @@ use std::time::Duration;
 /// What to take away.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only say what would be removed.
+    /// Only list what would be removed.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Also failures that are younger than a day, and folders of processes in other containers or on other hosts that have given no sign of
-    /// life for a minute. One that was paused for longer gives none either.
+    /// Also failures of the last day, and folders of other containers and hosts without a heartbeat for a minute, as of
+    /// a paused process.
     #[arg(long)]
     all: bool,
-    /// Only folders in which nothing has changed for so long: 12h, 30m.
+    /// Only folders that have not changed for so long: 12h, 30m.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     older_than: Option<u64>,
 }

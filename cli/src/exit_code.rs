@@ -21,11 +21,11 @@ pub(crate) const SIGNAL: u8 = 128;
 
 /// The table that help and documentation have.
 pub(crate) const TABLE: &[(&str, &str)] = &[
-    ("117", "a hang was found, and `--fail-on hang` or `--on-hang kill` was given; or a program did not answer the error of `--on-hang fail`; or an earlier attempt hung, and `--fail-on retried` was given"),
-    ("118", "the program passed, and hazards were found that `--fail-on` names"),
-    ("119", "the program passed, a process used CUDA without the guard or nothing was recorded, and `--fail-on unguarded` was given"),
-    ("124", "`--timeout` was over, and the program was ended"),
-    ("125", "`lazyguard run` could not do its work: a bad option, no library, no folder"),
+    ("117", "a hang, with `--fail-on hang` or `--on-hang kill`; or a program that did not react to the error of `--on-hang fail`; or a run made again, with `--fail-on retried`"),
+    ("118", "the program passed, with hazards that `--fail-on` names"),
+    ("119", "the program passed, with an unguarded process or without a recording, and `--fail-on unguarded`"),
+    ("124", "`--timeout` ended the program"),
+    ("125", "`lazyguard run` failed: a bad option, no library, no folder"),
     ("126", "the program cannot be run"),
     ("127", "the program was not found"),
     ("128+N", "signal N ended the program"),

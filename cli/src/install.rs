@@ -21,7 +21,7 @@ const COMMAND: &str = "lazyguard";
 /// Where to.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder, which is made where it is missing. What has the names of the copies there is replaced.
+    /// The folder, which is made if missing. Files there with the names of the copies are replaced.
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
 }

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Only calls that took longer, or have been in progress for longer: 250us, 1.5s.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     slower_than: Option<u64>,
-    /// Only the last so many of those.
+    /// Only the last N of those.
     #[arg(long, value_name = "N")]
     last: Option<usize>,
 }
@@ -153,28 +153,28 @@ impl<'a> Filter<'a> {
 /// A record as a JSON line; what does not apply is left out.
 #[derive(Default, Serialize)]
 struct Line<'a> {
-    /// When the call was entered, in nanoseconds since the guard was armed.
+    /// When the call was entered.
     at_ns: Nanos,
-    /// How long it took; absent while it is in progress. Of queries that share a record: from the first to the end of the last.
+    /// Its duration; queries that share a record: from first to last.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<Nanos>,
-    /// What it is: see the events above.
+    /// A word of the list above.
     event: &'static str,
     /// The driver function.
     call: &'static str,
-    /// What the driver answered; 0 is success.
+    /// The driver's result; 0 is success.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<i32>,
     /// The thread's id.
     thread: u32,
-    /// The thread's number in the recording, never used twice.
+    /// The thread's number in the recording, never reused.
     thread_number: u32,
     /// The thread's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_name: Option<&'a str>,
-    /// The part of the recording: `work`, `waits` or `rare_events`.
+    /// `work`, `waits` or `rare_events`.
     lane: &'static str,
-    /// Which of the thread's records in that lane. Numbers that are missing were overwritten; a call in progress has none yet.
+    /// The record's number in its thread and lane; a gap means overwritten records.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
     /// The number of the context.
@@ -183,97 +183,97 @@ struct Line<'a> {
     /// The number of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<u32>,
-    /// The program's handle of the stream.
+    /// The stream's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<u64>,
     /// The kernel or function.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<&'a str>,
-    /// What the call loaded on first use: `function`, or `module` for the whole module or library.
+    /// The first use that loaded: `function`, or `module` for a whole module or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     cold: Option<&'static str>,
-    /// Of a launch: the blocks of the grid.
+    /// Blocks of a launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<[u32; 3]>,
-    /// Of a launch: the threads of a block.
+    /// Threads of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<[u16; 3]>,
-    /// Of a launch that loaded nothing: its dynamic shared memory.
+    /// Dynamic shared memory of a launch that loaded nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_bytes: Option<u64>,
-    /// Of queries: how many the record stands for. Of a hazard: which occurrence it is; the first, second, fourth, eighth and so on are recorded.
+    /// Queries in this record; or the occurrence of a hazard (the 1st, 2nd, 4th, 8th and so on are recorded).
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
-    /// Of a memory operation or an allocation: the device address.
+    /// The device address.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<u64>,
-    /// Of a memory operation: the value.
+    /// A memory operation's.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<u64>,
-    /// Of a memory operation: whether it waits.
+    /// Whether a memory operation waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<bool>,
-    /// What a wait compares: memory `>=`, `==`, `&` or `nor` the value.
+    /// A wait's comparison: `>=`, `==`, `&` or `nor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<&'static str>,
-    /// Of a copy or an allocation: how many bytes.
+    /// For a copy or an allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     /// The event's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_handle: Option<u64>,
-    /// The handle of the executable graph that is made, updated, launched or destroyed.
+    /// The executable graph's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<u64>,
-    /// Of a call that makes or updates an executable graph: what its nodes do.
+    /// The nodes of a new or updated graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<String>,
-    /// The handle of the module or library that was loaded, loaded from, or unloaded.
+    /// The handle of the module or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<u64>,
-    /// Of a hazard: its code.
+    /// A hazard's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
-    /// Of a hazard: the number of the stream that was in flight.
+    /// A hazard's stream in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight_on: Option<u32>,
-    /// Of a hazard: the guard prevented it.
+    /// Whether the guard prevented the hazard.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prevented: bool,
-    /// Of a hazard: the kernel that was in flight.
+    /// A hazard's kernel in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<&'a str>,
-    /// Of preloading: kernels that the guard loaded.
+    /// Kernels that the guard preloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     loaded: Option<u64>,
-    /// Of preloading: kernels that the driver refused.
+    /// Kernels that the driver refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<u64>,
-    /// Of preloading: kernels that were left out.
+    /// Kernels that preloading left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
     /// The address of a host function that begins or returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_function: Option<u64>,
-    /// Of a call of NCCL: the number of the communicator.
+    /// NCCL: the communicator's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     communicator: Option<u32>,
-    /// Of a collective its number among those of the communicator, of a send or receive among those; the first is 1.
+    /// NCCL: the call's number among the communicator's collectives, or among its sends and receives; the first is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u32>,
-    /// Of a collective, a send or a receive: what it is about, in words.
+    /// NCCL: the call's arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     about: Option<String>,
-    /// What the guard saw, or the driver answered, while a call was blocked.
+    /// The guard's observation, or the driver's answer, during a blocked call.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<String>,
     /// The stream was being captured.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     captured: bool,
-    /// The call was left without returning, by an exception, a jump or a cancellation.
+    /// Whether an exception, a jump or a cancellation left the call.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     left: bool,
-    /// The return address of the call, as `0x...`; of a launch by a CUDA runtime that of the outermost frame which is known of it.
+    /// The return address, as `0x...`; behind a CUDA runtime the outermost known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Address>,
     /// The call had not returned.

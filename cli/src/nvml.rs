@@ -41,41 +41,41 @@ const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Cards {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// Why there is nothing, or nothing more.
+    /// Why data is missing.
     pub why: Option<String>,
-    /// The driver's version, as it is published.
+    /// The driver's published version.
     pub driver: Option<String>,
     /// The cards.
     pub cards: Vec<Card>,
-    /// What was seen, the oldest first; with each look one for each card.
+    /// Oldest first; each look adds one for each card.
     pub samples: Vec<Sample>,
 }
 
 /// A card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Card {
-    /// As the management library counts, which need not be how CUDA does.
+    /// NVML's index; CUDA may number otherwise.
     pub index: u32,
     /// Its name.
     pub name: Option<String>,
     /// Its UUID.
     pub uuid: Option<String>,
-    /// The highest clock of the multiprocessors.
+    /// The multiprocessors' highest clock.
     pub most_sm_mhz: Option<u32>,
-    /// The highest clock of the memory.
+    /// The memory's highest clock.
     pub most_memory_mhz: Option<u32>,
-    /// Whether the driver keeps the card ready while no process uses it.
+    /// Whether persistence mode is on.
     pub persistent: Option<bool>,
 }
 
-/// A card at one moment.
+/// A card at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// When, in nanoseconds since 1970.
     pub unix_ns: u64,
     /// Which.
     pub card: u32,
-    /// 0 is the state of most performance, 15 of least.
+    /// 0 is fastest, 15 slowest.
     pub power_state: Option<u32>,
     /// The clock of the multiprocessors.
     pub sm_mhz: Option<u32>,
@@ -85,7 +85,7 @@ pub(crate) struct Sample {
     pub temperature_c: Option<u32>,
     /// The power drawn, in milliwatts.
     pub power_mw: Option<u32>,
-    /// What holds the clocks down.
+    /// The reasons for lower clocks.
     pub throttled: Vec<String>,
 }
 

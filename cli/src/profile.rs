@@ -37,7 +37,7 @@ enum Action {
         /// The folder of the profile.
         folder: PathBuf,
     },
-    /// Bring profiles together in the first folder, and make one part of its parts.
+    /// Merge profiles into the first folder, and its parts into one.
     Merge {
         /// The folder that gets all, and the others, which stay as they are.
         #[arg(required = true)]

@@ -23,13 +23,13 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A process, its folder, the folder of a run, or one that several runs were given: of these, the newest is reported.
+    /// A process, its folder, or the folder of a run; of several runs in a folder, the newest.
     #[arg(value_name = "PID|FOLDER", required_unless_present = "gpu_core")]
     what: Option<PathBuf>,
-    /// Report a core dump of a GPU: its kernels, and where their threads stand. Any that the driver has made is read.
+    /// Report a GPU core dump of the driver: its kernels, and where their threads stand.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "list", "hazards", "cold_start", "blocking"])]
     gpu_core: Option<PathBuf>,
-    /// List the runs in a folder that several were given, with their start and their command, and report none.
+    /// List the runs in a folder with start and command, and report none.
     #[arg(long, conflicts_with_all = ["hazards", "cold_start", "blocking", "format"])]
     list: bool,
     /// For a person or for a program.
@@ -38,10 +38,10 @@ pub(crate) struct Arguments {
     /// Print the hazards: the deadlocks that did not happen this time.
     #[arg(long, conflicts_with_all = ["cold_start", "blocking"])]
     hazards: bool,
-    /// Which of the hazards somebody has looked at and wants to hear no more of.
+    /// A file that names reviewed hazards, which are marked as suppressed.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     suppress: Vec<PathBuf>,
-    /// Which of the hazards are known: what `lazyguard run` wrote as a baseline.
+    /// A baseline of `lazyguard run`, whose hazards are marked as known.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     baseline: Option<PathBuf>,
     /// Write the report as one page for a browser, and print one line.

@@ -50,13 +50,13 @@ struct Timings {
 // No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Where the time from the process's start to its steady state went.
+    /// The time from the process's start to its steady state, by part.
     #[arg(long)]
     cold_start: bool,
     /// The calls documented as asynchronous that blocked the host, how long, and why.
     #[arg(long)]
     blocking: bool,
-    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
+    /// The least duration of a call that --blocking reports. [default: 100us]
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
     slower_than: Option<Nanos>,
 }

@@ -212,11 +212,11 @@ settings! {
     budget_nanos: u64 = "LAZYGUARD_PRELOAD_TIME", "--preload-time", "a duration: 500ms, 2s, 1m", "500ms", duration,
         "the most time that preloading may take";
     budget_share_percent: u64 = "LAZYGUARD_PRELOAD_SHARE", "--preload-share", "a percentage: 2, 100", "2", percent,
-        "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later";
+        "the most time, in percent of the run, that preloading may take after a context's creation; the rest is loaded later";
     budget_bytes: u64 = "LAZYGUARD_PRELOAD_MEMORY", "--preload-memory", "a size: 64MiB, 1GiB", "128MiB", size,
         "the most device memory that preloading may take";
     least_free_percent: u64 = "LAZYGUARD_PRELOAD_FREE", "--preload-free", "a percentage: 10, 0", "10", percent,
-        "under `resolve` and `auto`, nothing is loaded ahead by a profile while less of the device's memory is free, in percent";
+        "under `resolve` and `auto`, a profile loads nothing ahead while less of the device's memory is free, in percent";
     nudge_fat_binaries: u64 = "LAZYGUARD_NUDGE", "--nudge", "a count; 0 is never", "32", count,
         "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start";
     defer: Defer = "LAZYGUARD_DEFER", "--defer", "off, free", "off",
@@ -239,7 +239,7 @@ settings! {
         "the run folder, which the guard keeps";
     /// `None` is none.
     profile: Option<String> = PROFILE, "--profile", "a folder, or off", "off", |v| Some((v != "off").then(|| v.to_owned())),
-        "the folder in which the program's runs keep which modules they load, and from which the guard loads these in the next run before the program does";
+        "the folder of the program's profile, in which a run notes the modules that it loads, so that the guard loads them ahead in the next run";
     /// 0 is none.
     record_bytes: u64 = "LAZYGUARD_RECORD", "--record", "a size from 1MiB to 64GiB, or off", "16MiB", record_bytes,
         "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";

@@ -37,7 +37,7 @@ LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
 # The licences of the packages that are linked.
 OTHERS = "LICENSES-THIRD-PARTY"
 SHIPPED, TESTED = "shipped", "tested"
-SUMMARY = "Keeps CUDA programs from deadlocking on lazy loading, and says why they hang"
+SUMMARY = "Keeps CUDA programs from deadlocking on lazy loading, and reports why they hang"
 # The earliest time that a zip archive can hold.
 EARLIEST = 315532800
 

@@ -319,10 +319,18 @@ class ThePage(unittest.TestCase):
         for heading in ("## Checks: NVIDIA X1, driver 580.1", "## What it costs: NVIDIA X1, driver 580.1", "## What it costs: the simulated driver"):
             self.assertEqual(text.count(heading + "\n"), 1, heading)
         self.assertEqual(text.count("2026-01-02"), 1, "the simulated one's; the card's is replaced")
-        self.assertIn("| 2026-03-04 |", text)
-        self.assertIn("| loop | bare | guarded adds | instructions | result |", text)
-        self.assertIn("| cuLaunchKernel | 3402 ns | +22.0 ns (+20.0 ns to +24.0 ns) | +80 | PASS |", text)
+        self.assertIn(", 2026-03-04: ", text)
+        self.assertIn("| loop | bare | guarded adds | instructions |", text)
+        self.assertIn("| cuLaunchKernel | 3402 ns | +22.0 ns (+20.0 to +24.0) | +80 |", text)
         self.assertIn("* CUPTI: /x", text)
+
+    def test_loops_of_launches_are_one_table_with_a_column_for_each_number_of_threads(self):
+        cells = ["24.0 ns", "64.0 ns", "+40.0 ns (+20.0 ns to +44.0 ns)", "x2.7", "+40.0 ns", ""]
+        table = [["1 thread, 10 functions, 1 stream", "guarded", *cells, "MISS"], ["2 threads, 10 functions, 1 stream, processor time", "guarded", *cells, "PASS"]]
+        self.assertEqual(self.results(dict(self.REPORT, table=[*self.REPORT["table"], *table])).returncode, 0)
+        text = self.page.read_text()
+        self.assertIn("| loop | 1 thread | 2 threads |\n|---|---|---|\n| 10 functions, 1 stream | 24.0 ns, +40.0 ns MISS | 24.0 ns, +40.0 ns |\n", text)
+        self.assertIn("| cuLaunchKernel | 3402 ns |", text)
 
     def test_what_is_no_whole_run_is_refused(self):
         before = self.page.read_text()

@@ -1,5 +1,5 @@
-// Two translation units: as persistent_one_time, but the one-time kernel is in another library, which nothing loads before
-// the persistent kernel runs.
+// Two translation units: a persistent kernel spins on a mapped host word, and the host releases it only after a one-time kernel of another
+// library, which nothing loads before.
 //
 // bare:    hangs in the one-time kernel's cuLaunchKernel (its module cannot enter the context)
 // guarded: completes, prints two lines (only because the loading-mode question is answered EAGER: otherwise the second library is not

@@ -26,9 +26,9 @@ const ATTEMPTS: usize = 4;
 /// A Python frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct PythonFrame {
-    /// The source file, as the interpreter names it.
+    /// The source file.
     pub file: String,
-    /// The line; 0 where it is not known.
+    /// The line, or 0.
     pub line: u32,
     /// The function.
     pub function: String,

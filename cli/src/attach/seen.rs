@@ -10,25 +10,25 @@ use serde::Serialize;
 /// What `lazyguard report PID --format json` prints of a process without the guard.
 #[derive(Serialize)]
 pub(super) struct Attached {
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// Its command line.
     pub command: Vec<String>,
-    /// The path of the driver's library that it has mapped; null where it has none.
+    /// The path of the mapped driver library.
     pub driver: Option<String>,
-    /// Whether the process has mapped `liblazyguard.so`: then the guard knows more.
+    /// Whether the process has mapped `liblazyguard.so`.
     pub guarded: bool,
-    /// Whether the process was stopped, as by Ctrl-Z, when it was looked at.
+    /// Whether a signal had stopped the process.
     pub stopped: bool,
     /// The time between the two looks, in nanoseconds.
     pub between_nanos: u64,
-    /// The version of its Python interpreter; null where it has none.
+    /// The version of its Python interpreter.
     pub python: Option<String>,
-    /// The threads: first those in driver calls, then the others.
+    /// Those in driver calls first.
     pub threads: Vec<ThreadSeen>,
-    /// The hang codes that fit what was seen.
+    /// The hang codes that fit.
     pub candidates: Vec<Candidate>,
-    /// What could not be looked at, with the setting that forbids it.
+    /// Each unreadable part, with the setting that forbids it.
     pub refused: Vec<String>,
 }
 
@@ -39,47 +39,47 @@ pub(super) struct ThreadSeen {
     pub thread: u32,
     /// Its name.
     pub name: String,
-    /// `asleep in futex`, `running`, `stopped`: what it did at the first look.
+    /// `asleep in futex`, `running` or `stopped`, at the first look.
     pub state: String,
-    /// The driver call that it is in; null where it is in none.
+    /// The driver call in progress.
     pub call: Option<DriverCall>,
-    /// Whether it was started by the driver and runs nothing else.
+    /// Whether the driver started it, and it runs nothing else.
     pub is_the_drivers: bool,
-    /// Whether it is a thread of the driver that runs a host function of the program.
+    /// Whether this driver thread runs a host function.
     pub runs_host_function: bool,
-    /// Whether the thread was stopped for a moment for this stack; else the stack was read while it slept.
+    /// Whether the command stopped the thread briefly; else it slept.
     pub was_stopped: bool,
-    /// Whether the stack was followed to its first frame.
+    /// Whether the stack reaches its first frame.
     pub is_whole: bool,
-    /// The frames, the innermost first.
+    /// The innermost first.
     pub frames: Vec<FrameSeen>,
-    /// The Python frames, the innermost first; empty where it runs no Python, or it cannot be read.
+    /// The innermost first.
     pub python: Vec<PythonFrame>,
-    /// What there is to say about the frames.
+    /// Remarks on the frames.
     pub notes: Vec<String>,
 }
 
-/// A driver call that a thread is in.
+/// A thread's driver call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct DriverCall {
-    /// The function's name; null where the driver exports no function there.
+    /// Null where the driver exports none.
     pub function: Option<String>,
-    /// What kind of call that is: a word of `lazyguard log --event`, or null for a function that LazyGuard does not know.
+    /// A word of `lazyguard log --event`, or null.
     pub event: Option<&'static str>,
-    /// What the call waits for, in words.
+    /// The wait in words.
     pub waits_for: Option<&'static str>,
-    /// Whether the thread was in the same call in the same frame at the second look.
+    /// Whether the second look found the same call and frame.
     pub lasts: bool,
 }
 
-/// A code of a hang that fits what was seen.
+/// A hang code that fits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Candidate {
     /// The code.
     pub code: Code,
-    /// What it means, in one line.
+    /// The code's meaning.
     pub title: &'static str,
-    /// What was seen that fits it.
+    /// The observation that fits it.
     pub because: String,
 }
 

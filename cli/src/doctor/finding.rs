@@ -17,55 +17,55 @@ pub(super) enum Format {
     Json,
 }
 
-/// How a finding is to be taken.
+/// A finding's weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     /// As it should be.
     Ok,
-    /// The guard does less here than it could, or something may surprise.
+    /// The guard does less than it could, or behaviour may surprise.
     Note,
-    /// The guard does not work here, or the program does not.
+    /// The guard or the program does not work here.
     Problem,
 }
 
-/// What a finding is about.
+/// A finding's subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {
     /// The library to preload.
     Library,
-    /// The driver, and what the guard can do with it.
+    /// The driver, and the guard's use of it.
     Driver,
     /// The device files, and `CUDA_VISIBLE_DEVICES`.
     Devices,
-    /// Whether the driver starts.
+    /// The start of the driver.
     Start,
-    /// What else comes between programs and the driver.
+    /// Other preloaded libraries.
     Preloaded,
     /// Every `LAZYGUARD_` variable.
     #[default]
     Settings,
-    /// Where a run folder goes.
+    /// The place of a run folder.
     Folder,
     /// Threads, core files, address space, filtered system calls.
     Limits,
-    /// System calls and files of the kernel that are refused here.
+    /// Refused system calls and kernel files.
     Kernel,
     /// The program and its libraries.
     Program,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// How it is to be taken.
+    /// How serious it is.
     pub level: Level,
-    /// What it is about.
+    /// The subject.
     pub about: About,
     /// The finding.
     pub what: String,
-    /// What to do; nothing where all is well.
+    /// The change to make.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
 }
@@ -79,7 +79,7 @@ struct Examination<'a> {
     problems: usize,
     /// How many notes.
     notes: usize,
-    /// The findings, in the order of the text.
+    /// In the text's order.
     findings: &'a [Finding],
 }
 

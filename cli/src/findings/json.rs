@@ -23,59 +23,59 @@ struct Findings<'a> {
     schema: u32,
     /// LazyGuard's version.
     lazyguard: &'static str,
-    /// The folder that holds the folders of the processes.
+    /// The folder of the run.
     root: &'a Path,
-    /// How the program ran; null where `lazyguard run` did not start it.
+    /// How the program ran, under `lazyguard run`.
     run: Option<RunSeen<'a>>,
     /// The line that `--result` prints.
     result: String,
-    /// What the run fails for, of what `fail_on` names: `hang`, `hazard`, `unguarded` or `retried`.
+    /// The failing part of `fail_on`: `hang`, `hazard` or `unguarded`.
     failed: Option<&'static str>,
     /// The attempts before this run that hung, where `--retry` made it again.
     earlier: &'a [Hung],
-    /// What `--fail-on` was given.
+    /// The value of `--fail-on`.
     fail_on: String,
     /// The processes, the worst first.
     processes: Vec<ProcessFound<'a>>,
-    /// The ranks compared, where one of several hangs in a collective; null otherwise.
+    /// The comparison of ranks, if one of several hangs in a collective.
     ranks: Option<Ranks>,
-    /// The hazards: those that fail the run first, prevented ones last.
+    /// Failing ones first, prevented ones last.
     hazards: Vec<HazardFound<'a>>,
-    /// What the baseline knows beyond this run; null without a baseline.
+    /// The baseline's hazards that this run lacks.
     baseline: Option<BaselineSeen<'a>>,
-    /// Lines of suppression files that matched nothing.
+    /// Lines of suppression files without a match.
     unused_suppressions: &'a [String],
-    /// What could not be read, one line each.
+    /// Unreadable files and parts.
     problems: Vec<&'a String>,
 }
 
-/// How `lazyguard run` saw its program end.
+/// The program's run under `lazyguard run`.
 #[derive(Serialize)]
 struct RunSeen<'a> {
     /// The program and its arguments.
     command: &'a [String],
-    /// When the program was started, in nanoseconds since 1970.
+    /// When the program started.
     started_unix_ns: u64,
     /// How long it ran.
     nanos: u64,
     /// `exited`, `signalled`, `timed out` or `ended on hang`.
     ended: &'static str,
-    /// The program's exit code, where it exited.
+    /// The program's exit code.
     status: Option<u8>,
-    /// The signal that ended it, where one did.
+    /// The signal that ended it.
     signal: Option<i32>,
-    /// What of the run was not guarded, in a sentence; null where nothing of that is known.
+    /// The unguarded part of the run, in a sentence.
     unguarded: Option<String>,
-    /// The exit code of `lazyguard run`.
+    /// That of `lazyguard run`.
     exit_code: u8,
-    /// The rank of `lazyguard run` in its job, where a launcher sets it.
+    /// The rank of `lazyguard run`.
     rank: Option<&'a str>,
 }
 
-/// The part of a baseline that this run did not meet.
+/// The rest of a baseline.
 #[derive(Serialize)]
 struct BaselineSeen<'a> {
-    /// Keys of hazards that are in the baseline and were not met.
+    /// Keys of hazards that did not occur.
     absent: &'a [String],
 }
 
@@ -88,58 +88,59 @@ struct ProcessFound<'a> {
     process: u32,
     /// The program's file name.
     program: &'a str,
-    /// Its rank in the job, or empty.
+    /// The rank in the job, or empty.
     rank: &'a str,
     /// The machine.
     host: &'a str,
-    /// The driver's version, as `cuDriverGetVersion` counts.
+    /// As `cuDriverGetVersion` counts.
     driver_version: i32,
-    /// When the guard was armed, in nanoseconds since 1970.
+    /// When the guard was armed.
     armed_unix_ns: u64,
-    /// Time from then until the process was last seen.
+    /// From then until last seen.
     nanos: u64,
     /// How it ended, in words.
     ended: &'a str,
-    /// Its exit code, where `lazyguard run` knows it.
+    /// As `lazyguard run` saw it.
     exit_code: Option<i32>,
-    /// The signal that ended it, where `lazyguard run` knows it.
+    /// The signal that ended it.
     signal: Option<i32>,
-    /// Whether `lazyguard run` had ended it.
+    /// Whether `lazyguard run` ended it.
     ended_by_run: bool,
-    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `abandoned`, `signalled`, `killed`, `unknown` or `well`. Hazards do not change it.
+    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
+    /// hazards do not count.
     status: &'static str,
-    /// Its hang, or null.
+    /// Its hang.
     hang: Option<&'a HangReport>,
-    /// The stacks of its blocked threads.
+    /// Blocked threads alone.
     stacks: &'a [StackSeen],
-    /// What the core dump of its GPU says; null where there is none that can be read.
+    /// The content of `gpu.core`.
     gpu: Option<&'a GpuCore>,
-    /// What that core dump adds to the verdicts of the hang, a sentence each.
+    /// Sentences that the core dump adds to the verdicts.
     gpu_says: Vec<String>,
-    /// Its summary, or null.
+    /// Its summary.
     run: Option<&'a Summary>,
-    /// The keys of the hazards that it met.
+    /// Keys of its hazards.
     hazards: Vec<String>,
-    /// What could not be read of it, one line each.
+    /// Its unreadable parts, a line each.
     problems: &'a [String],
 }
 
-/// A hazard of the run, with the counts of all processes.
+/// A hazard, with the counts of all processes.
 #[derive(Serialize)]
 struct HazardFound<'a> {
     #[serde(flatten)]
     hazard: &'a Hazard,
-    /// The first occurrence in the whole run. Takes the place of the hazard's own, since it comes later.
+    /// The first in the run, in place of the hazard's own.
     first: FirstFound<'a>,
-    /// What tells this hazard from others: `CODE|kernel|call|stream class`, and `|prevented` where it was.
+    /// `CODE|kernel|call|stream class`, with `|prevented` where it was.
     key: &'a str,
-    /// `new`, `known` (the baseline has it) or `suppressed`.
+    /// `new`, `known` (in the baseline) or `suppressed`.
     status: &'static str,
-    /// Whether the run fails for it.
+    /// Whether it fails the run.
     fails: bool,
-    /// The lines of suppression files that match it, as `FILE:LINE: TEXT`.
+    /// Matching lines, as `FILE:LINE: TEXT`.
     suppressed_by: &'a [String],
-    /// The processes that met it, in the order of ranks.
+    /// The processes, by rank.
     met_by: &'a [MetByProcess],
 }
 
@@ -148,7 +149,7 @@ struct HazardFound<'a> {
 struct FirstFound<'a> {
     #[serde(flatten)]
     occurrence: &'a FirstOccurrence,
-    /// The source file of the call, or null where the place is no line of source.
+    /// The source file of the call.
     file: Option<&'a Path>,
     /// The line in it.
     line: Option<u32>,
@@ -295,14 +296,26 @@ mod tests {
             ("### FirstFound", &hazard["first"]),
             ("### MetByProcess", &hazard["met_by"][0]),
         ] {
-            let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap();
-            let rows = section.split("\n#").next().unwrap().lines().filter(|row| row.starts_with("| `"));
-            let (optional, always): (Vec<_>, Vec<_>) = rows.partition(|row| row.contains(", or absent |"));
-            let key = |row: &&str| row.split('`').nth(1).unwrap().to_owned();
+            let rows = rows_of(page, heading);
+            let (optional, always): (Vec<_>, Vec<_>) =
+                rows.iter().partition(|row| row.split(' ').nth(1).unwrap().ends_with('?'));
+            let key = |row: &&&str| row.split('`').nth(1).unwrap().to_owned();
             let optional: BTreeSet<_> = optional.iter().map(key).collect();
-            let there = object.as_object().unwrap().keys().filter(|key| !optional.contains(*key)).cloned();
+            // The head of the page has this one, for every form.
+            let there =
+                object.as_object().unwrap().keys().filter(|key| !optional.contains(*key) && *key != "schema").cloned();
             assert_eq!(there.collect::<BTreeSet<_>>(), always.iter().map(key).collect(), "{heading}");
         }
+    }
+
+    /// The lines of a type's keys, those of a type that it holds flattened included.
+    fn rows_of<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+        let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap();
+        let lines = section.split("\n#").next().unwrap().lines();
+        let flattened = lines.clone().filter_map(|line| line.strip_prefix("- and the keys of [")?.split(']').next());
+        let mut rows: Vec<_> = lines.filter(|line| line.starts_with("- `")).collect();
+        rows.extend(flattened.flat_map(|name| rows_of(page, &format!("### {name}"))));
+        rows
     }
 
     #[test]

@@ -38,10 +38,10 @@ pub(crate) struct StoodStill {
     pub long_enough: bool,
 }
 
-/// What a recording says of its process.
+/// The content of a recording.
 #[derive(Serialize)]
 pub(crate) struct RecordingSeen<'a> {
-    /// The version of the file's format.
+    /// The file format's version.
     format_version: u32,
     /// The file.
     file: &'a Path,
@@ -55,71 +55,70 @@ pub(crate) struct RecordingSeen<'a> {
     host: &'a str,
     /// The rank in the job, or empty.
     rank: String,
-    /// The driver's version, as `cuDriverGetVersion` counts.
+    /// As `cuDriverGetVersion` counts.
     driver_version: u32,
     /// LazyGuard's version.
     lazyguard: &'a str,
-    /// What the process said last: `guarded`, `ended` or `stepped aside`.
+    /// `guarded`, `ended` or `stepped aside`.
     state: &'static str,
     /// Whether the process is there.
     alive: bool,
-    /// When the recording's times begin, in nanoseconds since 1970.
+    /// When the recording's times begin.
     armed_unix_ns: u64,
     /// When the process was last seen.
     last_seen_ns: Nanos,
-    /// Driver calls made.
+    /// Driver calls.
     calls: u64,
     /// Launches among them.
     launches: u64,
-    /// How many records there are.
+    /// Records by their fate.
     records: RecordCounts,
     /// The same for each lane.
     lanes: Vec<LaneRecords>,
-    /// The threads that made driver calls.
+    /// Threads with driver calls.
     threads: Vec<ThreadRecords>,
-    /// What makes no sense in the file, one line each.
+    /// Damage in the file, a line each.
     defects: Vec<String>,
-    /// What was blocked when the process was last seen. Its `threshold_nanos` is `LAZYGUARD_HANG_AFTER`, and at most 50 ms where
-    /// the process was killed.
+    /// The state when the process was last seen; its `threshold_nanos` is at most 50 ms after a kill.
     snapshot: &'a Snapshot,
-    /// What that is.
+    /// The snapshot's status.
     status: Status,
-    /// Of a hang the causes, the root cause first.
+    /// The root cause first.
     verdicts: &'a [Verdict],
-    /// Of something slow what is waited for, one sentence each.
+    /// The waits of a slow report, a sentence each.
     slow: &'a [String],
 }
 
-/// How many records there are.
+/// Records by their fate.
 #[derive(Serialize)]
 struct RecordCounts {
-    /// Records that were written.
+    /// Written records.
     written: u64,
-    /// Records that are there.
+    /// Remaining records.
     present: u64,
-    /// Records that later ones have overwritten.
+    /// Overwritten records.
     overwritten: u64,
-    /// Records for which there was no capacity.
+    /// Records lost for lack of capacity.
     dropped: u64,
 }
 
-/// How many records of a lane there are.
+/// A lane's records.
 #[derive(Serialize)]
 struct LaneRecords {
     /// The lane.
     lane: &'static str,
-    /// Records that are there.
+    /// Remaining records.
     present: u64,
-    /// Records that later ones have overwritten.
+    /// Overwritten records.
     overwritten: u64,
-    /// Records for which there was no capacity.
+    /// Records lost for lack of capacity.
     dropped: u64,
 }
 
 /// A thread of the recording.
 #[derive(Serialize)]
 struct ThreadRecords {
-    /// Its number in the recording, never used twice.
+    /// The thread's number in the recording, never reused.
     number: u32,
     /// The system's id.
     thread: u32,
@@ -127,7 +126,7 @@ struct ThreadRecords {
     name: String,
     /// `alive` or `ended`.
     state: &'static str,
-    /// Driver calls that it made.
+    /// Driver calls.
     calls: u64,
     /// Launches among them.
     launches: u64,

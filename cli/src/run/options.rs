@@ -36,7 +36,7 @@ const SWITCH: Own = Own { flag: "", value: None, values: "a switch", default: "o
 const FILE: Own = Own {
     flag: "",
     value: Some("FILE"),
-    values: "a file that is written; %h, %p, %r, %t and %% as in --out",
+    values: "a file; %h, %p, %r, %t and %% as in --out",
     default: "none",
     help: "",
     many: false,
@@ -66,7 +66,7 @@ pub(crate) const OWN: &[Own] = &[
         values:
             "hang, hazard, hazard:CODE, CODE, prevented, unguarded, retried; a list with commas; may be given more than once",
         default: "nothing",
-        help: "what makes the run fail although the program has ended with status 0",
+        help: "the findings that fail the run of a program with status 0",
         many: true,
     },
     Own {
@@ -85,19 +85,19 @@ pub(crate) const OWN: &[Own] = &[
     },
     Own {
         flag: "--result",
-        help: "at the end, write one line to standard error that says what was found, also if that is nothing",
+        help: "at the end, write one line of findings to standard error, also if there are none",
         ..SWITCH
     },
-    Own { flag: "--junit", help: "write what was found as a JUnit report", ..FILE },
-    Own { flag: "--json", help: "write what was found as JSON", ..FILE },
-    Own { flag: "--sarif", help: "write what was found as SARIF", ..FILE },
-    Own { flag: "--html", help: "write what was found as one page for a browser", ..FILE },
+    Own { flag: "--junit", help: "write the findings as a JUnit report", ..FILE },
+    Own { flag: "--json", help: "write the findings as JSON", ..FILE },
+    Own { flag: "--sarif", help: "write the findings as SARIF", ..FILE },
+    Own { flag: "--html", help: "write the findings as one page for a browser", ..FILE },
     Own {
         flag: "--annotations",
         value: Some("SYSTEM"),
         values: "auto, off, github, gitlab, azure, teamcity",
         default: "auto",
-        help: "write what was found to standard error as annotations of a CI system; auto detects the system",
+        help: "write the findings to standard error as annotations of a CI system; auto detects the system",
         many: false,
     },
     Own {
@@ -111,15 +111,15 @@ pub(crate) const OWN: &[Own] = &[
     Own {
         flag: "--baseline",
         value: Some("FILE"),
-        values: "a file that --write-baseline wrote; fields as there",
+        values: "a file of --write-baseline; fields as there",
         default: "none",
-        help: "the hazards that are known: only new ones are reported and fail the run",
+        help: "the known hazards: only new ones are reported and fail the run",
         many: false,
     },
     Own { flag: "--write-baseline", help: "write the hazards of this run as a baseline", ..FILE },
     Own {
         flag: "--metrics",
-        help: "write what the processes do as metrics for Prometheus, every two seconds and at the end",
+        help: "write the processes' metrics for Prometheus, every two seconds and at the end",
         ..FILE
     },
     Own { flag: "--cold-start", help: "at the end, say what the program's start spent its time on", ..SWITCH },

@@ -11,27 +11,27 @@ use std::path::Path;
 /// Why the card's state is missing where no run recorded it.
 const NOT_SAMPLED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
 
-/// The cards at the beginning of a start and in the steady state.
+/// The cards at the start and in the steady state.
 #[derive(Serialize)]
 pub(super) struct CardsOfStart {
-    /// Why there is nothing, or nothing more; else null.
+    /// Why data is missing.
     why: Option<String>,
-    /// The driver's version, as it is published.
+    /// The driver's published version.
     driver: Option<String>,
     /// The cards.
     cards: Vec<CardOfStart>,
 }
 
-/// One card, as far as it concerns a start.
+/// A card during a start.
 #[derive(Serialize)]
 struct CardOfStart {
-    /// What it is.
+    /// The card.
     card: Card,
-    /// What was seen at the start.
+    /// At the start.
     start: Sample,
-    /// What was seen in the steady state.
+    /// In the steady state.
     steady: Sample,
-    /// When its clock was first within a twentieth of the one in the steady state, in nanoseconds after the process's start.
+    /// When the clock came within a twentieth of the steady state's, after the process's start.
     clock_reached_ns: Option<u64>,
 }
 

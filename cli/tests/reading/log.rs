@@ -239,7 +239,7 @@ fn the_page_tells_of_every_key_every_event_and_every_option() {
     a_run(&folder);
     let keys = lines(&[folder.path()]).into_iter().flat_map(|line| line.as_object().cloned().unwrap_or_default());
     for key in keys.map(|(key, _)| key) {
-        assert!(section.contains(&format!("\n| `{key}` |")), "docs/REFERENCE.md does not tell of the key {key}");
+        assert!(section.contains(&format!("\n- `{key}`")), "docs/REFERENCE.md does not tell of the key {key}");
     }
     for event in lazyguard_core::report::EVENTS {
         assert!(section.contains(&format!("`{event}`")), "docs/REFERENCE.md does not tell of the event {event}");

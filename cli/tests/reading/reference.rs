@@ -1,11 +1,11 @@
 //! `docs/REFERENCE.md`: the JSON forms, generated from the types that write them.
 //!
-//! The test reads the sources of the core and the command. A key is a field; its description is the field's comment. So the types carry
-//! nothing for this page, and the build does no extra work. `scripts/reference` writes the page.
+//! The test reads the sources of the core and the command. A key is a field; its description is the field's comment, unless the comment
+//! only repeats the key. Each type is described once, and so is each key that several types share. `scripts/reference` writes the page.
 //!
 //! Must not: describe a key by itself. A field without a comment is an error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
@@ -15,65 +15,75 @@ const WRITE: &str = "LAZYGUARD_WRITE_REFERENCE";
 
 /// The forms, in the order of the page: heading, type, and what is said before the table.
 const FORMS: [(&str, &str, &str); 12] = [
-    ("hang.json", "HangReport", "The newest report of a hang, in the run folder. Also `hang` in the forms below."),
-    ("run.json", "Summary", "The summary of a run, in the run folder: written at exit, at each hang, and before `LAZYGUARD_ON_HANG` ends the process."),
-    ("hazards.json", "HazardFile", "The hazards that a process met, in the run folder: written by the log's thread, and once more at exit with exact counts."),
-    ("dump.json", "DumpReport", "The answer to the newest request, in the run folder. `lazyguard report PID --format json` prints it of a process that keeps no recording in a file."),
-    ("lazyguard report PID --format json, without the guard", "Attached", "What was seen of a process without the guard. It is not written to a file."),
-    ("card.json", "Cards", "The state of the cards during a run, beside the folders of its processes. `lazyguard run --cold-start` writes it."),
+    ("hang.json", "HangReport", "The newest hang report in the run folder; `hang` in the forms below."),
+    ("run.json", "Summary", "The summary in the run folder, of the last exit, hang or end by `LAZYGUARD_ON_HANG`."),
+    ("hazards.json", "HazardFile", "A process's hazards, in the run folder; exact from its exit on."),
+    ("dump.json", "DumpReport", "The answer to the newest request, in the run folder. `lazyguard report PID --format json` prints it if the recording is in memory."),
+    ("lazyguard report PID --format json, without the guard", "Attached", "A process without the guard. No file has this form."),
+    ("card.json", "Cards", "The cards during a run. `lazyguard run --cold-start` writes it beside the folders of the processes."),
     ("lazyguard report --format json", "ProcessReport", "The report of one process."),
     (
         "lazyguard report --gpu-core --format json",
         "GpuCore",
-        "A core dump of a GPU. Also `gpu` in the report of a process. Addresses are the device's.",
+        "A GPU core dump; `gpu` in the report of a process. Addresses are the device's.",
     ),
     (
         "lazyguard run --json",
         "Findings",
-        "The findings of a run. `lazyguard report --hazards --format json` prints the same, and so does `lazyguard report --format json` of a folder that holds several processes; `run` is null there.",
+        "The findings of a run. `lazyguard report --hazards --format json`, and `--format json` of a folder with several processes, print the same with `run` null.",
     ),
     (
         "lazyguard report --cold-start --format json",
         "Timings",
-        "Also of `--blocking`. Times are in nanoseconds: those in `cold_start` since the start of the process, those in `blocking` since the guard was armed.",
+        "Also of `--blocking`. Times in `cold_start` count from the start of the process.",
     ),
     ("lazyguard log --format json", "Line", LOG),
-    ("lazyguard doctor --format json", "Examination", "What `lazyguard doctor` found."),
+    ("lazyguard doctor --format json", "Examination", "The doctor's findings."),
 ];
 
 const LOG: &str = "One object a line. A key that does not apply is absent.
 
-| `event` | calls |
-|---|---|
-| `launch`, `graph_launch`, `host_function` | a kernel, a graph, a host function is submitted |
-| `copy`, `memset` | memory is copied or set, synchronously or asynchronously |
-| `memory_operation` | a stream waits for a value, or writes one |
-| `event_record`, `event_wait` | an event is recorded; a stream waits for one |
-| `synchronize`, `query` | a thread waits for a context, a stream or an event, or queries it |
-| `load`, `unload` | a module, library or function; every call that loaded on first use |
-| `preload` | the guard preloaded |
-| `hazard` | the call and the work in flight could have been a hang |
-| `allocation` | memory is allocated or freed |
-| `context`, `stream`, `capture` | one begins or ends |
-| `communication` | a call of NCCL: a communicator is made or ends, a collective, a send or a receive is called |
-| `other` | every other call that took 100 microseconds or more |
+`event` is one of these:
 
-Calls that return soon, allocations and frees among them, are recorded if they took 100 microseconds or more. `log.jsonl` in the run
-folder is another form: the guard writes it while the program runs, and it holds some of the same events from the beginning.";
+- `launch`, `graph_launch`, `host_function`: a kernel, a graph, a host function is submitted
+- `copy`, `memset`: memory is copied or set, synchronously or asynchronously
+- `memory_operation`: a stream waits for a value, or writes one
+- `event_record`, `event_wait`: an event is recorded; a stream waits for one
+- `synchronize`, `query`: a thread waits for a context, a stream or an event, or queries it
+- `load`, `unload`: a module, library or function; every call that loaded on first use
+- `preload`: the guard preloaded
+- `hazard`: the call and the work in flight could have been a hang
+- `allocation`: memory is allocated or freed
+- `context`, `stream`, `capture`: one begins or ends
+- `communication`: a communicator of NCCL is made or ends; a collective, a send or a receive is called
+- `other`: every other call that took 100 microseconds or more
+
+Allocations, frees and other short calls are recorded if they took 100 microseconds or more. `log.jsonl` in the run folder is
+[another form](CONFIGURATION.md#the-log).";
 
 const HEAD: &str = "# Reference: JSON forms
 
 <!-- written by scripts/reference from the types: edit their comments, not this page -->
 
-Every key of every JSON form, generated from the types that write it. [READING.md](READING.md) is the guide,
-[FINDINGS.md](FINDINGS.md) has JUnit, SARIF, annotations and baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
+Every key of every JSON form. [READING.md](READING.md) is the guide, [FINDINGS.md](FINDINGS.md) has JUnit, SARIF, annotations and
+baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
 
-A time in nanoseconds counts from the moment at which the guard was armed, unless its key says otherwise: `..._unix_ns` counts from
-1970. `schema` is 1; it is raised when a key changes its meaning or goes away. New keys may be added at any time.
+`key`? may be absent; a value marked `?` may be null; `[ ]` is a list. `ns` is a number of nanoseconds, of a time since the guard was armed
+unless the key says otherwise (`..._unix_ns`: since 1970). A key without a description holds what its name says. `schema`, in every
+form that is a file or a run, is 1; a release that removes a key or changes its meaning raises it. Any release may add keys.
+
+These keys mean the same in several types:
+
 ";
 
+/// A key that so many types have with one description is described once.
+const SHARED_BY: usize = 3;
+
+/// The key that the head of the page describes for every form.
+const EVERYWHERE: &str = "schema";
+
 /// Types that are written as one value, and what it is.
-const VALUES: [(&str, &str); 23] = [
+const VALUES: [(&str, &str); 20] = [
     ("u8", "number"),
     ("u16", "number"),
     ("u32", "number"),
@@ -81,18 +91,15 @@ const VALUES: [(&str, &str); 23] = [
     ("usize", "number"),
     ("i32", "number"),
     ("f64", "number"),
-    ("Nanos", "nanoseconds"),
-    ("bool", "true or false"),
+    ("Nanos", "ns"),
+    ("bool", "bool"),
     ("str", "text"),
     ("String", "text"),
     ("Path", "text"),
     ("PathBuf", "text"),
     ("Address", "text"),
     ("Call", "text"),
-    ("Code", "a code: [HAZARDS.md](HAZARDS.md)"),
-    ("Option", " or null"),
-    ("Vec", "list of "),
-    ("BTreeSet", "list of "),
+    ("Code", "[code](HAZARDS.md)"),
     ("Box", ""),
     ("Cow", ""),
     ("Arc", ""),
@@ -212,15 +219,24 @@ fn comment(attributes: &[Attribute], of: &str) -> String {
                 _ => panic!("{of} has a comment that is no text"),
             }
         });
-    let text = lines
-        .collect::<Vec<_>>()
-        .join(" ")
-        .replace("[`", "`")
-        .replace("`None`", "null")
-        .replace("`]", "`")
-        .replace('|', "\\|");
+    let text = lines.collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`None`", "null").replace("`]", "`");
     assert!(!text.is_empty(), "{of} is written as JSON and has no comment");
     text
+}
+
+/// Whether a description only repeats the key.
+fn repeats(key: &str, comment: &str) -> bool {
+    let of_key: Vec<&str> = key.split(['_', '.', '-', ' ']).collect();
+    let mut words =
+        comment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    words.all(|word| ["a", "an", "its", "of", "s", "the", "this"].contains(&&*word) || of_key.contains(&&*word))
+}
+
+/// A description as it follows its key; of a truth value the truth.
+fn after(comment: &str) -> String {
+    let comment = comment.strip_prefix("Whether ").unwrap_or(comment);
+    let one_sentence = !comment.trim_end_matches('.').contains(". ");
+    format!(": {}", if one_sentence { comment.trim_end_matches('.') } else { comment })
 }
 
 fn snake_case(name: &str, separator: char) -> String {
@@ -249,13 +265,21 @@ fn variant_name(variant: &syn::Variant, rename_all: Option<&str>) -> String {
 struct Page<'a> {
     types: &'a Types,
     text: String,
+    /// How many types have a key with this description.
+    shared: BTreeMap<(String, String), usize>,
+    /// Those that the head of the page describes, by key.
+    at_the_head: BTreeMap<String, String>,
     /// The types that the page has, or will have, in the order in which they are met.
     met: Vec<(String, PathBuf)>,
 }
 
 impl Page<'_> {
-    fn write(mut self) -> String {
+    /// The page, and how many types share each key with its description.
+    fn write(mut self) -> (String, BTreeMap<(String, String), usize>) {
         self.text.push_str(HEAD);
+        for (key, described) in &self.at_the_head {
+            let _ = writeln!(self.text, "- `{key}`{}", after(described));
+        }
         for (_, name, _) in FORMS {
             let path = self.types.get(name, None).0.clone();
             self.met.push((name.to_owned(), path));
@@ -273,98 +297,84 @@ impl Page<'_> {
                 Item::Enum(item) => &item.attrs,
                 _ => unreachable!("only these are kept"),
             };
-            let _ = write!(self.text, "\n### {name}\n\n{}\n", comment(attributes, &name));
+            let described = comment(attributes, &name);
+            let described =
+                if repeats(&snake_case(&name, '_'), &described) { String::new() } else { format!("\n{described}\n") };
+            let _ = write!(self.text, "\n### {name}\n{described}");
             self.describe(&name, &path);
             next += 1;
         }
-        self.text
+        (self.text, self.shared)
     }
 
     fn describe(&mut self, name: &str, path: &Path) {
         match &self.types.get(name, Some(path)).1 {
             Item::Struct(item) => {
-                self.text.push_str("\n| key | is | holds |\n|---|---|---|\n");
-                let rows = self.rows(&item.fields, path, name);
-                self.print(&rows, "");
+                self.text.push('\n');
+                let rows = self.rows(&item.fields, path, name, "");
+                self.text.push_str(&rows);
             }
             Item::Enum(item) => {
                 let rename_all = Serde::of(&item.attrs).rename_all;
                 let names = item.variants.iter().map(|variant| (variant_name(variant, rename_all.as_deref()), variant));
-                if item.variants.iter().all(|variant| variant.fields.is_empty()) {
-                    self.text.push_str("\n| value | means |\n|---|---|\n");
-                    for (word, variant) in names {
-                        let _ = writeln!(
-                            self.text,
-                            "| `{word}` | {} |",
-                            comment(&variant.attrs, &format!("{name}.{word}"))
-                        );
-                    }
-                } else {
-                    self.text.push_str("\nAn object with one key, of these:\n\n| key | is | holds |\n|---|---|---|\n");
-                    for (word, variant) in names {
-                        let _ = writeln!(
-                            self.text,
-                            "| `{word}` | object | {} |",
-                            comment(&variant.attrs, &format!("{name}.{word}"))
-                        );
-                        let rows = self.rows(&variant.fields, path, name);
-                        self.print(&rows, &format!("{word}."));
-                    }
+                let words_alone = item.variants.iter().all(|variant| variant.fields.is_empty());
+                self.text.push_str(if words_alone { "\n" } else { "\nAn object with one key, of these:\n\n" });
+                for (word, variant) in names {
+                    let described = comment(&variant.attrs, &format!("{name}.{word}"));
+                    let described = if repeats(&word, &described) { String::new() } else { after(&described) };
+                    let _ = writeln!(self.text, "- `{word}`{described}");
+                    let rows = self.rows(&variant.fields, path, name, &format!("{word}."));
+                    self.text.push_str(&rows);
                 }
             }
             _ => unreachable!("only these are kept"),
         }
     }
 
-    fn print(&mut self, rows: &[(String, String, String)], before: &str) {
-        for (key, is, holds) in rows {
-            let _ = writeln!(self.text, "| `{before}{key}` | {is} | {holds} |");
-        }
-    }
-
-    /// Key, kind of value and description of each field; those of a flattened one in its place.
-    fn rows(&mut self, fields: &Fields, path: &Path, of: &str) -> Vec<(String, String, String)> {
-        let mut rows: Vec<(String, String, String)> = Vec::new();
+    /// A line for each field: key, kind of value, description. A flattened type is named, and described apart.
+    fn rows(&mut self, fields: &Fields, path: &Path, of: &str, before: &str) -> String {
+        let mut rows = String::new();
         for field in fields {
             let name = field.ident.as_ref().unwrap_or_else(|| panic!("{of} has a field without a name")).to_string();
             let serde = Serde::of(&field.attrs);
             if serde.skip {
                 continue;
             }
+            let is = self.kind(&field.ty, path);
             if serde.flatten {
-                let Type::Path(inner) = bare(&field.ty) else { panic!("{of}.{name} is flattened and no type of ours") };
-                let inner = inner.path.segments.last().unwrap().ident.to_string();
-                let (inner_path, item) = self.types.get(&inner, Some(path));
-                let (inner_path, Item::Struct(item)) = (inner_path.clone(), item) else {
-                    panic!("{inner} is no struct")
-                };
-                rows.extend(self.rows(&item.fields, &inner_path, &inner));
+                let _ = writeln!(rows, "- and the keys of {is}");
                 continue;
             }
             let key = serde.rename.unwrap_or(name);
             let described = comment(&field.attrs, &format!("{of}.{key}"));
-            let is = self.kind(&field.ty, path);
-            let is = match serde.skip_if.as_deref() {
-                None => is,
-                Some("Option::is_none") => format!("{}, or absent", is.trim_end_matches(" or null")),
-                Some("Vec::is_empty") => format!("{is}, or absent"),
-                Some("std::ops::Not::not") => "true, or absent".to_owned(),
+            if key == EVERYWHERE {
+                continue;
+            }
+            let (absent, is) = match serde.skip_if.as_deref() {
+                None => ("", is),
+                Some("Option::is_none" | "Vec::is_empty" | "std::ops::Not::not") => {
+                    ("?", is.trim_end_matches('?').to_owned())
+                }
                 Some(other) => panic!("this page does not know skip_serializing_if = {other}"),
             };
-            // A later field of the same name is the one that is written.
-            rows.retain(|(earlier, _, _)| *earlier != key);
-            rows.push((key, is, described));
+            let is_known = match self.at_the_head.get(&key) {
+                Some(at_the_head) => *at_the_head == described,
+                None => repeats(&key, &described),
+            };
+            *self.shared.entry((key.clone(), described.clone())).or_default() += usize::from(!is_known);
+            let described = if is_known { String::new() } else { after(&described) };
+            let _ = writeln!(rows, "- `{before}{key}`{absent} {is}{described}");
         }
         rows
     }
 
     fn kind(&mut self, of: &Type, path: &Path) -> String {
         match bare(of) {
-            Type::Slice(list) => format!("list of {}", self.kind(&list.elem, path)),
-            Type::Array(list) => format!("list of {}", self.kind(&list.elem, path)),
+            Type::Slice(list) => format!("\\[{}\\]", self.kind(&list.elem, path)),
+            Type::Array(list) => format!("\\[{}\\]", self.kind(&list.elem, path)),
             Type::Tuple(list) => {
                 let parts: Vec<_> = list.elems.iter().map(|part| self.kind(part, path)).collect();
-                format!("[{}]", parts.join(", "))
+                format!("({})", parts.join(", "))
             }
             Type::Path(named) => {
                 let last = named.path.segments.last().unwrap();
@@ -378,7 +388,10 @@ impl Page<'_> {
                 };
                 let known = VALUES.iter().find(|(known, _)| *known == name).map(|(_, words)| *words);
                 match (known, inner) {
-                    (Some(words), Some(inner)) if name == "Option" => self.kind(inner, path) + words,
+                    (None, Some(inner)) if name == "Option" => self.kind(inner, path) + "?",
+                    (None, Some(inner)) if name == "Vec" || name == "BTreeSet" => {
+                        format!("\\[{}\\]", self.kind(inner, path))
+                    }
                     (Some(words), Some(inner)) => words.to_owned() + &self.kind(inner, path),
                     (Some(words), None) => words.to_owned(),
                     (None, _) => {
@@ -410,7 +423,19 @@ fn bare(of: &Type) -> &Type {
 #[test]
 fn the_reference_is_what_the_types_say() {
     let types = Types::read();
-    let text = Page { types: &types, text: String::new(), met: Vec::new() }.write();
+    let page = |at_the_head| Page {
+        types: &types,
+        text: String::new(),
+        shared: BTreeMap::new(),
+        at_the_head,
+        met: Vec::new(),
+    };
+    let (_, mut shared) = page(BTreeMap::new()).write();
+    shared.retain(|_, types| *types >= SHARED_BY);
+    let mut shared: Vec<_> = shared.into_iter().collect();
+    // Of several descriptions of a key, the commonest comes last and stays.
+    shared.sort_by_key(|(_, types)| *types);
+    let (text, _) = page(shared.into_iter().map(|(described, _)| described).collect()).write();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/REFERENCE.md");
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(page, text).unwrap();

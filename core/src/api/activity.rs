@@ -3,12 +3,12 @@
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// For how much of a time a thread computed.
+/// A thread's processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeTime {
-    /// Its time on a processor, and its waits for one.
+    /// Its time on a processor or runnable.
     pub nanos: Nanos,
-    /// The time of which that is a part.
+    /// The time span.
     pub within_nanos: Nanos,
 }
 
@@ -23,17 +23,17 @@ impl ComputeTime {
     }
 }
 
-/// The activity of a program's thread that is in no driver call.
+/// The activity of a thread outside driver calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadActivity {
-    /// It computes.
+    /// Running.
     Running,
-    /// It sleeps for a time.
+    /// For a time.
     Sleeping,
-    /// It waits for input, output, or a time to pass.
+    /// For input, output or a time.
     Expecting,
-    /// It waits for another thread, with no end.
+    /// For another thread, without limit.
     Waiting,
 }
 

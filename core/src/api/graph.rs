@@ -2,43 +2,43 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a node of a graph does. A node of memory operations counts as its operations.
+/// A node's content; memory operations count singly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
-    /// It runs a kernel.
+    /// A kernel.
     Kernel,
-    /// It copies memory.
+    /// A copy.
     Copy,
-    /// It fills memory.
+    /// A fill.
     Fill,
-    /// It calls a host function.
+    /// A host function.
     HostFunction,
-    /// It holds another graph, whose nodes are among the others.
+    /// A graph, whose nodes are listed too.
     ChildGraph,
-    /// It does nothing, and others wait for it.
+    /// Order alone.
     Empty,
-    /// It waits for an event.
+    /// A wait for an event.
     EventWait,
-    /// It records an event.
+    /// A record of an event.
     EventRecord,
-    /// It signals an external semaphore.
+    /// A signal to an external semaphore.
     ExternalSignal,
-    /// It waits for an external semaphore.
+    /// A wait for an external semaphore.
     ExternalWait,
-    /// It allocates memory.
+    /// An allocation.
     Allocation,
-    /// It releases memory.
+    /// A release.
     Release,
-    /// It does memory operations that are not known one by one.
+    /// Memory operations, not known singly.
     MemoryOperations,
-    /// It runs a graph, or several times, as a value says; what that graph does is not seen.
+    /// A graph run by a value's condition; its content is unseen.
     Conditional,
-    /// It waits for a value in memory.
+    /// A wait for a value in memory.
     ValueWait,
-    /// It writes a value to memory.
+    /// A write of a value to memory.
     ValueWrite,
-    /// Something that this build does not know.
+    /// Unknown to this build.
     Other,
 }
 
@@ -129,11 +129,12 @@ impl NodeKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPart {
+    /// Their kind.
     pub kind: NodeKind,
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
-    /// Of a memory operation the value.
+    /// A memory operation's.
     pub value: u64,
     /// Of a memory operation the driver's flags, as far as they are the condition.
     pub condition: u8,
@@ -157,9 +158,9 @@ impl GraphPart {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
-    /// Its nodes, those of child graphs included.
+    /// Including child graphs.
     pub nodes: u32,
-    /// How many of them were not looked at.
+    /// Nodes not looked at.
     pub unseen: u32,
     /// Whether single nodes of the executable graph have been changed since. What is listed counts, but for waits and writes.
     pub changed: bool,

@@ -4,19 +4,19 @@ use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a wait compares what memory holds with its value.
+/// A wait's comparison of memory with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// Is at least the value, cyclically.
+    /// At least the value, cyclically.
     #[serde(rename = ">=")]
     AtLeast,
     /// Is the value.
     #[serde(rename = "==")]
     Equal,
-    /// Has a bit in common with the value.
+    /// A bit in common with the value.
     #[serde(rename = "&")]
     And,
-    /// Has not each bit set, together with the value.
+    /// Not each bit set, together with the value.
     #[serde(rename = "nor")]
     Nor,
 }
@@ -46,7 +46,7 @@ pub struct ValueWait {
     pub value: u64,
     /// The driver's flags: the low bits are the condition.
     pub flags: u32,
-    /// Whether 64 bits are compared; else 32.
+    /// Whether it compares 64 bits, not 32.
     pub wide: bool,
 }
 

@@ -4,22 +4,22 @@ use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What kind of stream a handle means.
+/// A stream's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamKind {
-    /// Created by the program, synchronizing with the legacy default stream.
+    /// Synchronizes with the legacy default stream.
     #[serde(rename = "blocking")]
     Blocking,
-    /// Created by the program with `CU_STREAM_NON_BLOCKING`.
+    /// Created with `CU_STREAM_NON_BLOCKING`.
     #[serde(rename = "non-blocking")]
     NonBlocking,
-    /// The legacy default stream of a context.
+    /// A context's legacy default stream.
     #[serde(rename = "legacy default")]
     Legacy,
-    /// A thread's own default stream.
+    /// A thread's default stream.
     #[serde(rename = "per-thread default")]
     PerThread,
-    /// A handle whose creation was not seen.
+    /// Its creation was not seen.
     #[serde(rename = "unknown", other)]
     Unknown,
 }
@@ -56,7 +56,7 @@ impl fmt::Display for StreamKind {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// When the submitting call was entered.
+    /// When the call was entered.
     pub at: Nanos,
     /// The id of the submitting call's entry point.
     pub entry_point: u16,

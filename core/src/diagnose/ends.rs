@@ -15,38 +15,38 @@ use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// How a call came to its end.
+/// A call's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HowEnded {
-    /// It returned success; of queries: the answer came that what was asked about has ended.
+    /// Success; for queries, a final "ready".
     Returned,
     /// It returned an error.
     Failed,
-    /// Its thread left it without its return: by an exception, a jump or a cancellation, which may have ended the thread.
+    /// An exception, a jump or a cancellation left it.
     Left,
-    /// The thread asks no more, and the last answer was "not ready".
+    /// The thread stopped asking after "not ready".
     AsksNoMore,
-    /// The recording has no record of its return.
+    /// The recording lacks its return.
     Unknown,
 }
 
-/// The end of a call that a report named.
+/// The end of a reported call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallEnd {
     /// The thread's id.
     pub thread: u32,
     /// The driver call.
     pub call: Call,
-    /// When it was entered; of repeated queries the first.
+    /// When the call was entered; of repeated queries, the first.
     pub entered: Nanos,
     /// How it ended.
     pub how: HowEnded,
-    /// When it returned or was found to have been left, where that is known.
+    /// When it returned or was left.
     pub at: Option<Nanos>,
-    /// What it returned, where it returned an error.
+    /// The error that it returned.
     pub result: Option<i32>,
-    /// The name of that error, where this build knows it.
+    /// That error's name.
     pub error: Option<String>,
 }
 

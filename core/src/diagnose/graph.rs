@@ -9,38 +9,38 @@ use crate::order;
 use crate::replay::waits_for_peers;
 use serde::{Deserialize, Serialize};
 
-/// What the graph of a launch does, as far as its nodes were looked at when it was instantiated or updated.
+/// A launched graph's content, seen at instantiation or update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphSeen {
-    /// The handle of the executable graph.
+    /// The executable graph's handle.
     pub handle: u64,
-    /// Its nodes, those of child graphs included.
+    /// Including child graphs.
     pub nodes: u32,
-    /// How many of them were not looked at.
+    /// Nodes not looked at.
     pub unseen: u32,
-    /// Whether single nodes of the executable graph were changed after that.
+    /// Whether single nodes were changed later.
     pub changed: bool,
-    /// What the others do; those that do the same together.
+    /// The seen nodes, grouped.
     pub parts: Vec<GraphPartSeen>,
 }
 
-/// Nodes of a graph that do the same.
+/// A graph's nodes of one content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphPartSeen {
-    /// What they do.
+    /// Their kind.
     pub kind: NodeKind,
-    /// How many there are.
+    /// How many.
     pub count: u32,
-    /// The kernel, where its name is known.
+    /// The kernel's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// The address of the host function or of the memory operation.
+    /// The host function's or memory operation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     /// The event's handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// Of a memory operation the value.
+    /// A memory operation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u64>,
 }

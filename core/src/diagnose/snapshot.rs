@@ -9,20 +9,20 @@ use crate::trace::LaunchKey;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A stream, as a report names it.
+/// A stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamRef {
-    /// The number that ties the parts of a report together.
+    /// The same in all parts of a report.
     pub number: u32,
     /// The program's handle.
     pub handle: u64,
-    /// What kind it is.
+    /// Its kind.
     pub kind: StreamKind,
     /// The context's handle.
     pub context: u64,
 }
 
-/// How much an operation is about.
+/// An operation's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
@@ -32,34 +32,34 @@ pub enum Extent {
         blocks: u64,
         /// Threads of a block.
         threads: u32,
-        /// Blocks of this kernel that the device can hold at once, where the driver was asked.
+        /// Blocks that the device holds at once.
         resident: Option<u64>,
     },
-    /// A copy to, a fill of, or an allocation or release in stream order of memory.
+    /// A copy, memset, or stream-ordered allocation or release.
     Memory {
-        /// The device address that it begins to write at, or of the memory; 0 where that is not known.
+        /// The destination, or 0.
         address: u64,
         /// How many bytes.
         bytes: u64,
     },
 }
 
-/// Which launch of a function on a stream an operation is.
+/// The launch's place among those of its function on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launches {
-    /// Its number among them; the first is 1.
+    /// From 1.
     pub number: u64,
-    /// How many there are so far.
+    /// Launches so far.
     pub of: u64,
 }
 
 /// From where a call was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The address that the call returns to, or 0 where its record is gone.
+    /// The return address, or 0.
     #[serde(default)]
     pub caller: u64,
-    /// Of a launch by a CUDA runtime the return addresses of the frames outside that one, the innermost first.
+    /// Return addresses behind a CUDA runtime, the innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outer: Vec<u64>,
 }
@@ -71,23 +71,23 @@ impl Origin {
     }
 }
 
-/// An operation that was submitted.
+/// A submitted operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
-    /// When the submitting call was entered.
+    /// When the call was entered.
     pub at: Nanos,
     /// The submitting driver call.
     pub call: Call,
-    /// The kernel, where it is one and its name is known.
+    /// The kernel's name.
     pub function: Option<String>,
     /// How much it is about, where its record is there.
     pub extent: Option<Extent>,
-    /// Whether it is a launch whose blocks have to be resident all at once, as of a cooperative grid.
+    /// Whether all blocks must be resident at once, as in a cooperative launch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
     /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
     pub launches: Option<Launches>,
-    /// Of the launch of a graph what that does, where it was seen.
+    /// The launched graph's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSeen>,
     /// From where it was made.
@@ -116,7 +116,7 @@ impl OperationSeen {
     }
 }
 
-/// A driver call that has not returned, or queries that a thread repeats without getting on.
+/// A driver call that has not returned, or a thread's endless queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedCall {
     /// The thread's id.
@@ -125,35 +125,34 @@ pub struct BlockedCall {
     pub thread_name: String,
     /// The driver call.
     pub call: Call,
-    /// When it was entered; of repeated queries the first.
+    /// When the call was entered; of repeated queries, the first.
     pub entered: Nanos,
-    /// For how long it has been blocked.
+    /// Its duration so far.
     pub blocked_nanos: Nanos,
-    /// Whether that is past the threshold.
+    /// Whether that exceeds the threshold.
     pub past_threshold: bool,
     /// The context's handle, or 0.
     pub context: u64,
-    /// The stream it is about.
+    /// Its stream.
     pub stream: Option<StreamRef>,
-    /// The kernel it is about.
+    /// Its kernel.
     pub function: Option<String>,
-    /// Whether the call loads on first use, and what.
+    /// Whether it loads on first use, and how.
     pub cold: Option<ColdKind>,
     /// How many queries it stands for, all of which said "not ready"; `None` for a call that has not returned.
     pub queries: Option<u64>,
     /// Where it is about an event: when that was recorded. Only what was submitted to the stream before is waited for.
     pub event_recorded: Option<Nanos>,
-    /// Whether the table of streams had no room for its stream, of which the guard therefore knows nothing.
+    /// Whether the table of streams was full, so that the stream is unknown.
     #[serde(default)]
     pub no_entry: bool,
-    /// Whether the call has code to compile, which may take long.
+    /// Whether it compiles code.
     #[serde(default)]
     pub compiles: bool,
-    /// For how much of the newest time the thread computed, where the call loads code and the process was watched.
+    /// The thread's recent processor time, during a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computes: Option<ComputeTime>,
-    /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, or may need it: the
-    /// driver could not be asked about one.
+    /// Whether it instantiates a graph whose kernels may need more local memory than the context has.
     #[serde(default)]
     pub sets_aside: bool,
     /// From where it was made.
@@ -161,36 +160,36 @@ pub struct BlockedCall {
     pub origin: Origin,
 }
 
-/// A stream with work that is not known to be complete.
+/// A stream with unended work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusyStream {
     /// Which.
     pub stream: StreamRef,
-    /// The oldest operation that is not known to be complete.
+    /// The oldest unended operation.
     pub oldest: OperationSeen,
     /// When the newest submission returned.
     pub last_submitted: Nanos,
-    /// Operations submitted since the stream was first seen.
+    /// Operations since the stream was first seen.
     pub submitted: u64,
-    /// The first of the operations that are not known to be complete, oldest first, as far as their records are there.
+    /// The first unended operations, oldest first.
     #[serde(default)]
     pub operations: Vec<OperationSeen>,
-    /// How many operations are not known to be complete; more where records have been overwritten.
+    /// Unended operations, at least.
     #[serde(default)]
     pub outstanding: u64,
-    /// How many of them take time of their own, which records of events, waits for events and writes do not.
+    /// Those that take device time: no events, waits for events or writes.
     #[serde(default)]
     pub timed: u64,
-    /// Whether no record has been overwritten, so that every operation was counted.
+    /// Whether no record was overwritten.
     #[serde(default)]
     pub all_recorded: bool,
-    /// When progress of the stream was last seen, or 0.
+    /// When its progress was last seen, or 0.
     #[serde(default)]
     pub moved: Nanos,
-    /// When the driver last answered that it is busy, or 0.
+    /// When the driver last said busy, or 0.
     #[serde(default)]
     pub answered_busy: Nanos,
-    /// Whether the program has destroyed it.
+    /// Whether the program destroyed it.
     #[serde(default)]
     pub destroyed: bool,
 }
@@ -221,20 +220,20 @@ impl BusyStream {
     }
 }
 
-/// A stream to which operations were submitted while a call waits for its context to be idle.
+/// A stream that receives work while a call waits for its context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FedStream {
     /// Which.
     pub stream: StreamRef,
-    /// When the call that waits was entered; of several in that context the first.
+    /// When the first such call was entered.
     pub since: Nanos,
-    /// Operations submitted after that; more where records have been overwritten.
+    /// Operations since then, at least.
     pub operations: u64,
     /// Launches among them.
     pub launches: u64,
     /// The newest of them.
     pub newest: OperationSeen,
-    /// The threads that submitted them, the busiest first, as far as there are few.
+    /// The submitting threads, the busiest first.
     pub by: Vec<Feeder>,
 }
 
@@ -245,18 +244,18 @@ pub struct Feeder {
     pub thread: u32,
     /// The thread's name.
     pub thread_name: String,
-    /// How many of the operations are this thread's.
+    /// Its operations there.
     pub operations: u64,
-    /// The driver call of its newest one.
+    /// Its newest driver call.
     pub call: Call,
-    /// The kernel of that, where it is one and its name is known.
+    /// That call's kernel.
     pub function: Option<String>,
     /// From where that was made.
     #[serde(flatten)]
     pub origin: Origin,
 }
 
-/// A wait for a value that is not known to be satisfied.
+/// A wait for a value that no operation has satisfied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitSeen {
     /// The waiting stream.
@@ -267,27 +266,27 @@ pub struct WaitSeen {
     pub address: u64,
     /// The value.
     pub value: u64,
-    /// The comparison, as the driver's documentation writes it.
+    /// The comparison.
     pub condition: Condition,
-    /// Whether 64 bits are compared; else 32.
+    /// Whether it compares 64 bits, not 32.
     #[serde(default)]
     pub wide: bool,
-    /// Submitted writes that would satisfy it.
+    /// Submitted writes that satisfy it.
     pub satisfying_writes: Vec<WriteSeen>,
-    /// How many writes to the address were submitted that would not.
+    /// Submitted writes to the address that do not.
     pub other_writes: usize,
-    /// The thread that submitted the wait; 0 where that is not known.
+    /// The submitting thread, or 0.
     #[serde(default)]
     pub thread: u32,
-    /// The newest operation that was submitted to write there, as far as the records show.
+    /// The newest operation that writes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_write: Option<NewestWrite>,
-    /// Copies and memsets outstanding on other streams that write there.
+    /// Outstanding copies and memsets that write there.
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
     /// What the memory was seen to hold since, where it could be looked at.
     pub holds: Option<u64>,
-    /// Whether what it was seen to hold ends the wait.
+    /// Whether that value ends the wait.
     #[serde(default)]
     pub satisfied: bool,
 }
@@ -298,7 +297,7 @@ pub(super) struct Submitter {
     pub thread: u32,
 }
 
-/// The newest operation that writes to the memory of a wait.
+/// The newest write to a wait's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewestWrite {
     /// The writing stream's number.
@@ -309,25 +308,25 @@ pub struct NewestWrite {
     pub call: Call,
     /// The thread that made it.
     pub thread: u32,
-    /// The value; `None` for a copy, a memset, and a write of a part.
+    /// Null for a copy, a memset or a partial write.
     pub value: Option<u64>,
 }
 
-/// A write of a value by a stream.
+/// A stream's write of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteSeen {
     /// The writing stream's number.
     pub stream: u32,
     /// When it was submitted.
     pub at: Nanos,
-    /// The value; 0 for a copy or memset.
+    /// 0 for a copy or memset.
     pub value: u64,
-    /// Whether it is not known to have been carried out.
+    /// Whether it may be pending.
     #[serde(default)]
     pub outstanding: bool,
 }
 
-/// A stream's wait for an event, with work before the event that is not known to be complete.
+/// A stream's wait for an event behind unended work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventWaitSeen {
     /// The waiting stream's number.
@@ -336,13 +335,13 @@ pub struct EventWaitSeen {
     pub at: Nanos,
     /// The event's handle.
     pub event: u64,
-    /// The number of the stream that the event was recorded on.
+    /// The number of the event's stream.
     pub recorded_on: u32,
     /// When it was recorded.
     pub recorded: Nanos,
 }
 
-/// A host function that a stream called and that has not returned.
+/// A host function that has not returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFunctionSeen {
     /// The stream's number.
@@ -355,26 +354,26 @@ pub struct HostFunctionSeen {
     pub address: u64,
     /// The thread that runs it.
     pub thread: u32,
-    /// What that thread was seen to do.
+    /// That thread's activity.
     pub doing: Option<ThreadActivity>,
-    /// Whether the call is likelier that of another stream's graph, which calls the same function.
+    /// Whether another stream's graph more likely called it.
     #[serde(default)]
     pub or_another: bool,
 }
 
-/// A thread of the program that is in no driver call and is runnable, or becomes so by itself: it may still end a wait.
+/// A runnable thread outside driver calls: it may still end a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnableThread {
     /// The thread's id.
     pub thread: u32,
-    /// Its activity, as far as it was seen.
+    /// Its activity.
     pub doing: ThreadActivity,
 }
 
-/// A load on first use, with what was in flight then and still is.
+/// A load on first use behind work that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColdLoadSeen {
-    /// When the call that loads was entered.
+    /// When the loading call was entered.
     pub at: Nanos,
     /// The call.
     pub call: Call,
@@ -382,24 +381,23 @@ pub struct ColdLoadSeen {
     pub kind: ColdKind,
     /// The context's handle.
     pub context: u64,
-    /// The kernel, where its name is known.
+    /// The kernel's name.
     pub function: Option<String>,
-    /// The stream the call submitted to.
+    /// The call's stream.
     pub stream: Option<StreamRef>,
     /// The calling thread.
     pub thread: u32,
     /// From where it was made.
     #[serde(flatten)]
     pub origin: Origin,
-    /// Whether the function was loaded, and this was its first launch, which may be such a barrier as well: where a kernel of the
-    /// module prints.
+    /// Whether this first launch may be such a barrier too: a kernel of the module prints.
     #[serde(default)]
     pub first_launch: bool,
-    /// What was in flight at the load and is not known to have ended since.
+    /// The unended work in flight at the load.
     pub behind: Vec<BusyStream>,
 }
 
-/// Work on streams that were destroyed, more than the guard follows one by one. Some of it may not have ended.
+/// Work of destroyed streams that the guard no longer follows singly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnfollowedWork {
     /// The handle of their context.
@@ -413,25 +411,25 @@ pub struct UnfollowedWork {
 pub struct Snapshot {
     /// When it was taken.
     pub at: Nanos,
-    /// The threshold after which a call counts as blocked.
+    /// How long a call lasts until it counts as blocked.
     pub threshold_nanos: Nanos,
-    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as stuck.
+    /// How long an unknown pattern stands still until it counts as stuck.
     #[serde(default)]
     pub patience_nanos: Nanos,
-    /// When the process was continued after it had been stopped as a whole, or 0.
+    /// When the stopped process was continued, or 0.
     #[serde(default)]
     pub awake_since: Nanos,
-    /// Calls that have not returned and queries without end, the longest first.
+    /// Calls that have not returned and endless queries, the longest first.
     pub blocked: Vec<BlockedCall>,
-    /// Streams with work outstanding, oldest first.
+    /// Streams with outstanding work, oldest first.
     pub streams: Vec<BusyStream>,
-    /// Streams that were submitted to while a call waits for their context to be idle, the busiest first.
+    /// Streams that receive work while a call waits for their context, the busiest first.
     #[serde(default)]
     pub fed: Vec<FedStream>,
-    /// Of each context the work of destroyed streams that are not among these.
+    /// Work of destroyed streams, by context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfollowed: Vec<UnfollowedWork>,
-    /// How many threads, contexts and streams found no room in the tables.
+    /// Threads, contexts and streams beyond the tables' capacity.
     #[serde(default)]
     pub without_entry: u64,
     /// Unsatisfied waits, oldest first.
@@ -439,24 +437,24 @@ pub struct Snapshot {
     /// Waits for events, oldest first.
     #[serde(default)]
     pub event_waits: Vec<EventWaitSeen>,
-    /// Host functions that have not returned.
+    /// Those that have not returned.
     #[serde(default)]
     pub host_functions: Vec<HostFunctionSeen>,
-    /// Loads on first use behind something that still has not ended, oldest first.
+    /// Loads on first use behind unended work, oldest first.
     pub loads: Vec<ColdLoadSeen>,
-    /// Threads that may still end a wait, where the guard has looked.
+    /// Threads that may still end a wait.
     #[serde(default)]
     pub runnable: Vec<RunnableThread>,
-    /// When a thread of the program last made a driver call that was not a query without end, or one returned.
+    /// When a thread last entered or left a driver call; endless queries do not count.
     #[serde(default)]
     pub last_activity: Nanos,
-    /// Whether the driver has been asked what only it knows.
+    /// Whether the driver has been asked.
     #[serde(default)]
     pub asked: bool,
-    /// Whether `CUDA_LAUNCH_BLOCKING` is set: a launch returns when its kernel has ended.
+    /// Whether `CUDA_LAUNCH_BLOCKING` is set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub launch_blocking: bool,
-    /// `CUDA_DEVICE_MAX_CONNECTIONS`, where it is set: the hardware queues that streams share.
+    /// `CUDA_DEVICE_MAX_CONNECTIONS`: the hardware queues that streams share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
 }

@@ -5,25 +5,25 @@ use crate::api::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What does not end.
+/// An operation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Culprit {
-    /// The stream it is on.
+    /// Its stream.
     pub stream: StreamRef,
     /// The operation.
     pub operation: OperationSeen,
 }
 
-/// How far a verdict can be relied on.
+/// How reliable a verdict is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Nothing known contradicts it.
     #[default]
     Possible,
-    /// What is known fits this pattern and no other; what a kernel waits for is not known.
+    /// The facts fit this pattern alone; the reason of a kernel's wait is unknown.
     Likely,
-    /// It follows from what was submitted: the program can no longer end it.
+    /// It follows from the submissions: the program cannot end the wait.
     Certain,
 }
 
@@ -45,60 +45,58 @@ impl Confidence {
     }
 }
 
-/// A place in the record that a verdict rests on. The record is the one of this thread, or about this stream, whose call was
-/// entered at this time.
+/// A record behind a verdict, named by time and thread or stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What it shows.
+    /// The fact.
     pub what: String,
     /// When the call was entered.
     pub at: Nanos,
-    /// The thread that made it, where that is known.
+    /// The thread that made it.
     pub thread: Option<u32>,
-    /// The number of the stream it was about.
+    /// The stream's number.
     pub stream: Option<u32>,
 }
 
-/// A cause, with its chain and its remedy.
+/// A cause, its wait-for path and its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The code.
     pub code: Code,
-    /// What the code means.
+    /// The code's meaning.
     pub title: String,
-    /// How far to rely on it.
+    /// How reliable it is.
     #[serde(default)]
     pub confidence: Confidence,
-    /// The wait in one sentence, with its names.
+    /// The wait in one sentence.
     #[serde(default)]
     pub sentence: String,
     /// The operation that the culprits block, where that is one of another stream.
     pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,
-    /// The wait-for path, down to what does not end; one fact each.
+    /// The wait-for path, a fact each.
     pub chain: Vec<String>,
-    /// What does not end.
+    /// The operations that do not end.
     pub culprits: Vec<Culprit>,
-    /// Of a call that waits in vain for its context to be idle: the streams that are submitted to without a pause, the busiest
-    /// first. Empty where something in flight does not end.
+    /// Streams that keep receiving work while a call waits for their context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fed: Vec<FedStream>,
-    /// Where the record shows it.
+    /// The records that show it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// What to change, in the imperative; without a full stop, as one part of a line.
+    /// The change to make, in the imperative.
     pub fix: String,
 }
 
-/// Whether work stands still: for good, as far as is known, or only for long.
+/// Whether work stands still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Nothing is past the threshold, or nothing is in flight that it could be waiting for.
+    /// No call is past the threshold.
     #[default]
     Well,
-    /// Something is waited for that may still end, or is seen to move.
+    /// A wait may still end.
     Slow,
     /// The standstill will not end by itself.
     Hang,

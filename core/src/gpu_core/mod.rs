@@ -29,15 +29,15 @@ use serde::Serialize;
 /// What a GPU core dump says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuCore {
-    /// When the driver wrote it, in seconds since 1970; null in files of drivers before 565.
+    /// When the driver wrote it; null before driver 565.
     pub written_unix_s: Option<u32>,
-    /// The version of the driver's kernel module, such as `580.159`; null in files of drivers before 565.
+    /// The kernel module's version, such as `580.159`; null before driver 565.
     pub driver: Option<String>,
-    /// The version of CUDA that the driver has, such as `13.0`; null in files of drivers before 565.
+    /// The driver's CUDA version, such as `13.0`; null before driver 565.
     pub cuda: Option<String>,
     /// The devices of the process.
     pub devices: Vec<GpuDevice>,
-    /// What of the file could not be read.
+    /// The unreadable parts.
     pub defects: Vec<String>,
 }
 
@@ -52,150 +52,149 @@ pub struct GpuDevice {
     pub target: String,
     /// The number of its bus.
     pub pci_bus: u32,
-    /// How many multiprocessors it has.
+    /// Its multiprocessors.
     pub multiprocessors: u32,
-    /// How many warps can be resident on it.
+    /// The highest number of resident warps.
     pub warps_most: u64,
     /// How many are.
     pub warps: u64,
-    /// The exceptions of its multiprocessors: also of warps that have ended since.
+    /// Exceptions, also of ended warps.
     pub faults: Vec<GpuFault>,
-    /// The kernels that it was running, or was to run.
+    /// Running and pending kernels.
     pub kernels: Vec<GpuKernel>,
 }
 
-/// A kernel in a GPU core dump: one launch of it, a grid.
+/// A grid in a GPU core dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuKernel {
-    /// Its name as in the source, without parameters; or what is known instead.
+    /// The source name without parameters, or a substitute.
     pub name: String,
-    /// Its name in the device code; null where that is not in the file.
+    /// The name in device code.
     pub symbol: Option<String>,
-    /// The driver's number of this launch.
+    /// The driver's launch number.
     pub grid_id: u64,
-    /// What the driver says of it.
+    /// The driver's status.
     pub status: GridStatus,
-    /// The dimensions of the grid, in blocks: x, y, z.
+    /// Blocks: x, y, z.
     pub grid: [u32; 3],
-    /// The dimensions of a block, in threads: x, y, z.
+    /// Threads of a block: x, y, z.
     pub block: [u32; 3],
-    /// The dimensions of a cluster, in blocks: x, y, z; null where it has none, or the driver is older than 525.
+    /// Blocks of a cluster: x, y, z.
     pub cluster: Option<[u32; 3]>,
-    /// How many blocks the grid has; null where the driver names fewer than there are, as of cooperative launches.
+    /// Null where the driver names fewer than exist, as for cooperative launches.
     pub blocks: Option<u64>,
-    /// How many of them were on the device: these have begun and have not ended.
+    /// Begun and unended blocks.
     pub blocks_resident: u64,
-    /// How many of them have not begun: those behind the last that is resident, as blocks begin in the order of their numbers; null where that is not
-    /// known.
+    /// Blocks behind the last resident one.
     pub blocks_not_begun: Option<u64>,
-    /// How many warps these blocks still had.
+    /// Remaining warps of those blocks.
     pub warps: u64,
-    /// How many warps of these blocks had ended.
+    /// Ended warps of those blocks.
     pub warps_ended: u64,
-    /// The thread of the process that launched it; null where the driver does not say.
+    /// The launching thread.
     pub host_thread: Option<u32>,
-    /// The number of its context, as the driver's debugging interface has it.
+    /// The debugger's number of the context.
     pub context: u64,
-    /// Where its threads stand: first faults, then what keeps a barrier waiting, then the rest.
+    /// Faults first, then threads that keep a barrier waiting.
     pub places: Vec<GpuPlace>,
 }
 
-/// What a driver says of a grid.
+/// A grid's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GridStatus {
-    /// It was launched, and none of it runs yet.
+    /// Launched, not begun.
     Pending,
     /// It runs.
     Active,
-    /// It waits for a grid that it launched itself.
+    /// It waits for a grid that it launched.
     Sleeping,
     /// It has ended.
     Terminated,
-    /// Something that is not known here.
+    /// Unknown to this build.
     #[default]
     Unknown,
 }
 
-/// What a thread does at a place.
+/// A device thread's activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
-    /// It is in a loop: an instruction behind it branches to one before it.
+    /// It is in a loop.
     Loops,
     /// It executes anything else.
     #[default]
     Stands,
     /// It sleeps (`__nanosleep`).
     Sleeps,
-    /// It waits for the whole grid, in a function of cooperative groups.
+    /// It waits for the whole grid.
     WaitsAtGridBarrier,
-    /// It waits at a barrier of its cluster.
+    /// It waits at its cluster's barrier.
     WaitsAtClusterBarrier,
-    /// It waits at a barrier of its block, such as `__syncthreads`.
+    /// It waits at its block's barrier, such as `__syncthreads`.
     WaitsAtBarrier,
-    /// It waits for other threads of its warp.
+    /// It waits for its warp's other threads.
     WaitsForLanes,
 }
 
-/// A place in device code at which threads of a kernel stand.
+/// Threads of a kernel at one position in device code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuPlace {
-    /// What the threads do there.
+    /// Their activity.
     pub doing: Doing,
-    /// How many warps have threads there. A warp whose threads have diverged is at several places.
+    /// Warps with threads there; a diverged warp counts at several places.
     pub warps: u64,
-    /// How many threads are there.
+    /// Threads there.
     pub threads: u64,
-    /// How many of these are the ones that their warp executes; the others of the warp wait until it executes them.
+    /// Threads that their warp executes now.
     pub threads_active: u64,
-    /// The fewest and the most threads of one warp that are there.
+    /// The fewest and most threads of one warp.
     pub threads_of_a_warp: [u32; 2],
-    /// How many blocks have threads there.
+    /// Blocks with threads there.
     pub blocks: u64,
-    /// The address of the barrier at which they wait.
+    /// The barrier's address.
     pub barrier: Option<u64>,
-    /// How many of these blocks have other threads that wait at a barrier, to which the threads here have not come.
+    /// Blocks whose other threads wait at a barrier for these.
     pub blocks_kept_waiting: u64,
-    /// The block of one of the threads: x, y, z.
+    /// One thread's block: x, y, z.
     pub first_block: [u32; 3],
-    /// That thread in its block: x, y, z.
+    /// That thread: x, y, z.
     pub first_thread: [u32; 3],
-    /// The addresses of the next instructions of these threads; at most 16.
+    /// Next instructions; at most 16.
     pub addresses: Vec<u64>,
-    /// The function in the device code in which that lies, mangled; null where it is not known.
+    /// The enclosing device function, mangled.
     pub symbol: Option<String>,
-    /// The offset in this function: of an address; of the barrier, at one; of where the loop begins, in one of which the lines are not known.
+    /// The offset in this function of the address, the barrier or the loop's begin.
     pub offset: u64,
-    /// The functions with their lines, the innermost first; of threads at a barrier of their block, those of the barrier.
+    /// The innermost first; at a block's barrier, the barrier's.
     pub frames: Vec<GpuFrame>,
     /// The exception of these threads.
     pub fault: Option<GpuFault>,
 }
 
-/// A function on the stack of a device thread.
+/// A device function's frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct GpuFrame {
-    /// Its name as in the source, without parameters.
+    /// The source name, without parameters.
     pub function: String,
-    /// The source file; null where the program was compiled without `-lineinfo`.
+    /// Null without `-lineinfo`.
     pub file: Option<String>,
     /// The line in it.
     pub line: Option<u32>,
-    /// Whether it was put in place of a call in the next frame.
+    /// Whether it was inlined into the next frame.
     pub inlined: bool,
 }
 
 /// An exception on the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuFault {
-    /// Its number in NVIDIA's debugging interface.
+    /// NVIDIA's debugger number.
     pub code: u32,
-    /// What it means.
+    /// Its meaning.
     pub what: String,
-    /// The address of the instruction that made it; null where the driver does not know.
+    /// The faulting instruction.
     pub address: Option<u64>,
-    /// The functions there with their lines, the innermost first; empty in a place, which has them itself.
+    /// The innermost first; empty inside a place.
     pub frames: Vec<GpuFrame>,
 }
 

@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct HazardFile {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// The process's rank in its job, or nothing.
+    /// The rank in the job, or empty.
     pub rank: String,
-    /// What arose, by when it did first.
+    /// By first occurrence.
     pub hazards: Vec<Hazard>,
-    /// Occurrences of hazards that are not among them, because there are too many to be told apart.
+    /// Occurrences beyond the list's capacity.
     #[serde(default)]
     pub overflow: u64,
 }

@@ -5,19 +5,19 @@ use crate::diagnose::Evidence;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What kind of stream a hazard is about: streams come and go, their class stays.
+/// The class of a hazard's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamClass {
-    /// The call is about no stream.
+    /// No stream.
     None,
     /// The legacy default stream.
     Legacy,
-    /// A thread's own default stream.
+    /// A thread's default stream.
     PerThread,
-    /// Created by the program, synchronizing with the legacy default stream.
+    /// Synchronizes with the legacy default stream.
     Blocking,
-    /// Created by the program with `CU_STREAM_NON_BLOCKING`.
+    /// Created with `CU_STREAM_NON_BLOCKING`.
     NonBlocking,
     /// Its creation was not seen.
     Unknown,
@@ -49,57 +49,57 @@ impl StreamClass {
     }
 }
 
-/// Where a hazard arose the first time.
+/// A hazard's first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstOccurrence {
     /// When the call was entered.
     pub at: Nanos,
     /// The thread that made it.
     pub thread: u32,
-    /// The number of the stream that the call is about, or 0.
+    /// The call's stream number, or 0.
     pub stream: u32,
-    /// What was in flight, or waited: the number of its stream, or 0.
+    /// The number of the stream in flight, or 0.
     pub other_stream: u32,
-    /// The kernel there, where it is one; else the call that submitted it; empty where nothing is known of it.
+    /// That stream's kernel or call, or empty.
     pub other: String,
-    /// When that was submitted; 0 where that is not known.
+    /// When that was submitted, or 0.
     pub other_at: Nanos,
-    /// For how long the call blocked the host, in nanoseconds, where that is what makes it a hazard; else 0.
+    /// How long the call blocked the host, if that is the hazard; else 0.
     pub held_nanos: Nanos,
-    /// The return address of the call, or 0.
+    /// The return address, or 0.
     pub caller: u64,
-    /// The same as a place in a source or object file, where it could be found out.
+    /// The same as a source or object position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
 
-/// A hazard: every occurrence of one code with one kernel, one call and one class of stream.
+/// All occurrences of one code with one kernel, call and class of stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hazard {
     /// The code.
     pub code: Code,
-    /// What the code means.
+    /// The code's meaning.
     pub title: String,
-    /// Whether the guard prevented it: it would have happened without the guard.
+    /// Whether the guard prevented it.
     pub prevented: bool,
-    /// The kernel that the call is about, demangled; `None` where it is about none.
+    /// The kernel, demangled.
     pub kernel: Option<String>,
-    /// The driver call, as the documentation spells it, without the version of its symbol.
+    /// The driver call, without its symbol's version.
     pub call: String,
-    /// The class of the stream that the call is about.
+    /// The class of the call's stream.
     pub stream_class: StreamClass,
-    /// How often it arose.
+    /// How many.
     pub count: u64,
-    /// Whether `count` is only a lower bound, because the process was killed or records have been overwritten.
+    /// Whether `count` is a lower bound.
     #[serde(default)]
     pub at_least: bool,
-    /// What happened, in a sentence, with the first occurrence's names and times.
+    /// A sentence about the first occurrence.
     pub what: String,
-    /// The two or three operations that have to meet for it to become a hang.
+    /// The operations that must meet to hang.
     pub must_meet: Vec<String>,
-    /// Where the record shows it.
+    /// The records that show it.
     pub evidence: Vec<Evidence>,
-    /// What to change, in the imperative.
+    /// The change to make, in the imperative.
     pub fix: String,
     /// The first occurrence.
     pub first: FirstOccurrence,

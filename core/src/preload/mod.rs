@@ -16,29 +16,29 @@ use crate::image::Prints;
 use crate::settings::{Policy, Settings};
 use crate::Nanos;
 
-/// Why something was not preloaded. Each stands in the summary with its count.
+/// Why code was not preloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skip {
-    /// The budget of kernels is spent.
+    /// Too many kernels.
     BudgetKernels,
-    /// The budget of time is spent.
+    /// Too much time.
     BudgetTime,
-    /// The budget of device memory is spent.
+    /// Too much device memory.
     BudgetMemory,
-    /// Work was in flight in the context, so loading would have waited for it; it is tried again when the context is idle.
+    /// Work was in flight; the guard tries again at idle.
     InFlight,
-    /// Its module, library or context was gone before its turn came.
+    /// Its module, library or context is gone.
     Gone,
-    /// The driver is too old to list a library's kernels or a module's functions (12.4).
+    /// The driver cannot list functions (before 12.4).
     CannotEnumerate,
-    /// Something else is in the place of a library that the profile knows.
+    /// The library differs from the profile's.
     NotTheSame,
-    /// The driver refused to load the kernel.
+    /// The driver refused.
     DriverRefused,
-    /// The process runs under `CUDA_MODULE_LOADING=EAGER`: the driver has loaded it already.
+    /// `CUDA_MODULE_LOADING=EAGER`: the driver loaded it.
     AlreadyEager,
-    /// Too little of the device's memory was free; it is tried again later.
+    /// Little device memory was free; the guard tries again.
     LittleMemoryFree,
 }
 
@@ -221,19 +221,19 @@ pub struct RuntimeInstance {
     pub driver_eager: bool,
 }
 
-/// What to answer a runtime instance.
+/// The guard's answer about lazy loading to a CUDA runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nudge {
-    /// EAGER: it registers all its libraries now, and the driver stays lazy.
+    /// EAGER: the runtime registers all libraries now; the driver stays lazy.
     RegisterNow,
-    /// The driver's own answer: the policy does not nudge.
+    /// The driver's answer, as the policy asks.
     PolicyLeavesAlone,
-    /// The driver's own answer: the instance holds too many fat binaries.
+    /// The driver's answer: too many fat binaries.
     TooMany,
-    /// The driver's own answer: nothing to register was found in the object.
+    /// The driver's answer: no fat binary found.
     NothingFound,
-    /// The driver's own answer, which is EAGER.
+    /// The driver's answer: EAGER.
     AlreadyEager,
 }
 

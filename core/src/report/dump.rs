@@ -17,15 +17,15 @@ const MOST_CALLS: usize = 32;
 pub struct DumpReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The number of the request that this answers; of the newest one before, where a hang of another process has asked.
+    /// The number of the answered request, or of the newest one before a hang elsewhere in the job.
     pub request: u64,
-    /// How long a call may take before it is looked into, in nanoseconds; 0 is never.
+    /// The threshold `LAZYGUARD_HANG_AFTER`, in nanoseconds; 0 is never.
     pub hang_after_nanos: Nanos,
-    /// Driver calls seen so far.
+    /// Driver calls.
     pub calls: u64,
     /// Launches among them.
     pub launches: u64,
-    /// Every call in progress, every busy stream, every wait; the verdicts that apply if what is in progress is stuck.
+    /// Every call in progress, busy stream and wait; the verdicts if none of it ends.
     pub hang: HangReport,
 }
 

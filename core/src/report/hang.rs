@@ -39,25 +39,24 @@ impl Outcome {
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 const ERROR_OF_A_DUMP: i32 = 719;
 
-/// What became of the GPU core dump for which the guard has asked the driver. Where the driver takes it, the work of the process's contexts
-/// ends: blocked calls return error 719, and so do later ones.
+/// The GPU core dump that the guard asked for. A driver that makes it ends the contexts' work: blocked and later calls
+/// return error 719.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDumpSeen {
     /// When it was asked for.
     pub at: Nanos,
-    /// Whether the driver has been asked. False where it cannot be: blocked calls then stay blocked.
+    /// Whether the driver could be asked.
     pub taken: bool,
-    /// Whether that was the purpose (`LAZYGUARD_ON_HANG=fail`).
+    /// Whether `LAZYGUARD_ON_HANG=fail` asked.
     pub fails: bool,
-    /// The size of `gpu.core`, in bytes, where it came.
+    /// The size of `gpu.core`.
     pub bytes: Option<u64>,
-    /// Why it did not come, where it did not.
+    /// Why it is missing.
     pub missing: Option<String>,
-    /// Whether the driver has begun nothing in the time that it had (`LAZYGUARD_GPU_DUMP_WAIT`): it has lost the request, as far as can be
-    /// seen, and blocked calls may stay blocked.
+    /// Whether the driver began nothing within `LAZYGUARD_GPU_DUMP_WAIT`.
     #[serde(default)]
     pub unanswered: bool,
-    /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
+    /// Whether the program goes on launching though each launch is refused.
     #[serde(default)]
     pub ignored: bool,
 }
@@ -117,59 +116,59 @@ impl RevokedSeen {
 pub struct HangReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// The machine's name, or nothing.
+    /// The machine.
     #[serde(default)]
     pub host: String,
-    /// The process's rank in its job, as its launcher or else NCCL says it; or nothing.
+    /// The rank in the job, or empty.
     #[serde(default)]
     pub rank: String,
-    /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
+    /// When the report's times begin, in nanoseconds since 1970, or 0.
     #[serde(default)]
     pub armed_unix_nanos: u64,
-    /// The run folder, if there is one.
+    /// The run folder.
     pub folder: Option<String>,
-    /// Whether it is a hang, or slow.
+    /// Hang or slow.
     #[serde(default = "hang")]
     pub status: Status,
-    /// Of a hang the verdicts, the root cause first.
+    /// The root cause first.
     pub verdicts: Vec<Verdict>,
-    /// Of something slow why it is not called a hang, and then what is waited for.
+    /// Why a slow report is no hang, and its waits.
     #[serde(default)]
     pub slow: Vec<String>,
-    /// What the driver itself said, once it was asked.
+    /// The driver's answers, once asked.
     #[serde(default)]
     pub probe: Option<ProbeSeen>,
-    /// Whether the action of `LAZYGUARD_ON_HANG` is due: the hang is certain, or has lasted for long enough.
+    /// Whether the action of `LAZYGUARD_ON_HANG` is due.
     #[serde(default)]
     pub acts: bool,
-    /// What became of the GPU core dump, if one was to be had.
+    /// The fate of a requested GPU core dump.
     #[serde(default)]
     pub gpu_dump: Option<GpuDumpSeen>,
     /// What became of the communicators, where they were to be revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<RevokedSeen>,
-    /// When it was over: no reported call is blocked any more. `ends` says how it ended.
+    /// When the last reported call ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
-    /// How the blocked calls ended, once it is over.
+    /// How the blocked calls ended.
     #[serde(default)]
     pub ends: Vec<CallEnd>,
     /// The standstill.
     #[serde(flatten)]
     pub snapshot: Snapshot,
-    /// What was preloaded, and what was not.
+    /// The result of preloading.
     pub preload: PreloadSummary,
-    /// The stacks of the blocked threads and of those that run a host function, as far as they could be had.
+    /// Blocked threads, and those that run a host function.
     #[serde(default)]
     pub stacks: Vec<StackSeen>,
-    /// Where the addresses lie that the report names: of calls, launches and host functions.
+    /// The named addresses, resolved.
     #[serde(default)]
     pub places: Vec<FrameSeen>,
-    /// What the Python interpreter in the process says of its threads.
+    /// The Python stacks, as text.
     #[serde(default)]
     pub python: Option<String>,
 }

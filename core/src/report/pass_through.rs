@@ -5,41 +5,41 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a call passed through untouched.
+/// The reason for an untouched call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PassThrough {
-    /// `cuInit` has not succeeded yet, or the guard is not armed by it.
+    /// `cuInit` has not succeeded, or not under the guard.
     NotArmed,
-    /// The guard had a fault of its own, or memory ran out.
+    /// The guard failed, or memory ran out.
     SteppedAside,
-    /// The process was forked and has not initialised the driver itself.
+    /// The forked process has not called `cuInit`.
     ForkedChild,
-    /// The thread is inside a driver call or inside the guard: the driver's own calls, and those of a callback.
+    /// The call came from inside a driver call or the guard.
     Nested,
-    /// A signal handler on a stack of its own, on top of a call that may have been left by a jump.
+    /// A signal handler made it above a call that a jump may have left.
     SignalHandler,
-    /// The thread is being given its slot: an allocator that calls the driver, or a signal handler.
+    /// The thread has no slot yet.
     ThreadBeginning,
-    /// All slots for threads are taken.
+    /// The threads' slots are full.
     NoThreadSlot,
-    /// The argument that describes the launch is missing; the driver refuses the call.
+    /// The launch lacks its description; the driver refuses it.
     NoDescription,
-    /// The guard waited for the gate for as long as it may, and let the submission through.
+    /// The gate's time limit let the submission through.
     GatePatience,
-    /// The host function becomes part of a graph, by a call or in a number of which the guard follows none.
+    /// The host function belongs to a graph that the guard does not follow.
     CapturedHostFunction,
-    /// There was no memory to follow the host function with.
+    /// Memory for following the host function ran out.
     NoMemory,
-    /// The driver answered with a form of the function that this build does not know.
+    /// The driver returned an unknown form of the function.
     UnknownVersion,
-    /// The answer lies in a driver other than the adopted one, or in another layer.
+    /// Another driver, or a layer, holds the function.
     SecondDriver,
-    /// The driver itself asks for one of its functions.
+    /// The driver asks for its own function.
     AskedByDriver,
-    /// The function lies in an NCCL other than the one that is followed.
+    /// Another NCCL than the followed one holds the function.
     SecondNccl,
-    /// An object's reference to the driver or to NCCL is in memory that the guard could not write to.
+    /// The reference lies in read-only memory.
     ReadOnlySlot,
 }
 
@@ -87,12 +87,12 @@ impl PassThrough {
     }
 }
 
-/// How often calls passed through untouched for one reason.
+/// Untouched calls, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedThrough {
     /// The reason.
     pub reason: PassThrough,
-    /// How often.
+    /// How many.
     pub count: u64,
 }
 

@@ -3,25 +3,25 @@
 use crate::api::result::error_in_words;
 use serde::{Deserialize, Serialize};
 
-/// The driver's answers to the questions that are safe to ask while a program hangs.
+/// The driver's answers to the questions that are safe during a hang.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSeen {
-    /// Streams that the driver says are idle, by number.
+    /// Numbers of idle streams.
     pub idle: Vec<u32>,
-    /// Streams that it says are busy, by number.
+    /// Numbers of busy streams.
     pub busy: Vec<u32>,
-    /// Streams, by number, of which it answers an error, and which: the context may be lost.
+    /// Streams for which the driver answers an error, and the error.
     #[serde(default)]
     pub failed: Vec<(u32, i32)>,
-    /// How many events it said are complete, of those asked about.
+    /// Events that are complete.
     pub events_complete: usize,
-    /// How many events were asked about.
+    /// Events asked about.
     pub events_asked: usize,
-    /// Kernels that it says are not loaded.
+    /// Kernels that are not loaded.
     pub not_loaded: Vec<String>,
-    /// What was left out, and why; one sentence each.
+    /// Omitted questions, with reasons.
     pub left_out: Vec<String>,
-    /// The question that has not been answered in time: the driver blocks the thread that asks it.
+    /// The question that blocks the asking thread.
     pub unanswered: Option<String>,
 }
 

@@ -37,28 +37,28 @@ impl Owner {
     }
 }
 
-/// The stack of a thread that is blocked in a driver call, from the caller of the driver outwards.
+/// The stack of a blocked thread, from the driver's caller outwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackSeen {
     /// The thread's id.
     pub thread: u32,
-    /// The frames, the innermost first.
+    /// The innermost first.
     pub frames: Vec<FrameSeen>,
-    /// What there is to say about them.
+    /// Remarks on the frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A frame; where functions were put in place of their calls, several have one address.
+/// Inlined functions share an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameSeen {
     /// Its return address.
     pub address: u64,
-    /// The name of the file in which that lies, or nothing.
+    /// The file's name, or empty.
     pub module: String,
-    /// The address in that file, as `addr2line` wants it.
+    /// The address in that file, for `addr2line`.
     pub offset: u64,
-    /// The function, where it is known.
+    /// The function's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The source file.
@@ -67,7 +67,7 @@ pub struct FrameSeen {
     /// The line in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether it was put in place of a call in the next frame.
+    /// Whether it was inlined into the next frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
 }

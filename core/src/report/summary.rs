@@ -6,19 +6,19 @@ use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
 use serde::{Deserialize, Serialize};
 
-/// How often something was left out for one reason.
+/// Left-out kernels, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipCount {
     /// The reason.
     pub reason: Skip,
-    /// How many kernels; for libraries that could not be looked into, how many libraries.
+    /// Kernels; or libraries that could not be read.
     pub count: u64,
 }
 
-/// What a CUDA runtime instance in the process was answered.
+/// The answer to a CUDA runtime in the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NudgeAnswer {
-    /// The object file the instance belongs to.
+    /// The runtime's object file.
     pub object: String,
     /// The fat binaries it holds.
     pub fat_binaries: u64,
@@ -26,45 +26,45 @@ pub struct NudgeAnswer {
     pub answer: Nudge,
 }
 
-/// What was preloaded, and what was not.
+/// The result of preloading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreloadSummary {
     /// The policy in force.
     pub policy: String,
     /// Kernels preloaded.
     pub kernels: u64,
-    /// Time spent on it, in nanoseconds.
+    /// Time spent, in nanoseconds.
     pub nanos: u64,
-    /// Device memory it took, in bytes, as far as was measured.
+    /// Device memory taken, as measured.
     pub bytes: u64,
-    /// Modules that were loaded before the program loaded them, by the profile.
+    /// Modules loaded ahead by the profile.
     #[serde(default)]
     pub modules_ahead: u64,
-    /// How many of them the program has got when it loaded them.
+    /// Those that the program has loaded since.
     #[serde(default)]
     pub modules_handed_over: u64,
-    /// Libraries that were loaded before a CUDA runtime or the program loaded them, by the profile.
+    /// Libraries loaded ahead by the profile.
     #[serde(default)]
     pub libraries_ahead: u64,
-    /// How many of them a runtime or the program has got when it loaded them.
+    /// Those that a runtime or the program has loaded since.
     #[serde(default)]
     pub libraries_handed_over: u64,
-    /// Releases that were put off (`LAZYGUARD_DEFER`).
+    /// Deferred releases (`LAZYGUARD_DEFER`).
     #[serde(default)]
     pub releases_put_off: u64,
-    /// How many of them have been made since.
+    /// Those made since.
     #[serde(default)]
     pub releases_made: u64,
-    /// How many of them the driver has refused.
+    /// Those refused by the driver.
     #[serde(default)]
     pub releases_refused: u64,
-    /// What was left out.
+    /// The left-out code.
     pub skipped: Vec<SkipCount>,
-    /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
+    /// Kernels, modules and libraries still queued.
     pub pending: u64,
-    /// What the CUDA runtime instances of the process were answered.
+    /// The guard's answers to CUDA runtimes.
     pub runtimes: Vec<NudgeAnswer>,
-    /// Actions of the guard that follow from, or depart from, a setting of the user's.
+    /// Effects of settings, as sentences.
     pub notes: Vec<String>,
 }
 
@@ -131,16 +131,16 @@ impl PreloadSummary {
     }
 }
 
-/// The recording: its size, and its lost records.
+/// The recording's size and losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingSummary {
     /// The size of the recording.
     pub bytes: u64,
-    /// Whether it is a file's all along; else it is in memory, and written to the folder at a hang and at the end.
+    /// Whether it was a file from the start, not memory written at a hang and at the end.
     pub in_file: bool,
-    /// Records that later ones have overwritten.
+    /// Overwritten records.
     pub overwritten: u64,
-    /// Records for which there was no room at all.
+    /// Records lost for lack of capacity.
     pub dropped: u64,
 }
 
@@ -154,25 +154,25 @@ pub struct Summary {
     pub schema: u32,
     /// LazyGuard's version.
     pub version: String,
-    /// The process.
+    /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// The driver's version, as `cuDriverGetVersion` counts.
+    /// As `cuDriverGetVersion` counts.
     pub driver_version: i32,
-    /// How the program ended, as far as was seen: `running`, `exit`, `ended by` and a setting.
+    /// `running`, `exit`, or `ended by` and a setting.
     pub ended: String,
-    /// Time since the guard was armed, in nanoseconds.
+    /// Since the guard was armed, in nanoseconds.
     pub nanos: u64,
-    /// Driver calls seen.
+    /// Driver calls.
     pub calls: u64,
-    /// Launches seen.
+    /// Launches among them.
     pub launches: u64,
     /// Hangs reported.
     pub hangs: u64,
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
-    /// Hazards that the guard prevented, by code.
+    /// Prevented hazards by code.
     #[serde(default)]
     pub prevented: Vec<(String, u64)>,
     /// Preloading.
@@ -180,15 +180,15 @@ pub struct Summary {
     /// The recording.
     #[serde(default)]
     pub recording: RecordingSummary,
-    /// Of GPU core dumps: `armed` where the driver can be asked for one, else why it cannot; empty where none are to be had.
+    /// `armed` if the driver can be asked for one, else why not; may be empty.
     #[serde(default)]
     pub gpu_dump: String,
-    /// Names asked of the driver that look like launches, loads or waits and that this build does not hook.
+    /// Looked-up launches, loads and waits that this build does not hook.
     pub unhooked: Vec<String>,
-    /// Calls and look-ups that passed through untouched, by reason.
+    /// Calls and look-ups passed through untouched.
     #[serde(default)]
     pub passed_through: Vec<PassedThrough>,
-    /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.
+    /// Lost records and log lines, and faults of the guard, by name.
     pub lost: Vec<(String, u64)>,
 }
 

@@ -1,4 +1,4 @@
-// An event is recorded behind a wait that nobody satisfies, a second stream waits for the event, a third for an event of the
+// An event is recorded behind a wait that no operation satisfies, a second stream waits for the event, a third for an event of the
 // second, and the host synchronizes the third, where nothing but a kernel was submitted.
 // expect: LG203 culprit=cuStreamWaitValue32_v2
 // card: yes

@@ -1,4 +1,4 @@
-// A host function waits on a condition variable that nobody ever signals, and a kernel behind it is waited for.
+// A host function waits on a condition variable that no thread signals, and the host waits for a kernel behind it.
 // expect: LG207 culprit=cuLaunchHostFunc
 // card: yes
 #include "../corpus.hpp"

@@ -12,31 +12,31 @@ use serde::Serialize;
 /// The most ranks that are described one by one.
 const MOST_DESCRIBED: usize = 8;
 
-/// A rank that is not where the others are.
+/// A rank that differs.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct OddRank {
     /// The rank.
     pub rank: u64,
-    /// Its process.
+    /// The process id.
     pub process: u32,
-    /// How many collectives it has launched; of a communicator, how many it has called on that one.
+    /// Collectives that it launched, or called on the communicator.
     pub launched: u64,
-    /// What it has as the collective of this number: a kernel, or a call with its arguments; null where it has none.
+    /// Its own collective of that number.
     pub collective: Option<String>,
-    /// What it does instead, as far as is known; null otherwise.
+    /// Its activity instead.
     pub doing: Option<String>,
-    /// Of the first of them: the stack of its main thread where that is in no driver call, a line each.
+    /// The main thread's stack outside driver calls, for the first such rank.
     pub stack: Vec<String>,
 }
 
-/// A rank that has joined, and is blocked for a reason of its own: the others may wait for what it would do next.
+/// A rank that joined and is blocked elsewhere.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedRank {
     /// The rank.
     pub rank: u64,
-    /// Its process.
+    /// The process id.
     pub process: u32,
-    /// The code and the sentence of its verdict.
+    /// The code and sentence of its verdict.
     pub why: String,
 }
 
@@ -46,56 +46,56 @@ pub struct BlockedRank {
 pub enum ComparedBy {
     /// The calls of NCCL.
     Communicators,
-    /// The names of kernels, in the order of their launch.
+    /// Kernel names in launch order.
     Kernels,
 }
 
-/// A communicator, as a report names it.
+/// A communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedCommunicator {
-    /// Its number in the report; the first is 0.
+    /// In the report, from 0.
     pub number: usize,
-    /// The name that the program gave it; null where it gave none.
+    /// The program's name for it.
     pub name: Option<String>,
-    /// How many ranks it has; null where that is not known.
+    /// How many ranks it has.
     pub size: Option<u32>,
 }
 
-/// Ranks of the communicator that are in the same state.
+/// Ranks in the same state.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct RankGroup {
     /// The ranks.
     pub ranks: Vec<u64>,
-    /// How many collectives each has called on the communicator.
+    /// Collectives that each has called.
     pub collectives: u64,
-    /// The first call in which each waits for others; null where it waits in none.
+    /// The first call in which each waits.
     pub waits_in: Option<String>,
 }
 
-/// The ranks compared at the collective that keeps them waiting.
+/// The ranks, compared at the collective in which they wait.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Ranks {
-    /// Which rank is to blame, in one sentence.
+    /// The rank to blame.
     pub sentence: String,
     /// By what they are compared.
     pub compared_by: ComparedBy,
-    /// The communicator; null where they are compared by kernels, or all have made the same calls.
+    /// Null if compared by kernels, or if all calls are the same.
     pub communicator: Option<NamedCommunicator>,
-    /// The number of the collective among those of each rank, or of the communicator; the first is 1. Null where it is none.
+    /// The collective's number, from 1.
     pub number: Option<u64>,
-    /// Its kernel, or its call with the arguments; null where it is none.
+    /// Its kernel, or its call with arguments.
     pub collective: Option<String>,
-    /// The ranks that have not launched it, or have not called it.
+    /// Ranks that have not launched or called it.
     pub behind: Vec<OddRank>,
-    /// The ranks that have another one of that number.
+    /// Ranks with another collective of that number.
     pub different: Vec<OddRank>,
     /// The ranks that have joined.
     pub joined: Vec<u64>,
-    /// Ranks that are blocked for a reason of their own, and are not behind.
+    /// Ranks blocked for another reason, and not behind.
     pub blocked: Vec<BlockedRank>,
-    /// The communicator's ranks by their state, those that are behind first; empty where they are compared by kernels.
+    /// The communicator's ranks by state, those behind first.
     pub groups: Vec<RankGroup>,
-    /// The ranks that cannot be compared: without a recording, or with its oldest records overwritten.
+    /// Ranks without a usable recording.
     pub not_compared: Vec<u64>,
 }
 

@@ -34,49 +34,48 @@ const MOST_GROUPS: usize = 4096;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
-/// The asynchronous calls that blocked the host: launches of kernels, graphs and host functions, copies and memsets that say so in
-/// their name, allocations and frees in the order of a stream, records of and waits for events, memory operations. Times are
-/// nanoseconds since the guard was armed, as those of `lazyguard log`.
+/// Asynchronous calls that blocked the host: launches, asynchronous copies and memsets, stream-ordered allocations,
+/// events, memory operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blocking {
-    /// A call that took so long blocked the host.
+    /// The least duration of a blocking call.
     pub threshold_ns: Nanos,
-    /// Calls seen that are documented as asynchronous.
+    /// Calls documented as asynchronous.
     pub asynchronous_calls: u64,
-    /// Those among them that blocked the host.
+    /// Those that blocked.
     pub count: u64,
-    /// How long they did in all, those of several threads added up.
+    /// Their total duration, over all threads.
     pub total_ns: Nanos,
     /// How long the longest did.
     pub max_ns: Nanos,
-    /// How many there are of each duration, by powers of ten.
+    /// By powers of ten.
     pub histogram: Vec<Decade>,
-    /// The same by call, kernel and reason; what cost most comes first.
+    /// By call, kernel and reason; the costliest first.
     pub groups: Vec<Group>,
-    /// Calls that found no place among the groups.
+    /// Calls beyond those groups.
     pub left_out: u64,
-    /// What is missing.
+    /// Missing records.
     pub missing: Missing,
 }
 
-/// Calls that blocked the host for one reason.
+/// Blocking calls of one reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Group {
-    /// The call, without the version of its symbol.
+    /// The call, without its symbol's version.
     pub call: &'static str,
-    /// The kernel, if it is about one.
+    /// The kernel, if any.
     pub kernel: Option<String>,
     /// The reason.
     pub reason: Reason,
     /// The same for a person.
     pub text: String,
-    /// Whether the record shows it, of one of these calls at least: the guard does not note each. Else it is what fits.
+    /// Whether a record proves the reason.
     pub certain: bool,
-    /// The thread that held the context's lock or loaded, and its call.
+    /// The thread that held the context's lock or loaded.
     pub other: Option<Other>,
     /// How many.
     pub count: u64,
-    /// How long they took in all.
+    /// Their total duration.
     pub total_ns: Nanos,
     /// How long the longest took.
     pub max_ns: Nanos,
@@ -84,11 +83,11 @@ pub struct Group {
     pub first_at_ns: Nanos,
     /// The thread that made it.
     pub first_thread: u32,
-    /// How many had not returned when the recording ended.
+    /// Calls that had not returned.
     pub in_progress: u64,
-    /// Codes of the hazards that were noted in these calls.
+    /// Codes of hazards in these calls.
     pub codes: BTreeSet<Code>,
-    /// How long each took, by powers of ten.
+    /// By powers of ten.
     pub histogram: Vec<Decade>,
     #[serde(skip)]
     decades: Decades,
@@ -101,11 +100,11 @@ pub struct Other {
     pub thread: u32,
     /// Its name.
     pub thread_name: String,
-    /// What it called. For what the guard preloaded, the call at whose occasion.
+    /// The call; for preloading, the call that it ran in.
     pub call: &'static str,
-    /// The kernel, if it is about one.
+    /// The kernel, if any.
     pub kernel: Option<String>,
-    /// How long its longest call of these took.
+    /// Its longest call.
     pub max_ns: Nanos,
 }
 

@@ -23,76 +23,75 @@ const MOST_KERNELS: usize = 1 << 14;
 /// Single things that are named because they took long.
 const MOST_STEPS: usize = 16;
 
-/// Where the time of a start went. Times are nanoseconds since the process started or, where that is not known, since the
-/// guard was armed.
+/// The start's times, since the process started or, if unknown, since the guard was armed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ColdStart {
-    /// Whether the times begin where the process did. Recordings of earlier builds do not tell.
+    /// Whether times begin with the process.
     pub from_process_start: bool,
-    /// When the times begin, in nanoseconds since 1970.
+    /// When the times begin.
     pub began_unix_ns: u64,
     /// When the guard was armed.
     pub armed_ns: Nanos,
     /// The steady state.
     pub steady: SteadyState,
-    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is `steady.until_ns`.
+    /// The time by part until the steady state; the sum is `steady.until_ns`.
     pub parts: Vec<PartSpent>,
-    /// What took longest, one by one, in the whole recording.
+    /// The longest steps of the recording.
     pub longest: Vec<Step>,
-    /// What was loaded, in the whole recording.
+    /// The loads of the recording.
     pub loads: Vec<Loads>,
-    /// Kernels loaded by the guard ahead of use.
+    /// Preloaded kernels.
     pub ahead: Ahead,
-    /// The kernels that were launched, by what their first launch cost beyond a later one; the dearest first.
+    /// By extra cost of the first launch, the dearest first.
     pub kernels: Vec<FirstUse>,
-    /// Kernels that found no place among those.
+    /// Kernels beyond that list.
     pub kernels_left_out: u64,
-    /// Allocations and frees that were slow, by call.
+    /// Slow allocations and frees, by call.
     pub allocations: Vec<Slow>,
-    /// What is missing.
+    /// Missing records.
     pub missing: Missing,
 }
 
-/// When the start was over: nothing of a start follows for a second, or for the rest of the run.
+/// The end of the start: a second, or the rest of the run, without start events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
-    /// Whether it was reached.
+    /// Whether reached.
     pub reached: bool,
-    /// When or, where it was not, when the recording ends.
+    /// When; if never reached, the recording's end.
     pub until_ns: Nanos,
-    /// Where it was not: when the last event of a start had ended; `None` while one is in progress.
+    /// If never reached: the end of the last start event.
     pub last_of_start_ns: Option<Nanos>,
     /// Submissions made after that.
     pub submissions_after: u64,
-    /// What that means, in a sentence.
+    /// The definition in a sentence.
     pub definition: String,
 }
 
-/// What went into one part.
+/// The time of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PartSpent {
     /// The part.
     pub part: Part,
-    /// How long.
+    /// Duration.
     pub ns: Nanos,
 }
 
 /// One thing that took long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What part it belongs to.
+    /// Its part.
     pub part: Part,
     /// When its call was entered.
     pub at_ns: Nanos,
-    /// How long it took, what the guard loaded meanwhile included.
+    /// Including the guard's loads.
     pub took_ns: Nanos,
-    /// The call. For what the guard preloaded, the one at whose occasion.
+    /// The call; for preloading, the call that it ran in.
     pub call: &'static str,
-    /// The kernel, if it is about one.
+    /// The kernel, if any.
     pub kernel: Option<String>,
     /// The thread.
     pub thread: u32,
-    /// Whether it had not ended when the recording did.
+    /// Whether it was unended.
     pub in_progress: bool,
 }
 
@@ -101,7 +100,7 @@ pub struct Step {
 pub struct Sum {
     /// How many.
     pub count: u64,
-    /// How long they took in all, those of several threads added up.
+    /// Total duration, over all threads.
     pub ns: Nanos,
     /// How long the longest took.
     pub max_ns: Nanos,
@@ -124,37 +123,37 @@ pub struct Loads {
     pub sum: Sum,
 }
 
-/// What the guard preloaded.
+/// Preloading in the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ahead {
     /// How often it did.
     pub times: u64,
     /// Kernels loaded.
     pub kernels: u64,
-    /// Kernels that the driver refused, and kernels left out.
+    /// Kernels refused or left out.
     pub not_loaded: u64,
     /// How long that took.
     pub ns: Nanos,
 }
 
-/// The first use of a kernel.
+/// A kernel's first use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstUse {
     /// The kernel.
     pub kernel: String,
     /// When its first launch was entered.
     pub at_ns: Nanos,
-    /// How long that launch took on the host, without what the guard loaded in it.
+    /// The first launch's host time, without the guard's loads.
     pub first_ns: Nanos,
-    /// How long the later ones took, the median; `None` if there was none.
+    /// The median of later launches.
     pub steady_ns: Option<Nanos>,
-    /// How much longer the first one took; `None` if there was no other.
+    /// The first launch's extra time.
     pub difference_ns: Option<Nanos>,
     /// Launches.
     pub launches: u64,
-    /// What the first launch loaded.
+    /// The first launch's load.
     pub loaded: Option<Part>,
-    /// Whether it is known to be the first one. Earlier ones may have been overwritten in the recording.
+    /// Whether no earlier record was overwritten.
     pub first_is_known: bool,
 }
 
@@ -169,14 +168,14 @@ pub struct Slow {
     pub bytes: u64,
 }
 
-/// What the recording does not tell.
+/// Records missing from the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// Launches, copies and other submissions that have been overwritten or dropped.
+    /// Launches, copies and other submissions.
     pub work: u64,
     /// Waits.
     pub waits: u64,
-    /// Loads and whatever else is rare.
+    /// Loads and other rare events.
     pub rare_events: u64,
 }
 

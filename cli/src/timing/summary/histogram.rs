@@ -66,12 +66,12 @@ const DECADES: [(Nanos, &str); 8] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decades([u64; DECADES.len()]);
 
-/// One class of a histogram by powers of ten.
+/// One power of ten of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decade {
-    /// What it is called.
+    /// Its name.
     pub label: &'static str,
-    /// What is in it took at least so long.
+    /// The least duration.
     pub from_ns: Nanos,
     /// How many.
     pub count: u64,

@@ -6,15 +6,13 @@ use lazyguard_core::trace::{Record, SLOW_NANOS};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// A part of a start. Where several things go on at a time in different threads, or one inside the other, the time counts for
-/// the one that stands first here.
+/// A part of a start. Overlapping time counts for the part that the list names first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// From the process's start until the guard's library was loaded: the system, the dynamic linker. The system tells a process's
-    /// start to a hundredth of a second; a shell that replaces itself by the program started when the shell did.
+    /// From the process's start, as the system counts it to 10 ms, until the guard was loaded.
     Loader,
-    /// From there until the driver was asked to initialise itself: the program's own.
+    /// From there until `cuInit`.
     Program,
     /// `cuInit`.
     DriverInit,
@@ -24,18 +22,17 @@ pub enum Part {
     Preload,
     /// A context was created.
     Context,
-    /// Code was compiled: something was loaded whose image holds no machine code.
+    /// Code without machine code for the device was compiled.
     Compile,
     /// Modules and libraries were loaded.
     Modules,
     /// Functions were loaded.
     Functions,
-    /// Memory was allocated or freed, and the call took 100 microseconds or more. A call that is slow more than 64 times is no part of
-    /// a start after that.
+    /// Slow allocations and frees, until a call was slow 64 times.
     Allocations,
     /// Graphs were instantiated and uploaded.
     Graphs,
-    /// A kernel was launched for the first time, loaded already.
+    /// First launches of loaded kernels.
     FirstLaunches,
     /// Work was submitted.
     Submissions,
@@ -43,9 +40,9 @@ pub enum Part {
     Copies,
     /// Other calls of the driver.
     Calls,
-    /// A thread waited for work to end, and no other was in any of these calls.
+    /// A thread waited for work, and no thread made another call.
     Waits,
-    /// No thread was in a call of the driver that left a record.
+    /// No thread was in a recorded driver call.
     Host,
 }
 

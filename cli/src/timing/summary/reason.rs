@@ -3,34 +3,33 @@
 use lazyguard_core::api::Code;
 use serde::Serialize;
 
-/// Why a call that is documented as asynchronous blocked the host.
+/// The reason for blocking in an asynchronous call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The guard preloaded in this call, for more than half of its time.
+    /// The guard preloaded for more than half of the call.
     GuardLoads,
-    /// The guard preloaded in another thread for more than half of the time, and let no thread submit meanwhile.
+    /// Another thread's preloading held submissions back for more than half of the call.
     GuardLoadsElsewhere,
-    /// A call of another thread in the same context that loads, unloads, allocates, frees or changes a limit was under way before,
-    /// for more than half of the time, and had returned when this one did.
+    /// Another thread's load, unload, allocation, free or limit change in the context took more than half of the call.
     LockHeld,
-    /// What was loaded on first use had to be compiled.
+    /// The load compiled.
     Compiles,
-    /// A module or library was loaded on first use.
+    /// The first use of a module or library.
     LoadsModule,
-    /// A function was loaded on first use.
+    /// The first use of a function.
     LoadsFunction,
-    /// A copy that may have pageable memory on one side; certain where the hazard LG105 was noted.
+    /// Possibly pageable memory; certain with LG105.
     PageableMemory,
-    /// The stream had 900 operations or more that were not known to have ended; certain where LG106 was noted.
+    /// 900 operations or more in the stream; certain with LG106.
     QueueFull,
-    /// Local memory had to grow: LG107 was noted.
+    /// Local memory grew: LG107.
     LocalMemory,
-    /// Memory in the order of a stream, for which the pool had to grow.
+    /// The pool of a stream-ordered allocation grew.
     PoolGrows,
-    /// The first launch in its context.
+    /// The context's first launch.
     FirstOfContext,
-    /// The first launch of a loaded kernel.
+    /// A loaded kernel's first launch.
     FirstLaunch,
     /// None of these.
     #[default]
