@@ -228,7 +228,7 @@ settings! {
         "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long";
     on_hang: OnHang = ON_HANG, "--on-hang", "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke", "report",
         on_hang,
-        "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; end the collectives that wait by ncclCommRevoke, and have the blocked calls return error 909, after which the context still works. `lazyguard run` also takes kill: it ends every process that it has started";
+        "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; revoke the communicators of NCCL that wait, and have the blocked calls return error 909. `lazyguard run` also takes kill: it ends every process that it has started";
     gpu_dump: bool = GPU_DUMP, "--gpu-dump", "on, off", "off", switch,
         "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core";
     gpu_dump_wait_nanos: u64 = "LAZYGUARD_GPU_DUMP_WAIT", "--gpu-dump-wait", "a duration: 500ms, 10s", "10s", duration,

@@ -37,7 +37,7 @@ const MOST_OPENED: usize = 3;
 /// Which process to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The process.
+    /// The process id.
     #[arg(value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     process: u32,
     /// For a person or for a program.

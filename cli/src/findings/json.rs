@@ -31,7 +31,7 @@ struct Findings<'a> {
     result: String,
     /// The failing part of `fail_on`: `hang`, `hazard` or `unguarded`.
     failed: Option<&'static str>,
-    /// The attempts before this run that hung, where `--retry` made it again.
+    /// Earlier attempts that hung (`--retry`).
     earlier: &'a [Hung],
     /// The value of `--fail-on`.
     fail_on: String,

@@ -28,7 +28,7 @@ impl Status {
     }
 }
 
-/// A process that met a hazard.
+/// A process with a hazard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct MetByProcess {
     /// The name of its folder.
@@ -37,9 +37,9 @@ pub(super) struct MetByProcess {
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// Its rank in the job, or empty.
+    /// The rank in the job, or empty.
     pub rank: String,
-    /// How often it met the hazard.
+    /// The process's occurrences.
     pub count: u64,
 }
 

@@ -28,32 +28,32 @@ use std::process::ExitCode;
 /// What `lazyguard report --format json` prints of one process.
 #[derive(Serialize)]
 struct ProcessReport<'a> {
-    /// The content of `hang.json`, or null.
+    /// The content of `hang.json`.
     hang: Option<&'a HangReport>,
-    /// Until when that hang has been seen to last; null where it is over, or there is no recording.
+    /// How long that hang has lasted; null once it is over.
     lasts: Option<Lasts>,
-    /// The content of `run.json`, or null.
+    /// The content of `run.json`.
     run: Option<&'a Summary>,
-    /// What the recording says; null where there is none.
+    /// The content of the recording.
     recording: Option<RecordingSeen<'a>>,
     /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
     stacks: Option<&'a [StackSeen]>,
     /// What the core dump of the GPU in `gpu.core` says; null where there is none that can be read.
     gpu: Option<&'a GpuCore>,
-    /// What that core dump adds to the verdicts of the hang, a sentence each.
+    /// Sentences that the core dump adds to the verdicts.
     gpu_says: Vec<String>,
     /// The hazards that the process met; null where they cannot be read.
     hazards: Option<Vec<&'a Hazard>>,
 }
 
-/// What is known of a reported hang since its report.
+/// A reported hang, seen later.
 #[derive(Serialize)]
 struct Lasts {
     /// When its calls were last seen in progress, in nanoseconds since 1970.
     seen_unix_ns: u64,
-    /// Whether that is now: the process is alive.
+    /// Whether the process still lives.
     is_now: bool,
-    /// For how long its first call had been in progress by then.
+    /// How long the first call had lasted then.
     blocked_nanos: u64,
 }
 

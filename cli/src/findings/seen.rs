@@ -51,14 +51,14 @@ impl std::fmt::Display for End {
     }
 }
 
-/// An attempt of a run that ended for a hang (`--retry`).
+/// A hung attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hung {
-    /// The code of its first hang.
+    /// Of its first hang.
     pub code: String,
-    /// The sentence of that hang, or how the ranks compare.
+    /// That hang, or the ranks compared.
     pub sentence: String,
-    /// The folder of the attempt.
+    /// Its folder.
     pub folder: PathBuf,
 }
 

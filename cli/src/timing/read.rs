@@ -17,16 +17,16 @@ pub(super) struct Asked {
     pub threshold: Nanos,
 }
 
-/// The times of one process, in nanoseconds.
+/// The times of a process.
 #[derive(Serialize)]
 pub(super) struct ProcessTimes {
-    /// Its run folder, or null.
+    /// Its run folder.
     folder: Option<PathBuf>,
     /// The process id.
     pub process: u32,
     /// The program's file name.
     pub program: String,
-    /// Its rank in the job, or empty.
+    /// The rank in the job, or empty.
     pub rank: String,
     /// The machine.
     pub host: String,

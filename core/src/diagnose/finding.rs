@@ -18,7 +18,7 @@ pub(super) struct Finding<'a> {
     pub calls: Vec<&'a BlockedCall>,
     pub path: Path<'a>,
     pub culprits: Vec<Culprit>,
-    /// The wait in one sentence, with its names.
+    /// The wait in one sentence.
     pub sentence: String,
     /// The operation that the culprits block.
     pub held_back: Option<Culprit>,

@@ -80,7 +80,7 @@ pub struct OperationSeen {
     pub call: Call,
     /// The kernel's name.
     pub function: Option<String>,
-    /// How much it is about, where its record is there.
+    /// Its size.
     pub extent: Option<Extent>,
     /// Whether all blocks must be resident at once, as in a cooperative launch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -139,9 +139,9 @@ pub struct BlockedCall {
     pub function: Option<String>,
     /// Whether it loads on first use, and how.
     pub cold: Option<ColdKind>,
-    /// How many queries it stands for, all of which said "not ready"; `None` for a call that has not returned.
+    /// How many queries it stands for, all "not ready".
     pub queries: Option<u64>,
-    /// Where it is about an event: when that was recorded. Only what was submitted to the stream before is waited for.
+    /// When its event was recorded: earlier work of the stream is waited for.
     pub event_recorded: Option<Nanos>,
     /// Whether the table of streams was full, so that the stream is unknown.
     #[serde(default)]
@@ -284,7 +284,7 @@ pub struct WaitSeen {
     /// Outstanding copies and memsets that write there.
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
-    /// What the memory was seen to hold since, where it could be looked at.
+    /// The memory's value, where readable.
     pub holds: Option<u64>,
     /// Whether that value ends the wait.
     #[serde(default)]

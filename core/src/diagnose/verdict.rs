@@ -71,7 +71,7 @@ pub struct Verdict {
     /// The wait in one sentence.
     #[serde(default)]
     pub sentence: String,
-    /// The operation that the culprits block, where that is one of another stream.
+    /// The operation that the culprits block, on another stream.
     pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,

@@ -65,7 +65,7 @@ pub struct HazardEvent {
     pub noted: Nanos,
     /// The number of the context.
     pub context: u16,
-    /// The number of the stream that the call is about, or 0.
+    /// The call's stream number, or 0.
     pub stream: u32,
     /// What kind of stream that is, where the record says it.
     pub class: Option<StreamClass>,
@@ -73,7 +73,7 @@ pub struct HazardEvent {
     pub function: u32,
     /// The operation that it conflicts with.
     pub other: ConflictingOperation,
-    /// The return address of the call, or 0.
+    /// The return address, or 0.
     pub caller: u64,
     /// Which occurrence of its hazard this is, from 1; 0 in records that were made before they were counted.
     pub count: u32,

@@ -78,16 +78,16 @@ impl GpuDumpSeen {
 /// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
 pub const REVOKED_RESULT: i32 = 909;
 
-/// What became of the communicators on which a process hung (`LAZYGUARD_ON_HANG=revoke`).
+/// Communicators of a hang, revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedSeen {
-    /// When all calls of `ncclCommRevoke` had returned.
+    /// When all had returned.
     pub at: Nanos,
     /// How long they took.
     pub nanos: u64,
-    /// The numbers of the communicators, from 1, in the order in which the process made them.
+    /// Their numbers, from 1, as the process made them.
     pub communicators: Vec<u32>,
-    /// Why none was revoked, where none was.
+    /// Why none was revoked.
     pub missing: Option<String>,
 }
 
@@ -148,7 +148,7 @@ pub struct HangReport {
     /// The fate of a requested GPU core dump.
     #[serde(default)]
     pub gpu_dump: Option<GpuDumpSeen>,
-    /// What became of the communicators, where they were to be revoked.
+    /// The revocation of communicators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<RevokedSeen>,
     /// When the last reported call ended.

@@ -153,7 +153,7 @@ pub(crate) fn complete_at(cursor: &AtomicU64) {
 #[derive(Clone, Debug, Default)]
 pub struct ProcessFacts {
     pub process: u32,
-    /// The driver's version, as `cuDriverGetVersion` counts.
+    /// As `cuDriverGetVersion` counts.
     pub driver_version: i32,
     /// When the process was armed, nanoseconds since 1970-01-01 UTC.
     pub armed_unix_nanos: u64,
