@@ -10,7 +10,7 @@ use crate::files;
 use crate::parallel::Beside;
 use crate::system::unix_now;
 use lazyguard_core::Nanos;
-use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -215,7 +215,7 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     Sample {
         unix_ns: unix_now().as_nanos() as Nanos,
         card,
-        power_state: device.performance_state().ok().and_then(number_of),
+        power_state: device.performance_state().ok().map(|state| state as u32).filter(|number| *number <= 15),
         sm_mhz: device.clock_info(Clock::SM).ok(),
         memory_mhz: device.clock_info(Clock::Memory).ok(),
         temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
@@ -224,24 +224,21 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     }
 }
 
-fn number_of(state: PerformanceState) -> Option<u32> {
-    Some(state as u32).filter(|&number| number <= 15)
-}
-
-/// The reasons by which the clocks are lower than they could be, by their bits.
+/// The reasons by which the clocks are lower than they could be.
 fn named(bits: u64) -> Vec<String> {
-    const NAMES: [(u64, &str); 9] = [
-        (0x1, "idle"),
-        (0x2, "application clocks"),
-        (0x4, "power cap"),
-        (0x8, "hardware slowdown"),
-        (0x10, "sync boost"),
-        (0x20, "software thermal slowdown"),
-        (0x40, "hardware thermal slowdown"),
-        (0x80, "power brake"),
-        (0x100, "display clocks"),
+    /// In the order of their bits.
+    const NAMES: [&str; 9] = [
+        "idle",
+        "application clocks",
+        "power cap",
+        "hardware slowdown",
+        "sync boost",
+        "software thermal slowdown",
+        "hardware thermal slowdown",
+        "power brake",
+        "display clocks",
     ];
-    NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| (*name).to_owned()).collect()
+    (0..).zip(NAMES).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
 }
 
 #[cfg(test)]
