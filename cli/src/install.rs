@@ -40,7 +40,7 @@ pub(crate) fn install(arguments: &Arguments) -> Outcome {
     for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
         let written = files::read(file).map_err(|error| failed(file, error))?;
         let path = to.join(name);
-        files::replace(&path, &written, 0o755).map_err(|error| failed(&path, error))?;
+        files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
         write_line!(out, "{}", path.display())?;
     }
     out.flush()?;

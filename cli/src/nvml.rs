@@ -186,7 +186,7 @@ impl Cards {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, 0o644)
+        files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, None)
     }
 
     /// Drops every second sample where there are too many.
