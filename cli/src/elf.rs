@@ -47,11 +47,9 @@ pub(crate) struct Elf {
     pub glibc: Option<Glibc>,
     /// Fat binaries that a CUDA runtime registers.
     pub fat_binaries: u64,
-    /// Device code, registered or not.
     pub has_device_code: bool,
 }
 
-/// Why a file cannot be looked into.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     File(io::Error),

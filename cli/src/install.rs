@@ -15,7 +15,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The command's name.
 const COMMAND: &str = "lazyguard";
 
 /// Where to.
@@ -26,7 +25,6 @@ pub(crate) struct Arguments {
     to: PathBuf,
 }
 
-/// Copies both, and prints their paths.
 pub(crate) fn install(arguments: &Arguments) -> Outcome {
     let command = library::own_command()
         .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?;

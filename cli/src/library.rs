@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Its name.
 pub(crate) const LIBRARY: &str = "liblazyguard.so";
 
 /// The path of this command; without `/proc`, from its argument 0.
@@ -68,7 +67,6 @@ fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     pythons.iter().flat_map(|python| kinds.map(|kind| python.join(kind))).collect()
 }
 
-/// The library: the one that was named, else the one of this command.
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let path = match named {
         Some(path) => path,

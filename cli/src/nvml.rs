@@ -19,9 +19,7 @@ use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// The file's name.
 pub(crate) const FILE: &str = "card.json";
-/// The version of its form.
 const SCHEMA: u32 = 1;
 /// The library's name on a machine without CUDA's development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -29,7 +27,6 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
-/// The most cards sampled.
 const MOST_CARDS: u32 = 16;
 /// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -144,7 +141,6 @@ impl Sampler {
     }
 }
 
-/// What the thread does.
 fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>) {
     let mut cards = Cards::new();
     let nvml = match Nvml::builder().lib_path(library).init() {

@@ -126,7 +126,6 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     Ok(ExitCode::SUCCESS)
 }
 
-/// The Python frames that a note has.
 const MOST_NOTED: usize = 8;
 
 /// The stack of a process's main thread at this moment, with its names, and the frames of Python as notes.
@@ -140,7 +139,6 @@ pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     target.is_still_there().then_some(StackSeen { thread: process, frames, notes })
 }
 
-/// What two looks at a thread come to.
 fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
     let place = first.place();
     let mut seen = first.seen;

@@ -20,7 +20,6 @@ const MOST_THREADS: usize = 4096;
 const MOST_FRAMES: usize = 256;
 const MOST_TEXT: u64 = 4096;
 const MOST_TABLE: u64 = 1 << 20;
-/// How often all is read until two readings agree.
 const ATTEMPTS: usize = 4;
 
 /// A Python frame.
@@ -34,7 +33,6 @@ pub(super) struct PythonFrame {
     pub function: String,
 }
 
-/// The interpreter of a process, and what its threads do.
 pub(super) struct Python {
     /// Its version, as `3.11`.
     pub version: String,
@@ -368,7 +366,6 @@ fn line_in_ranges(table: &[u8], first: i64, offset: i64) -> Option<i64> {
 
 /// Entries of variable length, the first byte of each with bit 7 set: the kind in four bits, the length less 1 in three.
 fn line_in_locations(table: &[u8], first: i64, offset: i64) -> Option<i64> {
-    /// Bytes of a unit of code.
     const UNIT: i64 = 2;
     let (mut line, mut end, mut at) = (first, 0, 0);
     while let Some(head) = table.get(at).filter(|head| **head & 0x80 != 0) {

@@ -39,7 +39,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
     }
 }
 
-/// A CUDA runtime or NCCL as a shared library.
 fn is_cudas(file: &Elf) -> bool {
     let name = file.soname.as_deref().unwrap_or_default();
     name.starts_with("libcudart.so") || name.starts_with("libnccl.so")

@@ -114,7 +114,6 @@ impl Root {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
-    /// Adds to the mark how processes ended that have a folder here.
     pub fn note(&self, ends: &[ProcessEnd]) {
         let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
