@@ -37,6 +37,7 @@ pub(super) struct Attached {
 pub(super) struct ThreadSeen {
     /// The thread's id.
     pub thread: u32,
+    /// Its name.
     pub name: String,
     /// `asleep in futex`, `running`, `stopped`: what it did at the first look.
     pub state: String,
