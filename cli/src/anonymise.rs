@@ -35,7 +35,6 @@ pub(crate) struct Arguments {
     keep_kernel_names: bool,
 }
 
-/// Writes the copies, and prints what became of each recording.
 pub(crate) fn anonymise(arguments: &Arguments) -> Outcome {
     let mut out = Output::standard();
     let mut copier = Copier {
@@ -100,7 +99,6 @@ impl Copier<'_> {
         Ok(write_line!(self.out, "{line}")?)
     }
 
-    /// Copies one recording.
     fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
         let unreadable = |error| Failure::Input(format!("{}: {error}", opened.path.display()));
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;

@@ -21,6 +21,11 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
+    /// Whether the guard gets between callers and a function of this name.
+    pub fn is_followed(&self) -> bool {
+        lazyguard_core::api::EntryPoint::by_symbol(self.name.as_bytes()).is_some()
+    }
+
     /// Whether the driver has such names: `cu` and an upper-case letter.
     pub fn is_the_drivers(&self) -> bool {
         self.name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
@@ -42,11 +47,9 @@ pub(crate) struct Elf {
     pub glibc: Option<Glibc>,
     /// Fat binaries that a CUDA runtime registers.
     pub fat_binaries: u64,
-    /// Device code, registered or not.
     pub has_device_code: bool,
 }
 
-/// Why a file cannot be looked into.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     File(io::Error),
@@ -194,11 +197,6 @@ impl Elf {
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
-}
-
-/// Whether the guard gets between callers and a function of this name.
-pub(crate) fn is_followed(name: &str) -> bool {
-    lazyguard_core::api::EntryPoint::by_symbol(name.as_bytes()).is_some()
 }
 
 fn is_asked_about(name: &str) -> bool {

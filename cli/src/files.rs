@@ -107,7 +107,8 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 
 /// Replaces a file as a whole: no reader and no program that starts meanwhile gets a part of it, and no link of this name is followed. The
 /// content has another name until it is complete: hidden, and with this process's number, which keeps two writers apart.
-pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+/// `mode` counts whatever the mask of this process is.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -116,8 +117,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     let _ = fs::remove_file(&unfinished);
     let mut made = create_new(&unfinished)?;
     let written = made.write_all(content).and_then(|()| {
-        // Whatever the mask of this process is.
-        made.set_permissions(Permissions::from_mode(mode))?;
+        mode.map_or(Ok(()), |mode| made.set_permissions(Permissions::from_mode(mode)))?;
         fs::rename(&unfinished, path)
     });
     // The first error is the one to report.
@@ -240,14 +240,14 @@ mod tests {
         fs::write(&other, "other").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
         for content in ["first", "second"] {
-            replace(&path, content.as_bytes(), 0o755).unwrap();
+            replace(&path, content.as_bytes(), Some(0o755)).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
         assert_eq!(fs::read_to_string(&other).unwrap(), "other");
         fs::create_dir(root.join("folder")).unwrap();
-        assert!(replace(&root.join("folder"), b"", 0o755).is_err(), "a folder is not replaced");
+        assert!(replace(&root.join("folder"), b"", Some(0o755)).is_err(), "a folder is not replaced");
         assert_eq!(fs::read_dir(&root).unwrap().count(), 3, "nothing unfinished stays");
         fs::remove_dir_all(&root).unwrap();
     }

@@ -15,7 +15,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints what a file says.
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
     let core = core.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;

@@ -15,7 +15,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The command's name.
 const COMMAND: &str = "lazyguard";
 
 /// Where to.
@@ -26,7 +25,6 @@ pub(crate) struct Arguments {
     to: PathBuf,
 }
 
-/// Copies both, and prints their paths.
 pub(crate) fn install(arguments: &Arguments) -> Outcome {
     let command = library::own_command()
         .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?;
@@ -40,7 +38,7 @@ pub(crate) fn install(arguments: &Arguments) -> Outcome {
     for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
         let written = files::read(file).map_err(|error| failed(file, error))?;
         let path = to.join(name);
-        files::replace(&path, &written, 0o755).map_err(|error| failed(&path, error))?;
+        files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
         write_line!(out, "{}", path.display())?;
     }
     out.flush()?;

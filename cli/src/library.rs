@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Its name.
 pub(crate) const LIBRARY: &str = "liblazyguard.so";
 
 /// The path of this command; without `/proc`, from its argument 0.
@@ -46,14 +45,9 @@ fn of_command(command: &Path) -> PathBuf {
     let Some(prefix) = command.parent().and_then(Path::parent).filter(|_| !beside.exists()) else { return beside };
     let own = FOLDERS.iter().map(|folder| prefix.join(folder));
     let places = own.chain(python_packages(prefix)).map(|folder| folder.join(LIBRARY));
-    let mut found: Vec<_> = places.filter(|path| path.exists()).collect();
-    let is_own = |path: &PathBuf| build_of(path).is_some_and(|build| build.version == env!("CARGO_PKG_VERSION"));
-    let best = match found.len() {
-        0 => return beside,
-        1 => 0,
-        _ => found.iter().position(is_own).unwrap_or(0),
-    };
-    found.swap_remove(best)
+    let found: Vec<_> = places.filter(|path| path.exists()).collect();
+    let is_own = |path: &&PathBuf| build_of(path).is_some_and(|build| build.version == env!("CARGO_PKG_VERSION"));
+    found.iter().find(is_own).or(found.first()).cloned().unwrap_or(beside)
 }
 
 /// The folders `lazyguard` among the Python packages of a prefix, those of the newest Python first.
@@ -73,7 +67,6 @@ fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     pythons.iter().flat_map(|python| kinds.map(|kind| python.join(kind))).collect()
 }
 
-/// The library: the one that was named, else the one of this command.
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let path = match named {
         Some(path) => path,

@@ -37,7 +37,6 @@ pub(crate) fn settings() -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a manual page, or writes them all.
 pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
     let mut all = Arguments::command();
     all.build();
@@ -59,7 +58,6 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints completions.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "lazyguard", &mut script);

@@ -10,7 +10,7 @@ use crate::files;
 use crate::parallel::Beside;
 use crate::system::unix_now;
 use lazyguard_core::Nanos;
-use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -19,9 +19,7 @@ use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// The file's name.
 pub(crate) const FILE: &str = "card.json";
-/// The version of its form.
 const SCHEMA: u32 = 1;
 /// The library's name on a machine without CUDA's development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -29,7 +27,6 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
-/// The most cards sampled.
 const MOST_CARDS: u32 = 16;
 /// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -144,7 +141,6 @@ impl Sampler {
     }
 }
 
-/// What the thread does.
 fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>) {
     let mut cards = Cards::new();
     let nvml = match Nvml::builder().lib_path(library).init() {
@@ -186,7 +182,7 @@ impl Cards {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, 0o644)
+        files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, None)
     }
 
     /// Drops every second sample where there are too many.
@@ -215,7 +211,7 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     Sample {
         unix_ns: unix_now().as_nanos() as Nanos,
         card,
-        power_state: device.performance_state().ok().and_then(number_of),
+        power_state: device.performance_state().ok().map(|state| state as u32).filter(|number| *number <= 15),
         sm_mhz: device.clock_info(Clock::SM).ok(),
         memory_mhz: device.clock_info(Clock::Memory).ok(),
         temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
@@ -224,24 +220,21 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     }
 }
 
-fn number_of(state: PerformanceState) -> Option<u32> {
-    Some(state as u32).filter(|&number| number <= 15)
-}
-
-/// The reasons by which the clocks are lower than they could be, by their bits.
+/// The reasons by which the clocks are lower than they could be.
 fn named(bits: u64) -> Vec<String> {
-    const NAMES: [(u64, &str); 9] = [
-        (0x1, "idle"),
-        (0x2, "application clocks"),
-        (0x4, "power cap"),
-        (0x8, "hardware slowdown"),
-        (0x10, "sync boost"),
-        (0x20, "software thermal slowdown"),
-        (0x40, "hardware thermal slowdown"),
-        (0x80, "power brake"),
-        (0x100, "display clocks"),
+    /// In the order of their bits.
+    const NAMES: [&str; 9] = [
+        "idle",
+        "application clocks",
+        "power cap",
+        "hardware slowdown",
+        "sync boost",
+        "software thermal slowdown",
+        "hardware thermal slowdown",
+        "power brake",
+        "display clocks",
     ];
-    NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| (*name).to_owned()).collect()
+    (0..).zip(NAMES).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -76,13 +76,18 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     }
 }
 
+/// The numbers of a line of `/proc/PID/status`; none where it has no such line.
+pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 /// Whether a file may be a process's: its owner is one of the process's user ids, this user or root.
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
     let of_process = || {
         let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
-        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        users.is_some_and(|users| users.split_ascii_whitespace().any(|user| user.parse() == Ok(owner)))
+        numbers(&status, "Uid:").contains(&owner)
     };
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
@@ -228,6 +233,13 @@ fn mapped<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Mapping<'a>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_a_line_of_the_status_are_read() {
+        let status = "Name:\tapp\nUid:\t0\t1\t2\t65534\nNSpid:\t4242\t1\nSeccomp:\t2\n";
+        assert_eq!((numbers(status, "Uid:"), numbers(status, "NSpid:")), (vec![0, 1, 2, 65534], vec![4242, 1]));
+        assert_eq!((numbers(status, "Pid:"), numbers("Uid:\n", "Uid:"), numbers("", "Uid:")), (vec![], vec![], vec![]));
+    }
 
     #[test]
     fn a_recording_is_found_among_the_mappings_of_a_process() {

@@ -41,9 +41,7 @@ struct Range {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
-    /// The file, as the program's debug information names it.
     pub file: PathBuf,
-    /// The line, counted from 1.
     pub line: u32,
 }
 

@@ -21,7 +21,6 @@ fn of(version: &str, commit: Option<&str>, format: u32) -> String {
     format!("{version} ({build}, recording format {format})")
 }
 
-/// Prints the three lines.
 pub(crate) fn print() -> io::Result<()> {
     let mut out = Output::standard();
     write_line!(out, "lazyguard {}", *COMMAND)?;

@@ -47,15 +47,12 @@ fn waits_for(class: Class) -> Option<&'static str> {
 
 /// The codes that fit, the likeliest first. `has_nccl`: a shared library of NCCL is mapped.
 pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidate> {
-    let lasting = |thread: &&ThreadSeen| thread.call.as_ref().is_some_and(|call| call.lasts);
-    let in_calls: Vec<(&ThreadSeen, &str, Option<Class>)> = threads
-        .iter()
-        .filter(lasting)
-        .filter_map(|thread| {
-            let function = thread.call.as_ref()?.function.as_deref().unwrap_or("a function that has no name");
-            Some((thread, function, class_of(function)))
-        })
-        .collect();
+    let in_call = |thread: &&ThreadSeen| thread.call.as_ref().is_some_and(|call| call.lasts);
+    let in_calls = threads.iter().filter(in_call).map(|thread| {
+        let function = thread.call.as_ref().and_then(|call| call.function.as_deref());
+        (thread, function.unwrap_or("a function that has no name"), function.and_then(class_of))
+    });
+    let in_calls: Vec<_> = in_calls.collect();
     let mut found: Vec<Candidate> = Vec::new();
     let mut add = |code: Code, because: String| {
         if !found.iter().any(|known| known.code == code) {

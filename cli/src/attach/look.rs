@@ -6,6 +6,7 @@
 //! Must not: stop a thread that sleeps in a system call which a stop would end early with EINTR, as `epoll_wait`.
 
 use super::refused;
+use super::seen::ThreadSeen;
 use super::target::{is_of_the_driver, Target};
 use super::tracer::{self, Copied, NotCopied};
 use crate::stacks;
@@ -87,13 +88,8 @@ impl Doing {
 }
 
 pub(super) struct Look {
-    pub thread: u32,
-    pub name: String,
-    pub state: String,
-    pub was_stopped: bool,
-    pub is_whole: bool,
-    pub stack: StackSeen,
-    /// The stack pointer of each frame in `stack`.
+    pub seen: ThreadSeen,
+    /// The stack pointer of each frame.
     pointers: Vec<u64>,
 }
 
@@ -191,7 +187,9 @@ impl<'a> Looker<'a> {
             Some('T') => "stopped".to_owned(),
             _ => state.unwrap_or_else(|| "unknown".to_owned()),
         };
-        Some(Look { thread, name, state, was_stopped, is_whole: walked.is_whole, stack, pointers })
+        let (is_whole, StackSeen { frames, notes, .. }) = (walked.is_whole, stack);
+        let seen = ThreadSeen { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadSeen::default() };
+        Some(Look { seen, pointers })
     }
 
     fn walk(&self, begin: Registers, copied: &[u8]) -> Walked {
@@ -256,9 +254,9 @@ fn owner(frame: &FrameSeen) -> Owner {
 
 impl Look {
     pub fn place(&self) -> Place {
-        let frames: Vec<_> = self.stack.frames.iter().map(|frame| (owner(frame), frame)).collect();
+        let frames: Vec<_> = self.seen.frames.iter().map(|frame| (owner(frame), frame)).collect();
         let own: Vec<_> = frames.iter().map(|(owner, _)| *owner).filter(|owner| *owner != Owner::System).collect();
-        let begins_in_driver = self.is_whole && own.last() == Some(&Owner::Driver);
+        let begins_in_driver = self.seen.is_whole && own.last() == Some(&Owner::Driver);
         let has_program = own.contains(&Owner::Program);
         let is_in_driver = own.first() == Some(&Owner::Driver);
         let is_the_drivers = begins_in_driver && !has_program;
@@ -305,8 +303,7 @@ mod tests {
         };
         let frames: Vec<_> = frames.iter().enumerate().map(frame).collect();
         let pointers = (0..frames.len() as u64).map(|number| number * 16).collect();
-        let stack = StackSeen { thread: 1, frames, notes: Vec::new() };
-        Look { thread: 1, name: String::new(), state: String::new(), was_stopped: false, is_whole, stack, pointers }
+        Look { seen: ThreadSeen { frames, is_whole, ..ThreadSeen::default() }, pointers }
     }
 
     const BEGIN: (&str, &str) = ("libc.so.6", "clone3");

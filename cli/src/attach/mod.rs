@@ -81,7 +81,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
         let (first, refused) = (looker.look_at_all(), looker.refused());
         opened += 1;
         // A library that was opened since then has the frames at which a stack ends.
-        if opened > MOST_OPENED || first.iter().all(|look| look.is_whole) || !target.has_other_modules_now() {
+        if opened > MOST_OPENED || first.iter().all(|look| look.seen.is_whole) || !target.has_other_modules_now() {
             break (target, first, refused);
         }
     };
@@ -89,7 +89,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     let python = Python::of(&target);
     let begin = Instant::now();
     let calls: Vec<u32> =
-        first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
+        first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.seen.thread).collect();
     if !calls.is_empty() {
         std::thread::sleep(between);
     }
@@ -126,18 +126,17 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     Ok(ExitCode::SUCCESS)
 }
 
-/// The Python frames that a note has.
 const MOST_NOTED: usize = 8;
 
 /// The stack of a process's main thread at this moment, with its names, and the frames of Python as notes.
 pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     let target = Target::open(process).ok()?;
-    let Look { mut stack, state, .. } = Looker::new(&target).look_at(process)?;
+    let ThreadSeen { frames, mut notes, state, .. } = Looker::new(&target).look_at(process)?.seen;
     let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
     let noted = python.iter().take(MOST_NOTED);
-    stack.notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
-    stack.notes.push(format!("{SEEN_FROM_OUTSIDE}{state}"));
-    target.is_still_there().then_some(stack)
+    notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
+    notes.push(format!("{SEEN_FROM_OUTSIDE}{state}"));
+    target.is_still_there().then_some(StackSeen { thread: process, frames, notes })
 }
 
 const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
@@ -147,28 +146,16 @@ pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
     stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
 }
 
-/// What two looks at a thread come to.
 fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
     let place = first.place();
-    let again = second.iter().find(|look| look.thread == first.thread);
+    let mut seen = first.seen;
+    let again = second.iter().find(|look| look.seen.thread == seen.thread);
     let lasts = again.is_some_and(|again| again.place().call_frame == place.call_frame);
-    let call = place.call_frame.as_ref().map(|frame| judge::call(frame.function.as_deref(), lasts));
-    let mut notes = first.stack.notes;
-    if python.is_some_and(|python| python.moving.contains(&first.thread)) {
-        notes.push("its Python frames changed while they were read: they may be wrong".to_owned());
+    seen.call = place.call_frame.as_ref().map(|frame| judge::call(frame.function.as_deref(), lasts));
+    (seen.is_the_drivers, seen.runs_host_function) = (place.is_the_drivers, place.runs_host_function);
+    if python.is_some_and(|python| python.moving.contains(&seen.thread)) {
+        seen.notes.push("its Python frames changed while they were read: they may be wrong".to_owned());
     }
-    let python = python.and_then(|python| python.threads.get(&first.thread)).cloned().unwrap_or_default();
-    ThreadSeen {
-        thread: first.thread,
-        call,
-        is_the_drivers: place.is_the_drivers,
-        runs_host_function: place.runs_host_function,
-        was_stopped: first.was_stopped,
-        is_whole: first.is_whole,
-        name: first.name,
-        state: first.state,
-        frames: first.stack.frames,
-        python,
-        notes,
-    }
+    seen.python = python.and_then(|python| python.threads.get(&seen.thread)).cloned().unwrap_or_default();
+    seen
 }

@@ -20,7 +20,6 @@ const MOST_THREADS: usize = 4096;
 const MOST_FRAMES: usize = 256;
 const MOST_TEXT: u64 = 4096;
 const MOST_TABLE: u64 = 1 << 20;
-/// How often all is read until two readings agree.
 const ATTEMPTS: usize = 4;
 
 /// A Python frame.
@@ -34,7 +33,6 @@ pub(super) struct PythonFrame {
     pub function: String,
 }
 
-/// The interpreter of a process, and what its threads do.
 pub(super) struct Python {
     /// Its version, as `3.11`.
     pub version: String,
@@ -66,108 +64,68 @@ struct Layout {
     name: u64,
     first_line: u64,
     lines: u64,
-    table: Table,
     /// Where the text of an ASCII and of another string begins.
     text: (u64, u64),
 }
 
+/// How a frame says where in its code it is; with that goes how the table of lines is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// A number of so many bytes each, at an offset in the frame.
+    /// A number of so many bytes each, at an offset in the frame: with one byte `co_lnotab`, with two `co_linetable` of 3.10.
     Number(u64, u32),
-    /// A pointer at an offset in the frame, into the code, which begins at an offset in the code's object.
+    /// A pointer at an offset in the frame, into the code, which begins at an offset in the code's object: `co_linetable` from 3.11 on.
     Pointer(u64, u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Table {
-    /// `co_lnotab`, before 3.10.
-    Notab,
-    /// `co_linetable` of 3.10.
-    Ranges,
-    /// `co_linetable` from 3.11 on.
-    Locations,
-}
+use Position::{Number, Pointer};
 
-const BEFORE_3_10: Layout = Layout {
-    interpreters: 32,
-    next_interpreter: 0,
-    threads: 8,
-    next_thread: 8,
-    thread_id: 176,
-    native_id: None,
-    frame: [Some(24), None],
-    previous: 24,
-    code: 32,
-    position: Position::Number(104, 1),
-    owner: None,
-    file: 104,
-    name: 112,
-    first_line: 40,
-    lines: 120,
-    table: Table::Notab,
-    text: (48, 72),
-};
+const BEFORE_3_10: [u64; 11] = [32, 8, 176, 24, 32, 104, 112, 40, 120, 48, 72];
+const IN_3_11: [u64; 11] = [40, 16, 152, 48, 32, 112, 120, 72, 136, 48, 72];
+const IN_3_12: [u64; 11] = [40, 72, 136, 8, 0, 112, 120, 68, 136, 40, 56];
 
 const LAYOUTS: [(u8, Layout); 5] = [
-    (8, BEFORE_3_10),
-    (9, BEFORE_3_10),
-    (10, Layout { position: Position::Number(96, 2), table: Table::Ranges, ..BEFORE_3_10 }),
-    (
-        11,
-        Layout {
-            interpreters: 40,
-            threads: 16,
-            thread_id: 152,
-            native_id: Some(160),
-            frame: [Some(56), Some(8)],
-            previous: 48,
-            position: Position::Pointer(56, 184),
-            file: 112,
-            name: 120,
-            first_line: 72,
-            lines: 136,
-            table: Table::Locations,
-            ..BEFORE_3_10
-        },
-    ),
-    (
-        12,
-        Layout {
-            interpreters: 40,
-            threads: 72,
-            thread_id: 136,
-            native_id: Some(144),
-            frame: [Some(56), Some(0)],
-            previous: 8,
-            code: 0,
-            position: Position::Pointer(56, 192),
-            owner: Some((70, 3)),
-            file: 112,
-            name: 120,
-            first_line: 68,
-            lines: 136,
-            table: Table::Locations,
-            text: (40, 56),
-            ..BEFORE_3_10
-        },
-    ),
+    (8, layout(BEFORE_3_10, None, [Some(24), None], Number(104, 1), None)),
+    (9, layout(BEFORE_3_10, None, [Some(24), None], Number(104, 1), None)),
+    (10, layout(BEFORE_3_10, None, [Some(24), None], Number(96, 2), None)),
+    (11, layout(IN_3_11, Some(160), [Some(56), Some(8)], Pointer(56, 184), None)),
+    (12, layout(IN_3_12, Some(144), [Some(56), Some(0)], Pointer(56, 192), Some((70, 3)))),
 ];
 
-/// Where a field stands in the table of 3.13 and of 3.14, counted in words of eight bytes.
-struct Words {
-    next_thread: u64,
-    previous: u64,
-    file: u64,
+/// The offsets of a version before 3.13: the numbers are in the order of the names.
+const fn layout(
+    [interpreters, threads, thread_id, previous, code, file, name, first_line, lines, ascii, other]: [u64; 11],
+    native_id: Option<u64>,
+    frame: [Option<u64>; 2],
+    position: Position,
+    owner: Option<(u64, u8)>,
+) -> Layout {
+    Layout {
+        interpreters,
+        next_interpreter: 0,
+        threads,
+        next_thread: 8,
+        thread_id,
+        native_id,
+        frame,
+        previous,
+        code,
+        position,
+        owner,
+        file,
+        name,
+        first_line,
+        lines,
+        text: (ascii, other),
+    }
 }
 
-const WORDS: [(u8, Words); 2] =
-    [(13, Words { next_thread: 21, previous: 29, file: 35 }), (14, Words { next_thread: 24, previous: 32, file: 40 })];
+/// Where the next thread, the frame before and the file stand in the table of 3.13 and of 3.14, counted in words of eight bytes.
+const WORDS: [(u8, [u64; 3]); 2] = [(13, [21, 29, 35]), (14, [24, 32, 40])];
 
 impl Layout {
     /// By the table at the beginning of `_PyRuntime`.
     fn in_runtime(memory: &impl Memory, runtime: u64, minor: u8) -> Option<Self> {
-        let (_, at) = WORDS.iter().find(|(known, _)| *known == minor)?;
+        let (_, [next_thread, previous, file]) = *WORDS.iter().find(|(known, _)| *known == minor)?;
         if memory.array(runtime)? != *b"xdebugpy" {
             return None;
         }
@@ -179,19 +137,18 @@ impl Layout {
             interpreters: field(5)?,
             next_interpreter: field(8)?,
             threads: field(9)?,
-            next_thread: field(at.next_thread)?,
-            thread_id: field(at.next_thread + 3)?,
-            native_id: Some(field(at.next_thread + 4)?),
-            frame: [Some(field(at.next_thread + 2)?), None],
-            previous: field(at.previous)?,
-            code: field(at.previous + 1)?,
-            position: Position::Pointer(field(at.previous + 2)?, field(at.file + 8)?),
-            owner: Some((field(at.previous + 4)?, 3)),
-            file: field(at.file)?,
-            name: field(at.file + 1)?,
-            first_line: field(at.file + 4)?,
-            lines: field(at.file + 3)?,
-            table: Table::Locations,
+            next_thread: field(next_thread)?,
+            thread_id: field(next_thread + 3)?,
+            native_id: Some(field(next_thread + 4)?),
+            frame: [Some(field(next_thread + 2)?), None],
+            previous: field(previous)?,
+            code: field(previous + 1)?,
+            position: Pointer(field(previous + 2)?, field(file + 8)?),
+            owner: Some((field(previous + 4)?, 3)),
+            file: field(file)?,
+            name: field(file + 1)?,
+            first_line: field(file + 4)?,
+            lines: field(file + 3)?,
             text: (40, 56),
         })
     }
@@ -329,18 +286,18 @@ impl<M: Memory> Reader<'_, M> {
             (self.text(self.pointer(code, layout.file)?)?, self.text(self.pointer(code, layout.name)?)?);
         let first: [u8; 4] = self.memory.array(code.checked_add(layout.first_line)?)?;
         let first = i64::from(i32::from_le_bytes(first));
-        let offset = match layout.position {
-            Position::Number(field, unit) => {
-                let number: [u8; 4] = self.memory.array(at.checked_add(field)?)?;
-                i64::from(i32::from_le_bytes(number)) * i64::from(unit)
-            }
-            Position::Pointer(field, begin) => self.word(at, field)?.wrapping_sub(code.wrapping_add(begin)) as i64,
-        };
         let table = self.pointer(code, layout.lines).and_then(|table| self.bytes(table)).unwrap_or_default();
-        let line = match layout.table {
-            Table::Notab => line_in_notab(&table, first, offset),
-            Table::Ranges => line_in_ranges(&table, first, offset),
-            Table::Locations => line_in_locations(&table, first, offset),
+        let line = match layout.position {
+            Number(field, unit) => {
+                let number: [u8; 4] = self.memory.array(at.checked_add(field)?)?;
+                let offset = i64::from(i32::from_le_bytes(number)) * i64::from(unit);
+                let in_table = if unit == 1 { line_in_notab } else { line_in_ranges };
+                in_table(&table, first, offset)
+            }
+            Pointer(field, begin) => {
+                let offset = self.word(at, field)?.wrapping_sub(code.wrapping_add(begin)) as i64;
+                line_in_locations(&table, first, offset)
+            }
         };
         Some(PythonFrame { file, line: u32::try_from(line.unwrap_or(first)).unwrap_or(0), function })
     }
@@ -409,7 +366,6 @@ fn line_in_ranges(table: &[u8], first: i64, offset: i64) -> Option<i64> {
 
 /// Entries of variable length, the first byte of each with bit 7 set: the kind in four bits, the length less 1 in three.
 fn line_in_locations(table: &[u8], first: i64, offset: i64) -> Option<i64> {
-    /// Bytes of a unit of code.
     const UNIT: i64 = 2;
     let (mut line, mut end, mut at) = (first, 0, 0);
     while let Some(head) = table.get(at).filter(|head| **head & 0x80 != 0) {

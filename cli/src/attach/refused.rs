@@ -6,7 +6,8 @@
 //! Must not: name a rule that does not forbid it; where no rule is found, say so.
 
 use crate::files;
-use crate::process::{exists, proc_is_mounted, Status, NO_PROC};
+use crate::process::{exists, numbers, proc_is_mounted, Status, NO_PROC};
+use lazyguard_core::tasks::capabilities;
 use nix::errno::Errno;
 use rustix::process::{getgid, getuid};
 use std::fs;
@@ -42,26 +43,20 @@ impl Facts {
     fn of(process: u32) -> Self {
         let read = |path: String| files::read_text(path).unwrap_or_default();
         let (status, own) = (read(format!("/proc/{process}/status")), read("/proc/self/status".to_owned()));
-        let field =
-            |text: &str, name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
-        let three = |name| -> Vec<u32> {
-            let ids = field(&status, name).unwrap_or_default();
-            ids.split_ascii_whitespace().take(3).filter_map(|id| id.parse().ok()).collect()
-        };
-        let effective = field(&own, "CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok()).unwrap_or(0);
+        let three = |name| numbers(&status, name).into_iter().take(3).collect();
         let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/user")).ok();
         let mounts = read("/proc/self/mountinfo".to_owned());
         Self {
             own: (getuid().as_raw(), getgid().as_raw()),
-            may_trace: effective >> SYS_PTRACE & 1 == 1,
+            may_trace: capabilities(&own).is_some_and(|set| set >> SYS_PTRACE & 1 == 1),
             users: three("Uid:"),
             groups: three("Gid:"),
             // The folder itself belongs to the process's user in any case.
             owner: fs::metadata(format!("/proc/{process}/stat")).ok().map(|about| about.uid()),
-            tracer: field(&status, "TracerPid:").and_then(|id| id.parse().ok()).unwrap_or(0),
+            tracer: numbers(&status, "TracerPid:").first().copied().unwrap_or(0),
             other_namespace: namespace(&process.to_string()).is_some_and(|other| Some(other) != namespace("self")),
             yama: read("/proc/sys/kernel/yama/ptrace_scope".to_owned()).trim().parse().ok(),
-            filtered: field(&own, "Seccomp:").as_deref() == Some("2"),
+            filtered: numbers(&own, "Seccomp:") == [2],
             hidepid: hidepid(&mounts),
             modules: read("/sys/kernel/security/lsm".to_owned()).trim().to_owned(),
             label: read(format!("/proc/{process}/attr/current")).trim_end_matches(['\0', '\n']).to_owned(),

@@ -33,7 +33,7 @@ pub(super) struct Attached {
 }
 
 /// A thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct ThreadSeen {
     /// The thread's id.
     pub thread: u32,

@@ -30,7 +30,6 @@ pub(super) struct Target {
     named: OnceCell<Vec<CodeModule>>,
 }
 
-/// The memory of the process, by `/proc/PID/mem`.
 pub(super) struct ProcessMemory(File);
 
 impl Memory for ProcessMemory {
@@ -117,7 +116,6 @@ impl Target {
     }
 }
 
-/// The files with code, and the kernel's page.
 fn with_code(maps: &str) -> Vec<Module> {
     let mut found = modules(maps);
     found.extend(mappings(maps).filter(|mapping| mapping.path == VDSO).map(|mapping| Module {

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(50);
 const POLL: Duration = Duration::from_micros(50);
 
-/// Registers and stack of a thread at one moment.
 pub(super) struct Copied {
     pub registers: Registers,
     pub stack: Vec<u8>,

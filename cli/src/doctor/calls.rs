@@ -5,14 +5,14 @@
 use super::closure::Closure;
 use super::driver::Driver;
 use super::finding::Findings;
-use crate::elf::{is_followed, Elf};
+use crate::elf::Elf;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::settings::Settings;
 
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
-    for missing in &closure.missing {
+    for (needed_by, name) in &closure.missing {
         found.problem(
-            format!("{}, which {} needs, is not found: the program does not start", missing.name, missing.needed_by),
+            format!("{name}, which {needed_by} needs, is not found: the program does not start"),
             "set LD_LIBRARY_PATH to its folder, or install it",
         );
     }
@@ -39,7 +39,6 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
     }
 }
 
-/// A CUDA runtime or NCCL as a shared library.
 fn is_cudas(file: &Elf) -> bool {
     let name = file.soname.as_deref().unwrap_or_default();
     name.starts_with("libcudart.so") || name.starts_with("libnccl.so")
@@ -55,7 +54,7 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     if asked.is_empty() {
         return;
     }
-    let followed = asked.iter().filter(|symbol| is_followed(&symbol.name)).count();
+    let followed = asked.iter().filter(|symbol| symbol.is_followed()).count();
     let linked = closure.linked_with_driver().any(|linked| linked.path == file.path);
     found.ok(format!(
         "{} calls the driver directly{}: {followed} of its driver functions are followed, and {} not",
@@ -78,7 +77,7 @@ fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &
             "build it without a dlsym of its own",
         );
     }
-    let exported = file.symbols.iter().filter(|symbol| symbol.defined && is_followed(&symbol.name));
+    let exported = file.symbols.iter().filter(|symbol| symbol.defined && symbol.is_followed());
     let exported: Vec<_> = exported.map(|symbol| symbol.name.as_str()).collect();
     if let Some(first) = exported.first() {
         found.note(format!(

@@ -6,15 +6,11 @@ use super::loader::{Answer, LOADER};
 use crate::elf::{own_machine, says, Elf};
 use std::path::{Path, PathBuf};
 
-pub(super) struct Missing {
-    pub name: String,
-    pub needed_by: String,
-}
-
 pub(super) struct Closure {
     /// The program first, then its libraries, the nearest first. Neither the dynamic linker nor the driver is among them.
     pub files: Vec<Elf>,
-    pub missing: Vec<Missing>,
+    /// Libraries that are not found, each behind the first file that needs it.
+    pub missing: Vec<(String, String)>,
     pub driver: Option<PathBuf>,
 }
 
@@ -33,9 +29,7 @@ impl Closure {
         let files: Vec<_> = std::iter::once(program).chain(libraries).collect();
         let needed_by = |name: &String| files.iter().find(|file| file.needed.contains(name)).map(Elf::name);
         let missing = answer.missing.into_iter().filter(|name| !is_driver(name));
-        let missing = missing
-            .map(|name| Missing { needed_by: needed_by(&name).unwrap_or_else(|| "a library".to_owned()), name })
-            .collect();
+        let missing = missing.map(|name| (needed_by(&name).unwrap_or_else(|| "a library".to_owned()), name)).collect();
         Self { missing, driver: drivers.into_iter().next().map(|(_, file)| file), files }
     }
 

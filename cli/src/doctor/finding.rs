@@ -120,6 +120,10 @@ impl Findings {
         self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
     }
 
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
     pub fn append(&mut self, others: &mut Self) {
         self.all.append(&mut others.all);
     }
@@ -129,7 +133,7 @@ impl Findings {
         &self.all
     }
 
-    fn count(&self, level: Level) -> usize {
+    fn count_of(&self, level: Level) -> usize {
         self.all.iter().filter(|finding| finding.level == level).count()
     }
 
@@ -138,7 +142,7 @@ impl Findings {
         let mut out = Output::standard();
         match format {
             Format::Json => {
-                let (problems, notes) = (self.count(Level::Problem), self.count(Level::Note));
+                let (problems, notes) = (self.count_of(Level::Problem), self.count_of(Level::Note));
                 let all = Examination { schema: SCHEMA, problems, notes, findings: &self.all };
                 writeln!(out.raw(), "{:#}", serde_json::json!(all))?;
             }
@@ -149,6 +153,6 @@ impl Findings {
             })?,
         }
         out.flush()?;
-        Ok(if self.count(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if self.count_of(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -22,13 +22,9 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
 }
 
 fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
-    let mut all_well = true;
-    let mut note = |what: String, todo: &str| {
-        all_well = false;
-        found.note(what, todo);
-    };
+    let before = found.count();
     if let Some(Left { threads, limit }) = limits.threads_left.filter(|left| left.threads < limits.threads_enough) {
-        note(
+        found.note(
             format!(
                 "only {threads} more threads may be started ({limit}): below {} the guard leaves them to the program, starts none \
                  of its own, and reports no hang",
@@ -38,7 +34,7 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
         );
     }
     if let Some(bytes) = limits.address_space {
-        note(
+        found.note(
             format!(
                 "the address space is limited to {} MiB (ulimit -v): CUDA reserves many times the device's memory",
                 bytes >> 20
@@ -48,26 +44,25 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
     }
     if matches!(settings.on_hang, OnHang::Abort) {
         if limits.core_bytes == Some(0) && !limits.core_is_piped {
-            note(
-                "LAZYGUARD_ON_HANG=abort leaves no core file here (ulimit -c is 0)".to_owned(),
+            found.note(
+                "LAZYGUARD_ON_HANG=abort leaves no core file here (ulimit -c is 0)",
                 "ulimit -c unlimited; the report does not need one",
             );
         }
         if limits.first_of_container {
-            note(
-                "the first process of a container cannot be ended by its own signal: LAZYGUARD_ON_HANG=abort ends it with status 134"
-                    .to_owned(),
+            found.note(
+                "the first process of a container cannot be ended by its own signal: LAZYGUARD_ON_HANG=abort ends it with status 134",
                 "start the container with an init process (docker run --init) for a core file",
             );
         }
     }
     if limits.system_calls_filtered {
-        note(
-            "system calls are filtered here (seccomp), as in a container".to_owned(),
+        found.note(
+            "system calls are filtered here (seccomp), as in a container",
             "none as long as a report has stacks; else allow process_vm_readv",
         );
     }
-    if all_well {
+    if found.count() == before {
         found.ok("no limit of this process stands in the guard's way");
     }
 }

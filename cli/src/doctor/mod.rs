@@ -12,7 +12,6 @@ mod finding;
 mod folder;
 mod gpu_dump;
 mod kernel;
-mod library;
 mod limits;
 mod loader;
 mod machine;
@@ -60,7 +59,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     let machine = Machine::this();
     let mut found = Findings::default();
     let settings = settings(&machine, &mut found);
-    let library = library::look(arguments.library, found.about(About::Library));
+    let library = library(arguments.library, found.about(About::Library));
 
     let mut about_program = Findings::default();
     let about_program = about_program.about(About::Program);
@@ -101,6 +100,30 @@ fn preloaded(machine: &Machine, program: Option<&Elf>, library: Option<&Elf>) ->
     let other = library.map_or(Path::new("/bin/sh"), |library| library.path.as_path());
     let (loader, file) = of_program.unwrap_or((Path::new(LOADER), other));
     Answer::of(loader, file, &names)
+}
+
+/// The library that is preloaded.
+fn library(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
+    let path = match crate::library::find(named) {
+        Ok(path) => path,
+        Err(failure) => {
+            found.problem(
+                failure.to_string(),
+                "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib",
+            );
+            return None;
+        }
+    };
+    let elf = match crate::library::look_into(&path) {
+        Ok(elf) => elf,
+        Err(why) => {
+            found.problem(why, "take the one that was built with this command");
+            return None;
+        }
+    };
+    let needs = elf.glibc.map(|(a, b)| format!(", which needs glibc {a}.{b}")).unwrap_or_default();
+    found.ok(format!("{}{needs}", path.display()));
+    Some(elf)
 }
 
 /// The settings in force, with what is wrong with them.

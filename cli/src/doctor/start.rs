@@ -156,7 +156,6 @@ enum Answer {
     },
 }
 
-/// The child's last whole line.
 fn answer(said: &str) -> Option<Answer> {
     said.lines().rev().find_map(|line| serde_json::from_str(line).ok())
 }
@@ -195,7 +194,6 @@ pub(super) fn child() -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of the driver's devices, or the call that failed.
 fn started() -> Result<Vec<String>, (&'static str, DriverError)> {
     result::init().map_err(|error| ("cuInit", error))?;
     let count = device::get_count().map_err(|error| ("cuDeviceGetCount", error))?;

@@ -66,7 +66,7 @@ pub(super) fn write_again(
 /// Replaces a file as a whole. Other users may read it, as node_exporter does, which is one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     // The collector reads what ends with `.prom`, as a file that is not complete yet does not.
-    let written = files::replace(file, text.as_bytes(), 0o644);
+    let written = files::replace(file, text.as_bytes(), Some(0o644));
     written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", file.display())))
 }
 

@@ -308,7 +308,6 @@ fn needs_this_command(options: &Options) -> bool {
         || options.files().iter().any(|file| file.is_some())
 }
 
-/// The machine's name, as a part of a path.
 fn host() -> String {
     let host = files::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
@@ -398,7 +397,6 @@ fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// The settings that the program's processes have.
 fn settings_of(options: &Options) -> Settings {
     let value = |name: &'static str| options.setting(name).map(str::to_owned).or_else(|| variable(name));
     let given: Vec<_> = SETTINGS.iter().filter_map(|row| Some((row.name, value(row.name)?))).collect();

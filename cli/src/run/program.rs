@@ -111,7 +111,6 @@ fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CStr
     Ok(entries)
 }
 
-/// The program's path.
 pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     of_search_path(name, &std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()))
 }

@@ -2,8 +2,8 @@
 //!
 //! Must not: keep a process from being reaped. An unreadable fact is left out.
 
-use super::tree;
 use crate::ends::ProcessEnd;
+use crate::process::{numbers, Stat};
 use crate::system::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
@@ -25,7 +25,12 @@ impl Identity {
     pub fn of(process: Pid) -> Self {
         let number = || process.as_raw_pid().unsigned_abs();
         let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
-        Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
+        // The last of its ids, one for each namespace that it is in.
+        let own = numbers(&status, "NSpid:").last().copied();
+        Self {
+            process: own.unwrap_or_else(number),
+            start_ticks: Stat::of(process.as_raw_pid()).map(|stat| stat.started),
+        }
     }
 
     pub fn process(self) -> u32 {
@@ -36,11 +41,6 @@ impl Identity {
         let Self { process, start_ticks } = self;
         ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, at_unix_ns: unix_now().as_nanos() as u64 }
     }
-}
-
-/// The last of a process's ids, one for each namespace that it is in.
-fn own_number(status: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
 
 #[derive(Debug, Default)]
@@ -86,15 +86,10 @@ impl Remembered {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree;
     use super::*;
     use rustix::process::{waitid, Signal, WaitId, WaitIdOptions};
     use std::process::Command;
-
-    #[test]
-    fn the_number_is_the_one_that_the_process_has_itself() {
-        assert_eq!(own_number("Name:\tsh\nNSpid:\t4242\t1\n"), Some(1));
-        assert_eq!((own_number("NSpid:\t7\n"), own_number("Pid:\t7\n")), (Some(7), None));
-    }
 
     #[test]
     fn how_a_child_ended_is_noted_and_by_whom() {

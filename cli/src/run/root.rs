@@ -114,7 +114,6 @@ impl Root {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
-    /// Adds to the mark how processes ended that have a folder here.
     pub fn note(&self, ends: &[ProcessEnd]) {
         let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
@@ -290,7 +289,9 @@ impl Root {
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         let has_content = self.holds_anything();
-        let others_keep = || folders(&self.path).iter().any(|folder| is_kept_run(folder)) || has_living(&self.path);
+        // A run that was kept, and whose path was printed.
+        let is_kept = |folder: &PathBuf| is_run(folder) && folder.join(KEPT).is_file();
+        let others_keep = || folders(&self.path).iter().any(is_kept) || has_living(&self.path);
         match &self.kind {
             Kind::Absent => return false,
             Kind::AskedFor(_) if has_content => return true,
@@ -352,11 +353,6 @@ fn remove_empty(made: &[PathBuf]) {
     };
     // What lies above a folder that stays is not empty.
     let _ = made.iter().rev().all(is_gone);
-}
-
-/// Whether it is the folder of a run that was kept, and whose path was printed.
-fn is_kept_run(folder: &Path) -> bool {
-    is_run(folder) && folder.join(KEPT).is_file()
 }
 
 /// The folders in a folder; none where it cannot be read.

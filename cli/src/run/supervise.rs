@@ -16,6 +16,7 @@ use crate::dump::{ask_all, Last};
 use crate::ends::ProcessEnd;
 use crate::findings::{End, Unguarded};
 use crate::on_hang::{FAIL, REVOKE};
+use crate::process::{proc_is_mounted, Stat};
 use crate::Failure;
 use crate::{output, system};
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
@@ -209,7 +210,7 @@ impl Supervisor<'_> {
     /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
-        if !there_is_a_terminal() || (!again && tree::is_stopped(self.program)) {
+        if !there_is_a_terminal() || (!again && Stat::of(self.program.as_raw_pid()).is_some_and(Stat::is_stopped)) {
             tree::send(self.program, Signal::CONT);
         }
     }
@@ -346,7 +347,7 @@ impl Supervisor<'_> {
     }
 
     fn processes(&self) -> Vec<Pid> {
-        match (tree::can_be_seen(), self.status) {
+        match (proc_is_mounted(), self.status) {
             (true, _) => self.tree.processes(),
             (false, None) => vec![self.program],
             (false, Some(_)) => Vec::new(),
@@ -379,7 +380,7 @@ impl Supervisor<'_> {
     fn begin_to_end(&mut self, why: End, said: &str) {
         self.say(format!("{said}: ending the program and everything it has started"));
         self.gather_evidence();
-        if !tree::can_be_seen() {
+        if !proc_is_mounted() {
             self.say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
         self.signal(Signal::TERM);

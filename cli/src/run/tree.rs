@@ -70,20 +70,6 @@ pub(super) fn descends(mut process: i32) -> bool {
     false
 }
 
-/// Whether processes can be seen: without `/proc`, only the program itself is known.
-pub(super) fn can_be_seen() -> bool {
-    Stat::of(getpid().as_raw_pid()).is_some()
-}
-
-/// When a process started, in clock ticks since the machine did.
-pub(super) fn start_of(process: Pid) -> Option<u64> {
-    Stat::of(process.as_raw_pid()).map(|seen| seen.started)
-}
-
-pub(super) fn is_stopped(process: Pid) -> bool {
-    Stat::of(process.as_raw_pid()).is_some_and(Stat::is_stopped)
-}
-
 /// Sends a signal. Errors are ignored: the process is gone, or belongs to another user.
 pub(super) fn send(process: Pid, signal: Signal) {
     let _ = kill_process(process, signal);

@@ -47,7 +47,6 @@ impl Unseen {
     }
 }
 
-/// Whether the process began with this run's folder as its own run's.
 pub(super) fn is_given(process: Pid, root: &str) -> bool {
     let given = format!("{RUN_ROOT}={root}");
     !root.is_empty() && environment_has(process, |entry| entry == given.as_bytes())

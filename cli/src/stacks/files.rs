@@ -26,7 +26,6 @@ thread_local! {
     static FILES: RefCell<HashMap<Key, Rc<CodeFile>>> = RefCell::default();
 }
 
-/// A code file's tables and names, or why they cannot be read.
 pub(super) struct CodeFile {
     first: u64,
     pub tables: Result<FileTables, &'static str>,
@@ -79,7 +78,6 @@ impl CodeFile {
     }
 }
 
-/// The path of a file's separate debug information, as distributions lay it out.
 fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
