@@ -29,6 +29,11 @@ use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload,
 use lazyguard_core::Nanos;
 use std::sync::atomic::AtomicUsize;
 
+/// The real call, with the program's own arguments.
+pub trait Real: FnOnce() -> i32 {}
+
+impl<F: FnOnce() -> i32> Real for F {}
+
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
     pub entry_point: EntryPoint,
@@ -88,12 +93,7 @@ pub struct Call {
 
 /// Makes the real call with the guard around it; see the module.
 #[inline(always)]
-pub fn observe(
-    entry: Entry,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    after: impl FnOnce(&Call, i32),
-) -> i32 {
+pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, after: impl FnOnce(&Call, i32)) -> i32 {
     // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all else here.
     let mut call = None;
     let ready = armed().and_then(|guard| {
@@ -133,7 +133,7 @@ pub fn observe(
 pub fn around(
     entry: Entry,
     before: impl FnOnce(&mut Call) -> bool,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
     wanted: impl FnOnce(i32) -> bool,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
@@ -410,18 +410,13 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
 }
 
 /// A call that is only published, so that it can be seen if it blocks.
-pub fn published(entry: Entry, real: impl FnOnce() -> i32, before: impl FnOnce(&mut Call)) -> i32 {
+pub fn published(entry: Entry, real: impl Real, before: impl FnOnce(&mut Call)) -> i32 {
     observe(entry, before, real, |_, _| {})
 }
 
 /// A call whose success alone means something.
 #[inline(always)]
-pub fn succeeds(
-    entry: Entry,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    then: impl FnOnce(&Call),
-) -> i32 {
+pub fn succeeds(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, then: impl FnOnce(&Call)) -> i32 {
     observe(entry, before, real, |call, result| {
         if result == SUCCESS {
             then(call);

@@ -7,7 +7,7 @@
 //!
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 
-use super::call::{around, Call, Entry};
+use super::call::{around, Call, Entry, Real};
 use crate::lookup::driver::Handle;
 use crate::lookup::nccl::{rank_and_count, IN_PROGRESS, SUCCESS};
 use lazyguard_core::api::Class;
@@ -136,7 +136,7 @@ fn makes(
     new: *mut c_void,
     config: Handle,
     begin: impl Fn(&Call) -> Option<Communicator>,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let of: Cell<Option<Communicator>> = Cell::new(None);
     around(
@@ -174,7 +174,7 @@ pub(super) fn create(
     id: *const UniqueId,
     rank: i32,
     config: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let begin = |call: &Call| {
         // SAFETY: the program's id, which NCCL reads as well; of several the first.
@@ -184,7 +184,7 @@ pub(super) fn create(
     makes(entry, new, config, begin, real)
 }
 
-pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
     around(
         entry,
         |call| call.enters(None),
@@ -210,7 +210,7 @@ pub(super) fn split(
     color: i32,
     new: *mut c_void,
     config: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let begin = |call: &Call| {
         let parent = call.communicator(parent)?;
@@ -220,11 +220,11 @@ pub(super) fn split(
     makes(entry, new, config, begin, real)
 }
 
-pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
 }
 
-pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     around(
         entry,
@@ -245,13 +245,7 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32
 
 /// A collective, a send or a receive is called.
 #[inline(always)]
-pub(super) fn operation(
-    entry: Entry,
-    handle: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arguments, real: impl Real) -> i32 {
     let is_collective = entry.entry_point.class() == Class::Collective;
     let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);

@@ -93,31 +93,8 @@ fn build(initialised: Initialised) {
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());
-    let mut driver_version = 0;
-    driver::driver_version(&mut driver_version);
-    let program = program_name();
-    let Some(backing) = Backing::make(folder.as_ref(), settings.record_bytes as usize) else {
-        process::disarm();
-        return;
-    };
-    let asked_for = folder.as_ref().map_or(settings.out.is_some(), RunFolder::asked_for);
-    if let (Some(complaint), true) = (backing.complaint(), asked_for) {
-        standard_error::line(complaint);
-    }
-    let rank = run_folder::rank().unwrap_or_default();
-    let start_ticks = start_ticks();
-    let facts = ProcessFacts {
-        process: std::process::id(),
-        driver_version,
-        armed_unix_nanos: clock::unix_nanos(),
-        armed_monotonic_nanos: clock::monotonic_nanos(),
-        start_ticks: start_ticks.unwrap_or(0),
-        program: program.clone(),
-        host: run_folder::host_name(),
-        rank: rank.clone(),
-        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
-        start: start_facts(start_ticks, initialised),
-    };
+    let Some(backing) = backing(folder.as_ref(), &settings) else { return process::disarm() };
+    let facts = facts(initialised);
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
     backing.limit(&recorder);
     for (name, value) in &environment {
@@ -149,11 +126,15 @@ fn build(initialised: Initialised) {
             settings,
             tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
             id: std::process::id(),
-            program,
-            rank,
-            driver_version,
+            program: facts.program,
+            rank: facts.rank,
+            driver_version: facts.driver_version,
         },
     }));
+    begin(guard, initialised);
+}
+
+fn begin(guard: &'static Guard, initialised: Initialised) {
     if nudge::driver_is_eager() {
         guard.loader.set_driver_eager();
     }
@@ -166,6 +147,31 @@ fn build(initialised: Initialised) {
     guard.arm();
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
+}
+
+fn backing(folder: Option<&RunFolder>, settings: &Settings) -> Option<Backing> {
+    let backing = Backing::make(folder, settings.record_bytes as usize)?;
+    let asked_for = folder.map_or(settings.out.is_some(), RunFolder::asked_for);
+    backing.complaint().filter(|_| asked_for).into_iter().for_each(standard_error::line);
+    Some(backing)
+}
+
+fn facts(initialised: Initialised) -> ProcessFacts {
+    let start_ticks = start_ticks();
+    let mut driver_version = 0;
+    driver::driver_version(&mut driver_version);
+    ProcessFacts {
+        process: std::process::id(),
+        driver_version,
+        armed_unix_nanos: clock::unix_nanos(),
+        armed_monotonic_nanos: clock::monotonic_nanos(),
+        start_ticks: start_ticks.unwrap_or(0),
+        program: program_name(),
+        host: run_folder::host_name(),
+        rank: run_folder::rank().unwrap_or_default(),
+        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
+        start: start_facts(start_ticks, initialised),
+    }
 }
 
 fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {

@@ -79,6 +79,7 @@ pub fn stays_blocked() {
     }
 }
 
+/// In a forked child, which nothing ends. Only stores: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
     ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
@@ -198,18 +199,17 @@ impl GpuDump {
     pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
         let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
-        match ready.ask(!seen.fails).and_then(|before| ready.wait(folder, before, limit)) {
-            Ok(bytes) => seen.bytes = Some(bytes),
-            Err(Missing { why, taken, unanswered }) => {
-                (seen.missing, seen.taken, seen.unanswered) = (Some(why), taken, unanswered);
-            }
+        match ready.ask(!seen.fails).map(|before| ready.wait(folder, before, limit)) {
+            Err(why) => (seen.missing, seen.taken) = (Some(why), false),
+            Ok(Err((why, unanswered))) => (seen.missing, seen.unanswered) = (Some(why), unanswered),
+            Ok(Ok(bytes)) => seen.bytes = Some(bytes),
         }
     }
 
     /// The process ends: its pipe goes.
     pub fn end(&self) {
         if let Some(Ok(ready)) = self.ready.get() {
-            ready.remove_own_pipe_if(true);
+            remove_if(ready.own_pipe, &ready.pipe);
         }
     }
 }
@@ -220,20 +220,10 @@ fn run_kills() -> bool {
 
 // --- the dump ---
 
-/// Why there is no file, whether the driver was asked all the same, and whether it has then begun nothing.
-struct Missing {
-    why: String,
-    taken: bool,
-    unanswered: bool,
-}
-
 impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
-    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
-        let missing = |why: &dyn Display| {
-            let why = format!("{}: {why}", self.pipe.display());
-            Missing { why, taken: false, unanswered: false }
-        };
+    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, String> {
+        let missing = |why: &dyn Display| format!("{}: {why}", self.pipe.display());
         if self.own_file && self.file.exists() {
             return Err(missing(&"the driver has used it already, at an exception of the device"));
         }
@@ -253,7 +243,13 @@ impl Ready {
         Ok(before)
     }
 
-    fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
+    /// Waits for the file; returns its size. Else why it is not there, and whether the driver has begun nothing.
+    fn wait(
+        &self,
+        folder: Option<&RunFolder>,
+        before: Option<SystemTime>,
+        limit: Duration,
+    ) -> Result<u64, (String, bool)> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
         loop {
@@ -275,14 +271,14 @@ impl Ready {
                     (true, false) => "taken the request and written nothing".to_owned(),
                     (false, _) => format!("written {size} bytes"),
                 };
-                self.remove_own_if(size == 0);
+                remove_if(self.own_file && size == 0, &self.file);
                 // It is not asked again, and a process that is killed removes nothing.
-                self.remove_own_pipe_if(unanswered);
+                remove_if(self.own_pipe && unanswered, &self.pipe);
                 let why = format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
-                return Err(Missing { why, taken: true, unanswered });
+                return Err((why, unanswered));
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true, unanswered: false })
+        self.bring_into(folder, size).map(|()| size).map_err(|why| (why, false))
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -290,21 +286,9 @@ impl Ready {
         files::open(&self.file).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && is_whole(&head, size)
     }
 
-    fn remove_own_if(&self, condition: bool) {
-        if condition && self.own_file {
-            let _ = fs::remove_file(&self.file);
-        }
-    }
-
-    fn remove_own_pipe_if(&self, condition: bool) {
-        if condition && self.own_pipe {
-            let _ = fs::remove_file(&self.pipe);
-        }
-    }
-
     /// A file that the program has named stays there, and has its name in the run folder as well.
     fn bring_into(&self, folder: Option<&RunFolder>, size: u64) -> Result<(), String> {
-        self.remove_own_if(size > MOST_BYTES);
+        remove_if(self.own_file && size > MOST_BYTES, &self.file);
         if size > MOST_BYTES {
             return Err(format!("it has {} MiB, more than is kept", size >> 20));
         }
@@ -312,6 +296,12 @@ impl Ready {
         let to = folder.path().join(GPU_CORE);
         let brought = fs::hard_link(&self.file, &to).or_else(|_| symlink(&self.file, &to));
         brought.map_err(|error| format!("{}: {error}", to.display()))
+    }
+}
+
+fn remove_if(condition: bool, file: &Path) {
+    if condition {
+        let _ = fs::remove_file(file);
     }
 }
 
@@ -356,17 +346,12 @@ mod tests {
             is_watched: false,
         };
         let ask = |ready: &Ready| {
-            let before = ready.ask(false).map_err(|missing| missing.why).unwrap();
+            let before = ready.ask(false).unwrap();
             assert!(file.exists());
             before
         };
-        let come = |ready: &Ready, before| {
-            let Err(Missing { why, taken, unanswered }) = ready.wait(None, before, Duration::ZERO) else {
-                panic!("nothing has been written")
-            };
-            assert!(taken);
-            (why, unanswered)
-        };
+        let come =
+            |ready: &Ready, before| ready.wait(None, before, Duration::ZERO).expect_err("nothing has been written");
         let line = |what: &str| format!("the driver has {what} in 0ns (LAZYGUARD_GPU_DUMP_WAIT)");
         let before = ask(&ready);
         assert_eq!(come(&ready, before), (line("not read the request"), true));

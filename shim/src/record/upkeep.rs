@@ -42,7 +42,7 @@ pub fn run(
         }
         has_own.get() == Some(true)
     };
-    let mut threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
+    let threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     beat(guard);
     guard.mappings.note_if_due(guard);
@@ -78,7 +78,7 @@ pub fn run(
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
-        if threads.as_mut().is_some_and(Alone::is_so) {
+        if threads.as_ref().is_some_and(Alone::is_so) {
             alone();
         }
     }

@@ -237,29 +237,30 @@ pub fn set_door(door: Door) {
     }
 }
 
-/// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
-#[inline(always)]
-pub fn attributes() -> usize {
-    // SAFETY: as above. Volatile: a signal handler may change it.
-    unsafe { (&raw const (*place()).attributes).read_volatile() }
+macro_rules! field {
+    ($(#[$doc:meta])* $get:ident $set:ident $of:ident) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $get() -> $of {
+            // SAFETY: as above. Volatile: a signal handler may change it.
+            unsafe { (&raw const (*place()).$get).read_volatile() }
+        }
+
+        #[inline(always)]
+        pub fn $set(value: $of) {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*place()).$get).write_volatile(value) };
+        }
+    };
 }
 
-pub fn set_attributes(at: usize) {
-    // SAFETY: as above.
-    unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
+field! {
+    /// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
+    attributes set_attributes usize
 }
-
-/// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
-#[inline(always)]
-pub fn visits() -> u32 {
-    // SAFETY: as above. Volatile: a signal handler may change it.
-    unsafe { (&raw const (*place()).visits).read_volatile() }
-}
-
-#[inline(always)]
-pub fn set_visits(depth: u32) {
-    // SAFETY: as above.
-    unsafe { (&raw mut (*place()).visits).write_volatile(depth) };
+field! {
+    /// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
+    visits set_visits u32
 }
 
 #[inline(always)]

@@ -439,14 +439,7 @@ impl Watch {
             self.forget();
             return;
         }
-        match report.status {
-            Status::Hang => {
-                self.reports += 1;
-                guard.reports.count_hang();
-                guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
-            }
-            _ => self.slow_reports += 1,
-        }
+        self.count(report.status);
         let (calls, running) = threads_of(guard, &report);
         report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
@@ -479,6 +472,17 @@ impl Watch {
             announced: false,
         });
         self.act(now);
+    }
+
+    fn count(&mut self, status: Status) {
+        let guard = self.guard;
+        if status != Status::Hang {
+            self.slow_reports += 1;
+            return;
+        }
+        self.reports += 1;
+        guard.reports.count_hang();
+        guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
     }
 
     fn went_on(&mut self, now: Nanos) {
