@@ -5,7 +5,7 @@
 //!
 //! A folder uses only those below it in this list: [`hooks`], [`lifecycle`], [`watch`], [`record`], [`preload`], [`lookup`], [`runtime`].
 //!
-//! What holds everywhere in this crate:
+//! The rules of this crate:
 //!
 //! * The first law: a program that works without the library works the same with it. In doubt the shim passes the call on unchanged, and
 //!   counts it under its reason ([`runtime::pass_through`]).

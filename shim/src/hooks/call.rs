@@ -1,4 +1,4 @@
-//! What every hook shares.
+//! The steps that every hook shares.
 //!
 //! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes the
 //! real call, and folds what happened into the state. A hook says in two closures what the call is about ([`About`]) and what its success

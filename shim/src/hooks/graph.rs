@@ -5,7 +5,7 @@
 //! costs a fraction of its instantiation.
 //!
 //! A call that makes a graph executable or changes it sets aside as much local memory as a kernel of it needs, and waits for an idle
-//! context for that (measured). Where work is in flight, the list is also made before the call, which may never return: the record says
+//! context for that (measured). While work is in flight, the list is also made before the call, which may never return: the record says
 //! whether the call waits. That is asked of loaded kernels alone, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.

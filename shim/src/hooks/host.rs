@@ -4,7 +4,7 @@
 //!
 //! Protocol: a block of memory holds what the program asked for, and the called function frees it. A graph may call any number of times,
 //! from clones as well, so its blocks are never freed: there is one for each function with its argument, and a limit. A program that asks
-//! for a node's function gets its own. Where there is no block, the hook leaves everything unchanged.
+//! for a node's function gets its own. Without a block, the hook leaves everything unchanged.
 //!
 //! Must not: call the driver from a host function, which the driver forbids, or let the program see a function of the guard's.
 

@@ -1,7 +1,7 @@
-//! What kind of code a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
+//! The kind of code that a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
 //!
-//! Must not: read more than the driver has to read itself to learn the same, or what is not there: the driver refuses a load without a context, or without
-//! a place for the handle, before it looks at the code.
+//! Must not: read more than the driver has to read itself to learn the same, or what is not there: the driver refuses a load without a
+//! context, or without a place for the handle, before it looks at the code.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;

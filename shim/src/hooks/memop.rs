@@ -85,7 +85,6 @@ enum Submitted {
     Write(ValueWrite, Vec<Outstanding>),
 }
 
-/// What the record of a call with one memory operation says of it.
 fn describe(call: &mut Call, operation: &MemoryOperation) {
     call.about.flags |= operation.bits();
     call.about.raw = RawPayload::memory_operation(operation.address, operation.value, operation.flags);

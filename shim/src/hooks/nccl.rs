@@ -157,7 +157,7 @@ fn makes(
         real,
         |_| true,
         |call, result| {
-            // Where the call itself has initialised the driver, the guard is armed only now.
+            // If the call itself has initialised the driver, the guard is armed only now.
             let communicator = of.get().or_else(|| begin(call));
             if let Some(one) = communicator {
                 call.made(one, new.cast(), result);

@@ -32,7 +32,6 @@ struct Debug {
     state: c_int,
 }
 
-/// Of that state: no object is being loaded or unloaded.
 const RT_CONSISTENT: c_int = 0;
 
 extern "C" {

@@ -128,7 +128,7 @@ impl Ahead {
         Ok(Some(There::of(owner, kind, &wanted.kernels, new)))
     }
 
-    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. Where none is, the
+    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. If none is, the
     /// program is about to load one itself, and one less is loaded ahead: the program is expected to load as many as in an earlier run. So a library that it
     /// loads before there is a context is not loaded once more when one comes.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {

@@ -102,7 +102,6 @@ struct Attempt<'a> {
     interrupted: bool,
 }
 
-/// What an item stands for.
 struct Content {
     kind: FunctionKind,
     /// The library or module.

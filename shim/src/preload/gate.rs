@@ -73,7 +73,7 @@ pub fn is_open() -> bool {
     HOT.gate.load(Ordering::Relaxed) == OPEN || is_open_behind_a_fence()
 }
 
-/// The same once more, with the submission's own fence where it has to make one. Where it has none to make, the gate is closed.
+/// The same once more, with the submission's own fence where it has to make one. If it has none to make, the gate is closed.
 #[cold]
 #[inline(never)]
 fn is_open_behind_a_fence() -> bool {

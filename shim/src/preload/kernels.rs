@@ -37,7 +37,6 @@ fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Op
     filled_in.then(|| handles.into_iter().map(|handle| handle as u64).collect())
 }
 
-/// What the driver says of the memory of the current context's device.
 pub fn memory() -> Option<Memory> {
     let (mut free, mut total) = (0, 0);
     let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;

@@ -1,7 +1,7 @@
-//! What is to be loaded ahead of its use, and when.
+//! The items that wait to be loaded ahead of their use.
 //!
-//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at a good
-//! moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
+//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at
+//! a good moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
 //!
 //! Must not: hold a lock across a driver call.
 
@@ -87,7 +87,6 @@ impl Loader {
         self.queue().notes.push(text);
     }
 
-    /// What a CUDA runtime instance was answered.
     pub fn answered(&self, answer: NudgeAnswer) {
         self.queue().runtimes.push(answer);
     }

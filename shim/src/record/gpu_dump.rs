@@ -68,7 +68,7 @@ pub struct GpuDump {
 /// Whether the process is ended after the dump: what the dump makes of calls is not for the program to see.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// A call has returned the error that a dump leaves behind. Where the process is to be ended for its hang, the call stays blocked until then,
+/// A call has returned the error that a dump leaves behind. If the process is to be ended for its hang, the call stays blocked until then,
 /// as it would without a dump: else the program would come first, with an end of its own.
 #[cold]
 #[inline(never)]
@@ -106,7 +106,7 @@ fn watch(ready: &Ready) {
     ERROR_MAY_COME_LATE.store(watched, Ordering::Relaxed);
 }
 
-/// A call has succeeded, and [`error_may_come_late`]: its result. Where the call says that work has ended, and the driver has written a dump that
+/// A call has succeeded, and [`error_may_come_late`]: its result. If the call says that work has ended, and the driver has written a dump that
 /// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
 /// would take the work for done, and go on with what it has not computed.
 ///
@@ -232,7 +232,7 @@ impl Ready {
             return Err(missing(&"no pipe of the driver's"));
         }
         if self.own_file {
-            // Where this fails, the driver makes the file.
+            // If this fails, the driver makes the file.
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.file);
         }
         let before = modified(&self.file);

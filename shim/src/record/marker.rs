@@ -78,7 +78,7 @@ impl Marker {
     pub fn begin_if(&self, is_of_a_job: impl FnOnce() -> bool) {
         let mut seen = lock(&self.seen);
         if !seen.begun && is_of_a_job() {
-            // Where this fails, there is nothing to see until another process makes it.
+            // If this fails, there is nothing to see until another process makes it.
             let _ = self.open(&mut writing());
             (seen.begun, seen.content) = (true, self.read().unwrap_or_default());
         }

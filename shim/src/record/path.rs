@@ -25,7 +25,7 @@ use std::sync::Mutex;
 /// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
 const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 
-/// Frames of a path. Where nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
+/// Frames of a path. If nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
 /// name is one more frame before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
@@ -140,7 +140,7 @@ impl Paths {
     }
 }
 
-/// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the
+/// What to keep of a function that was launched by another path before: this one, in a ring with that one. If it is in another ring already, launches by the
 /// two would take the slow path each time.
 fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
     let own = from_ref(path).addr();

@@ -57,9 +57,7 @@ type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
 pub enum Origin {
-    /// Of a module.
     Image(ImageId),
-    /// Of a library.
     LibraryImage(ImageId),
     /// By its number in the list of places.
     Place(u32),
@@ -72,7 +70,6 @@ struct Noted {
     is_new: bool,
     /// How often an image was loaded into a context.
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
-    /// What the program's modules and libraries were made of.
     owners: HashMap<u64, Origin>,
     places: Vec<Place>,
     sampled: HashMap<u64, ImageId>,

@@ -1,8 +1,8 @@
 //! The file of the recording: made as a whole when the process is armed, mapped, and never held open. A store into a mapped page needs a
 //! place for it on the disk, or the process is killed; so every byte is allocated before. In memory (`tmpfs`) that takes long: arming
-//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. Where a page may
-//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), and where there is no room
-//! to spare, the recording is kept in memory, and written to the folder at a hang and at the end.
+//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. If a page may
+//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), or there is no room to
+//! spare, the recording is kept in memory, and written to the folder at a hang and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
@@ -161,7 +161,7 @@ fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
 }
 
 /// Replaces these words, which are zero and not in use, by memory without a file. A page that they share with others has its room, as the
-/// others have theirs, and stays. Where the system refuses, it may have taken the words away.
+/// others have theirs, and stays. If the system refuses, it may have taken the words away.
 fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
     // SAFETY: takes an integer only.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(layout::HEADER_BYTES);

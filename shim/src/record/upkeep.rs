@@ -122,7 +122,7 @@ fn leave_descriptors() -> bool {
     true
 }
 
-/// The descriptors that this thread has. Where the kernel does not list them, the lowest numbers, which are those that programs use.
+/// The descriptors that this thread has. If the kernel does not list them, the lowest numbers, which are those that programs use.
 ///
 /// What has no path comes first, pipes and sockets: while their copies are open here, whoever reads the other end waits for their end. The
 /// close of a file may take long, where a network's file system writes out what the program has written.

@@ -24,7 +24,6 @@ const POPULATE_WRITE: libc::c_int = 23;
 
 /// Pages of this process alone, zero at first, which begin at a large page if they hold one.
 pub struct FreshPages {
-    /// What the kernel has given.
     mapped: NonNull<u8>,
     mapped_bytes: usize,
     /// Where the bytes are in it, and how many were asked for.
@@ -58,7 +57,7 @@ impl FreshPages {
         let mapped = NonNull::new(mapped.cast::<u8>()).filter(|_| mapped != libc::MAP_FAILED)?;
         let skipped = if large > 0 { mapped.as_ptr().align_offset(LARGE) } else { 0 };
         let pages = Self { mapped, mapped_bytes, skipped, bytes };
-        // SAFETY: both ranges lie in the pages that were mapped, and what is asked for changes no content. Where it is refused, nothing is lost.
+        // SAFETY: both ranges lie in the pages that were mapped, and what is asked for changes no content. If it is refused, nothing is lost.
         unsafe {
             if large > 0 {
                 libc::madvise(pages.begin().cast(), large, libc::MADV_HUGEPAGE);

@@ -1,7 +1,7 @@
-//! What the runtimes of sanitizers ask for when they start, by name, before any constructor has run. AddressSanitizer's ends a program in
-//! which it is not the first library, so that its functions come before the C library's; this library defines none of them, and switches
-//! the rule off. ThreadSanitizer's does not see the atomic operations that keep the guard's threads apart; the answer leaves the guard's
-//! calls out. A program's own function comes first: `lazyguard run` then sets `ASAN_OPTIONS` itself.
+//! Answers to the runtimes of sanitizers, which look these functions up by name when they start, before any constructor has run.
+//! AddressSanitizer's ends a program in which it is not the first library, so that its functions come before the C library's; this library
+//! defines none of them, and switches the rule off. ThreadSanitizer's does not see the atomic operations that keep the guard's threads
+//! apart; the answer leaves the guard's calls out. A program's own function comes first: `lazyguard run` then sets `ASAN_OPTIONS` itself.
 //!
 //! Must not: do anything. Nothing has started when these are called.
 

@@ -1,5 +1,5 @@
-//! What the calling thread keeps for itself: the process it is known to, and its slot there. Reaching a thread's variable from a shared
-//! library takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
+//! The calling thread's own variable: the process it is known to, and its slot there. Reaching a thread's variable from a shared library
+//! takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
 //! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so where the
 //! compiler cannot be told. On other processors the compiler's own way serves.
 //!
@@ -24,7 +24,6 @@ pub struct Door {
 }
 
 impl Door {
-    /// Of a thread that is outside.
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 

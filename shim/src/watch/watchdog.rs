@@ -78,7 +78,7 @@ fn end_by_a_thread() {
     }
 }
 
-/// The body of the watchdog's thread. Where hangs are not looked for, it only ends the process.
+/// The body of the watchdog's thread. If hangs are not looked for, it only ends the process.
 pub fn run(guard: &'static Guard) {
     *lock(&OWN) = Some(std::thread::current());
     let watches = guard.settings.hang_after_nanos > 0;
@@ -268,7 +268,7 @@ impl Watch {
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // Where no thread is in a call, the patience was over before the report.
+        // If no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
