@@ -144,12 +144,12 @@ macro_rules! with_driver_api {
                 24 cuModuleLoad cuModuleLoad 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr)
-                => module::load_data(module, image, 0, null(), null());
+                => module::load_data(module, image, Options::NONE);
             {
                 25 cuModuleLoadData cuModuleLoadData 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
-                => module::load_data(module, image, num_options, options, option_values);
+                => module::load_data(module, image, Options { count: num_options, options, values: option_values });
             {
                 26 cuModuleLoadDataEx cuModuleLoadDataEx 2010 legacy;
             }
@@ -176,12 +176,12 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, code, num_jit_options, jit_options, jit_options_values, library_options, library_option_values, num_library_options);
+                => library::load(library, code, Options { count: num_jit_options, options: jit_options, values: jit_options_values }, Options { count: num_library_options, options: library_options, values: library_option_values });
             {
                 31 cuLibraryLoadData cuLibraryLoadData 12000 legacy;
             }
             LibraryLoad (library: Ptr, file_name: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load_file(library);
+                => library::load(library, null(), Options::NONE, Options::NONE);
             {
                 32 cuLibraryLoadFromFile cuLibraryLoadFromFile 12000 legacy;
             }

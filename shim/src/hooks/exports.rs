@@ -6,6 +6,7 @@
 
 use super::call::Entry;
 use super::caller::Frame;
+use super::image::Options;
 use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{

@@ -24,6 +24,10 @@ pub(super) struct Options {
     pub values: Handle,
 }
 
+impl Options {
+    pub const NONE: Self = Self { count: 0, options: null_mut(), values: null_mut() };
+}
+
 /// An image in the program's memory, during the call that gives it to the driver.
 #[derive(Clone, Copy)]
 struct Given {
@@ -108,8 +112,7 @@ pub(super) fn given<'a>(
 /// The same of what a program gives to `cuModuleLoadFatBinary`. Of a reference to a fat binary, which the driver has refused there on a card, and of
 /// other images, for which no card was asked, nothing is kept: the driver's answer is not known before it is asked.
 pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
-    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
-    (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, NONE))?
+    (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, Options::NONE))?
 }
 
 /// The same of a library that a program loads itself. Of the options of libraries, that the image is preserved is a promise to the driver, which
@@ -184,10 +187,10 @@ mod tests {
     use super::*;
     use lazyguard_core::trace::layout::image;
 
+    const NONE: Options = Options::NONE;
+
     const FAT_BINARY: u32 = 0xBA55_ED50;
     const REFERENCE: u32 = 0x4662_43B1;
-
-    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
 
     fn these(options: &[i32], values: &[u64]) -> Options {
         let (at, values) = (options.as_ptr().cast_mut().cast(), values.as_ptr().cast_mut().cast());
@@ -227,7 +230,7 @@ mod tests {
 
     /// The content that is given at an address, without options.
     fn content(code: Handle) -> Option<Vec<u8>> {
-        given(code, NONE).map(|(content, _)| content.into_owned())
+        given(code, Options::NONE).map(|(content, _)| content.into_owned())
     }
 
     /// Bytes behind which nothing can be read.

@@ -15,28 +15,15 @@ use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
 use std::cell::Cell;
 use std::ffi::{c_char, CStr};
-use std::ptr::null_mut;
 
-pub(super) fn load_file(entry: Entry, library: Handle, real: impl Real) -> i32 {
-    let none = null_mut();
-    load(entry, library, none, 0, none, none, none, none, 0, real)
-}
-
-#[expect(clippy::too_many_arguments, reason = "the driver's function has as many")]
 pub(super) fn load(
     entry: Entry,
     library: Handle,
     code: Handle,
-    jit_count: u32,
-    jit_options: Handle,
-    jit_values: Handle,
-    options: Handle,
-    values: Handle,
-    count: u32,
+    jit: Options,
+    options: Options,
     real: impl Real,
 ) -> i32 {
-    let jit = Options { count: jit_count, options: jit_options, values: jit_values };
-    let options = Options { count, options, values };
     let told = Cell::new(Told::default());
     let before = |call: &mut Call| {
         call.about.context = call.current_context();

@@ -22,16 +22,8 @@ pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl R
     load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
-pub(super) fn load_data(
-    entry: Entry,
-    module: Handle,
-    image: Handle,
-    count: u32,
-    options: Handle,
-    values: Handle,
-    real: impl Real,
-) -> i32 {
-    load(entry, module, image, || image::given(image, Options { count, options, values }), real)
+pub(super) fn load_data(entry: Entry, module: Handle, image: Handle, options: Options, real: impl Real) -> i32 {
+    load(entry, module, image, || image::given(image, options), real)
 }
 
 pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl Real) -> i32 {

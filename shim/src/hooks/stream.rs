@@ -10,7 +10,6 @@ use std::cell::Cell;
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
-
 /// Errors after which a capture continues: `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`, `CUDA_ERROR_INVALID_HANDLE`, `CUDA_ERROR_INVALID_VALUE`.
 const STILL_CAPTURES: [i32; 3] = [908, 400, 1];
 

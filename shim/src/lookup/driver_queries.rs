@@ -17,7 +17,6 @@ const MEMPOOL_HANDLE: i32 = 17;
 const HOST: u32 = 1;
 /// `CUDA_ERROR_INVALID_VALUE`: the address is none that the driver knows.
 const INVALID_VALUE: i32 = 1;
-
 /// Of `CUfunction_attribute`.
 const SHARED_SIZE_BYTES: i32 = 1;
 const LOCAL_SIZE_BYTES: i32 = 3;

@@ -40,7 +40,6 @@ static BESIDE: AtomicU32 = AtomicU32::new(0);
 
 /// How often a pass begins anew because an object was loaded or adopted meanwhile.
 const MOST_PASSES: usize = 8;
-
 /// How deep an object's needs are followed to find what a slot of it will be bound to.
 const DEEPEST: usize = 3;
 

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an unload waits: the loading thread may be using what the unload removes.
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
-
 /// In the gate's word: the context that it is closed for; 0 while it is open.
 const CONTEXT: u64 = u32::MAX as u64;
 const OPEN: u64 = 0;

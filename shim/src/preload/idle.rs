@@ -23,10 +23,8 @@ const RELAXED: i32 = 2;
 const DISABLE_TIMING: u32 = 2;
 /// More busy streams than this are not asked one by one: the context counts as busy.
 const MOST_STREAMS: usize = 64;
-
 /// How long an event that was recorded in an idle context may take to be done.
 const SOON_NANOS: u64 = 60_000;
-
 /// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
 const SOON_AT_START_NANOS: u64 = 5_000_000;
 

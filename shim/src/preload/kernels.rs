@@ -8,10 +8,8 @@ use std::ptr::null_mut;
 
 /// From this version on the driver can list a library's kernels and a module's functions.
 pub const LISTS_SINCE: i32 = 12040;
-
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
-
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 

@@ -217,10 +217,8 @@ impl Libraries {
 
 /// How long it does not look again.
 const PAUSE_NANOS: Nanos = 10_000_000;
-
 /// How long after an object was loaded it is looked at.
 const SETTLES_NANOS: Nanos = 1_000_000_000;
-
 /// Names of files that are longer are of no library that was linked.
 const MOST_NAME_BYTES: usize = 255;
 

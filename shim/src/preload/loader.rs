@@ -28,10 +28,8 @@ use std::sync::{Mutex, MutexGuard};
 /// How long the loader leaves a busy context alone before it asks again; and how many times as long as it took to find that out.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 const BACK_OFF: u64 = 10;
-
 /// How long nothing is loaded ahead of the program after a device had too little memory free.
 const WHILE_FULL_NANOS: u64 = 1_000_000_000;
-
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 

@@ -27,13 +27,10 @@ use std::path::Path;
 
 /// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
-
 /// Names that a runtime has looked up before it asks; those of 11.7 to 13.0 look up 300 to 440.
 const LEAST_LOOKED_UP: u64 = 100;
-
 /// A fat binary's entry in `.nvFatBinSegment`, in bytes.
 const WRAPPER: u64 = 24;
-
 /// No file is opened by a longer one.
 const LONGEST_PATH: usize = 4096;
 

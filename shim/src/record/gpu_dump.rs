@@ -47,7 +47,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A larger file is of no use, and may fill a disk. A filled device is 127 MB.
 const MOST_BYTES: u64 = 1 << 30;
-
 /// How often the file is looked at, and how long its size has to stand still where the driver keeps the pipe.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const STANDS_STILL: Duration = Duration::from_millis(500);

@@ -24,16 +24,12 @@ use std::sync::Mutex;
 
 /// A hang is seen within two seconds.
 const LOOK_EVERY: Nanos = 1_500_000_000;
-
 /// The ranks of a job report one hang one after the other: for so long after an answer, no other one is made.
 const ONE_HANG: Nanos = 60_000_000_000;
-
 /// The most answers of a process. For Python's stacks it is forked.
 const MOST_ANSWERS: u32 = 3;
-
 /// The end of a line whose process fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
-
 const MOST_BYTES: u64 = 1024;
 
 pub struct Marker {

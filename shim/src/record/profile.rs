@@ -30,13 +30,10 @@ use std::sync::Mutex;
 /// The most bytes of a part that are read, and the most parts. A part of ten thousand kernels has a megabyte.
 const MOST_PART_BYTES: u64 = 16 << 20;
 const MOST_PARTS: usize = 4096;
-
 /// The most parts that a process leaves as they are.
 const MANY_PARTS: usize = 32;
-
 /// The most bytes of images that are read, to be loaded ahead.
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
-
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
 
 pub struct Notes {

@@ -38,7 +38,6 @@ const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 /// What the guard's own diagnosis needs where no recording is wanted: tables that hold a big program's streams and threads, and some
 /// thousand records.
 const UNWANTED: usize = 4 << 20;
-
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {

@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The size of a large page on x86-64, and on AArch64 with pages of 4 KiB.
 const LARGE: usize = 2 << 20;
-
 /// The least that a last large page holds: beyond it, what is left over takes small pages.
 const LEAST_IN_LARGE: usize = LARGE / 4;
-
 /// A large page that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(1);
 

@@ -19,15 +19,11 @@ use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const RESERVE: usize = 2 << 20;
-
 /// Small blocks are cut from mappings of this size.
 const CHUNK: usize = 256 << 10;
-
 const LARGEST: usize = 16 << 10;
-
 /// Every block begins at a multiple of this.
 const LEAST: usize = 16;
-
 /// The smallest page there is.
 const PAGE: usize = 4096;
 

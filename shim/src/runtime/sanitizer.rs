@@ -8,7 +8,6 @@
 use std::ffi::{c_char, CStr};
 
 const ADDRESS_OPTIONS: &CStr = c"verify_asan_link_order=0";
-
 const THREAD_SUPPRESSIONS: &CStr = c"called_from_lib:liblazyguard.so$\n";
 
 /// Called by AddressSanitizer's runtime, if the process has one; the environment overrides it.

@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 /// The function, and one that every interpreter exports.
 const DUMP: &str = "_Py_DumpTracebackThreads";
 const INTERPRETER: &str = "Py_IsInitialized";
-
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
@@ -31,7 +30,6 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// when it is written to for the first time. With more tables than this it is not made: so many are of 16 GiB in small
 /// pages, and take half a second where memory is slow.
 const MOST_TABLE_KIB: u64 = 32 << 10;
-
 const MOST_BYTES: usize = 256 << 10;
 
 /// `const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interp, PyThreadState *current_tstate)`: null if all went

@@ -14,7 +14,6 @@ use std::path::Path;
 
 /// More threads than this are not looked at.
 const MOST_THREADS: usize = 256;
-
 /// How the driver's threads are named, and this library's.
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";

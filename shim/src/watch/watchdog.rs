@@ -44,16 +44,12 @@ use std::time::Duration;
 
 /// The most reports in one process of what is slow, and of hangs: further ones would add nothing.
 const MOST_REPORTS: u64 = 20;
-
 /// A sleep that lasts this much longer than requested means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
-
 /// A snapshot that took this long is expensive: those take at most one part in so many of a processor's time.
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
-
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
-
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
