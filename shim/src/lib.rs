@@ -38,8 +38,7 @@ mod watch;
 #[link_section = ".note.lazyguard"]
 static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
 
-/// Runs when the library is loaded, in every process, before the code of any other object: the library is linked to be the first. The
-/// program has no second thread then that could cancel this one.
+/// Runs before the code of any other object, since the library is linked to be the first. There is no second thread yet.
 #[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
 #[link_section = ".text.lazyguard_start"]
 fn loaded() {

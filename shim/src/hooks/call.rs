@@ -52,10 +52,8 @@ impl Entry<'_> {
     }
 }
 
-/// The objects of a call: numbers of the state, 0 for none.
-///
-/// The order is fixed: the stream and the function must not be neighbours. The compiler would read both with one load shortly after two
-/// stores, and the processor cannot forward two stores to one load.
+/// The objects of a call: numbers of the state, 0 for none. The order is fixed: the compiler would read stream and function with one load if they
+/// were neighbours, shortly after two stores that the processor cannot forward to one load.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct About {

@@ -100,8 +100,7 @@ pub(super) fn waits_if(entry: Entry, waits: bool, real: impl Real) -> i32 {
     })
 }
 
-/// Flags of the context are set. The driver waits for the context where synchronous memory operations are asked for (the atlas of the
-/// driver's functions: `testapps/simdriver/ground-truth`).
+/// Flags of the context are set. The driver waits for the context where synchronous memory operations are asked for (measured).
 pub(super) fn sets_flags(entry: Entry, flags: u32, real: impl Real) -> i32 {
     /// `CU_CTX_SYNC_MEMOPS`.
     const SYNC_MEMOPS: u32 = 0x80;

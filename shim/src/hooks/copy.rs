@@ -10,8 +10,7 @@ use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
-/// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
-/// it may block. Address and bytes are 0 where a structure describes them.
+/// A copy or memset on the default stream, which may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.on_stream(std::ptr::null_mut());

@@ -150,8 +150,7 @@ impl Needs {
     }
 }
 
-/// What a graph does, and what the kernels of it need of which the nodes were looked at. One of thousands of nodes takes long to be made executable, and
-/// hardly has other kernels in the rest: that rest is no reason to take the call for one that waits.
+/// The contents of a graph, and the needs of its kernels among the nodes that were looked at: the rest hardly has other kernels.
 #[derive(Default)]
 struct Listed {
     contents: GraphContents,
@@ -159,8 +158,7 @@ struct Listed {
     asked: HashSet<u32>,
 }
 
-/// The record of a call that may wait says what the graph needs that is about to become executable. What was listed for that is not kept until the call has
-/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+/// The record says what the graph needs. The list is not kept over the call: nothing of the hook's may need cleaning up.
 fn learn(call: &mut Call, graph: Handle) {
     if !graph.is_null() && !call.guard.tracker.in_flight(call.about.context).is_empty() {
         let needs = list(call, graph).needs;
@@ -329,8 +327,7 @@ impl Call {
     }
 }
 
-/// The function of a kernel node, or the kernel in its place; null where the description is not there, which the driver need not have found: it refuses a
-/// node or an executable graph that is none before it looks at the description.
+/// The function of a kernel node, or its kernel; null without a description, which the driver looks at last.
 fn function_of(params: Handle, with_kernel: bool) -> Handle {
     let at = |offset| readable::value(params.cast::<u8>().wrapping_add(offset).cast::<Handle>()).unwrap_or(null_mut());
     let function = at(offset_of!(KernelNode, func));

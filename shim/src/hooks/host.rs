@@ -74,8 +74,7 @@ pub(super) fn add_callback(
     })
 }
 
-/// Makes the call, with the guard's function in the place of the program's where that can be. `wrapped` is told whether that becomes
-/// part of a graph, which is left unchanged unless it `may_be_captured`.
+/// Makes the call with the guard's function, unless it would become part of a graph and must not (`may_be_captured`).
 fn submit(
     entry: Entry,
     stream: Handle,

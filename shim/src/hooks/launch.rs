@@ -58,8 +58,7 @@ fn fetch(memory: *const u8) {
     let _ = memory;
 }
 
-/// The rest of a launch that the driver has refused. Gives nothing back, so that the export's frame, to which the entry points, stays beneath this
-/// one's.
+/// The rest of a refused launch. Returns nothing, so that the export's frame, to which the entry points, stays beneath this one's.
 #[cold]
 #[inline(never)]
 fn refused(guard: &'static Guard, entry: Entry, fast: FastLaunch, result: i32) {
@@ -232,8 +231,7 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
     kernel(entry, function, config.hStream.cast(), size, real)
 }
 
-/// Whether a launch configuration asks for all blocks at once. Without a function, a context or a sane number of attributes, the driver refuses the
-/// launch before it looks at them.
+/// Whether a launch configuration asks for all blocks at once. The driver looks at the attributes after function, context and their number.
 #[inline(always)]
 fn is_cooperative(config: &CUlaunchConfig, function: Handle) -> bool {
     /// Of `CUlaunchAttributeID`, of which a newer driver has more than this build knows.
@@ -312,10 +310,9 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Re
     })
 }
 
+#[cfg(debug_assertions)]
 #[cfg(test)]
 mod tests {
-    #![cfg(debug_assertions)]
-
     use super::super::caller::Frame;
     use super::*;
     use crate::preload::loader::Loader;

@@ -90,8 +90,7 @@ fn describe(call: &mut Call, operation: &MemoryOperation) {
     call.about.raw = RawPayload::memory_operation(operation.address, operation.value, operation.flags);
 }
 
-/// A list that is made before the real call and taken after it. It is not dropped where a cancellation or an exception leaves the
-/// call: that would take a landing pad in the frame that calls the driver. It is leaked then.
+/// A list of a call. It is leaked where an exception leaves the call: a drop would take a landing pad in the frame that calls the driver.
 fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
     ManuallyDrop::new(RefCell::new(Vec::new()))
 }
@@ -120,8 +119,7 @@ const _: () = assert!(
         && offset_of!(WaitParams, __bindgen_anon_1) == offset_of!(WriteParams, __bindgen_anon_1)
 );
 
-/// The waits and writes in a list of so many operations that the driver reads or has written. The kinds are read as integers: a
-/// newer driver has more of them than this build knows.
+/// The waits and writes in a list. The kinds are read as integers: a newer driver has more of them than this build knows.
 pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item = MemoryOperation> {
     const WAIT_32: u32 = 1;
     const WRITE_32: u32 = 2;

@@ -129,8 +129,7 @@ fn name_of(config: Handle) -> Option<String> {
     }
 }
 
-/// A call that makes a communicator: `begin` takes an entry for it, of which all ranks know the id, and a rank that waits in the call
-/// for the others is seen to have come.
+/// A call that makes a communicator. `begin` takes an entry for it, so that a rank that waits in the call is seen to have come.
 fn makes(
     entry: Entry,
     new: *mut c_void,

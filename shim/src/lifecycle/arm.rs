@@ -45,11 +45,8 @@ pub struct Initialised {
     pub returned: u64,
 }
 
-/// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
-/// registers for `membarrier` and for forks, and does nothing else. The program has no second thread then that could cancel this one.
-///
-/// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
-/// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
+/// Runs when the library is loaded, in every process, while there is one thread. Its code and data lie together, in `.text.lazyguard_start` and
+/// `.data.lazyguard_start`, as do those of [`super::exit`]: each page more that is touched costs a process without CUDA microseconds.
 #[link_section = ".text.lazyguard_start"]
 pub fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
@@ -198,8 +195,7 @@ fn start_ticks() -> Option<u64> {
 /// Whether the armed process's guard has begun its threads.
 static HAVE_THREADS: AtomicBool = AtomicBool::new(true);
 
-/// A call of this class comes: the guard's threads begin with the first that may submit, load or wait. A process that only looks at its devices can still
-/// fork as a process with one thread does, and enter a namespace.
+/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace.
 #[inline(always)]
 pub fn begin_threads(guard: &'static Guard, class: Class) {
     if !class.only_prepares() && !HAVE_THREADS.load(Ordering::Relaxed) {

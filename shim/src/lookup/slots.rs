@@ -75,8 +75,7 @@ pub fn bind_new() {
     }
 }
 
-/// Binds new objects on a thread of its own, where no look-up has followed their load. The caller must not wait for a load, and a constructor may wait
-/// for anything.
+/// Binds new objects on a thread of its own: the caller must not wait for a load, and a constructor may wait for anything.
 pub fn bind_beside() {
     let process = std::process::id();
     if !are_new() || BESIDE.swap(process, Ordering::Relaxed) == process {

@@ -37,8 +37,7 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Registers the process for `membarrier`, while it has one thread: with more, the kernel waits for all processors, 5 to 15 ms. What comes of it
-/// is asked in [`prepare`].
+/// Registers the process for `membarrier` while it has one thread: with more, the kernel waits 5 to 15 ms. [`prepare`] has the answer.
 #[link_section = ".text.lazyguard_start"]
 pub fn register() {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

@@ -166,8 +166,7 @@ impl Loader {
         libraries.into_iter().for_each(|library| self.add(context, library));
     }
 
-    /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
-    /// long after the start: so it has to be asked also where nothing is pending.
+    /// Whether this is the first context on a device. Libraries retain the primary one again long after the start.
     pub fn starts_on(&self, device: i32) -> bool {
         self.queue().started.insert(device)
     }
@@ -222,8 +221,7 @@ impl Loader {
         self.has_pending() && self.queue().pending_for(context, process.now()).iter().any(waits)
     }
 
-    /// Whether an item waits for the first launch of its context, as far as is known what it is. To load a library brings it into no context: that waits for
-    /// nothing.
+    /// Whether an item waits for the first launch of its context. To load a library brings it into no context: that waits for nothing.
     pub(super) fn waits_for_launch(&self, item: Item, first: FirstLaunch) -> bool {
         let library = match item {
             Item::Ahead(image, _) if !self.ahead.is_library(image) => {

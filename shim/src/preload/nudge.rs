@@ -85,8 +85,7 @@ fn fat_binaries(map: &LinkMap) -> u64 {
     (0..).map_while(|number| path_of_user(soname, number, &mut path).then(|| fat_binaries_in(&path))).sum()
 }
 
-/// Fills in the path of an object that needs this one, by its number among those; `false` behind the last one. Another thread may unload the object
-/// once the visit is over.
+/// Fills in the path of the object of this number that needs this one; `false` behind the last. It may be unloaded once the visit is over.
 fn path_of_user(soname: &CStr, number: usize, path: &mut Vec<u8>) -> bool {
     let (mut left, mut is_there) = (number, false);
     path.clear();

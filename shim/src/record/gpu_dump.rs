@@ -105,11 +105,9 @@ fn watch(ready: &Ready) {
     ERROR_MAY_COME_LATE.store(watched, Ordering::Relaxed);
 }
 
-/// A call has succeeded, and [`error_may_come_late`]: its result. If the call says that work has ended, and the driver has written a dump that
-/// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
-/// would take the work for done, and go on with what it has not computed.
-///
-/// Another context, which no exception has hit, makes a call wait in vain, once.
+/// A call has succeeded, and [`error_may_come_late`]: its result. If it says that work has ended, and the driver has written a dump unasked, an
+/// exception has ended the work, and the call waits for its error: else a program would take the work for done. In a context that no exception
+/// has hit, a call waits in vain, once.
 #[cold]
 #[inline(never)]
 pub fn late_error(entry_point: EntryPoint) -> i32 {
@@ -137,8 +135,7 @@ fn error_on_its_way() -> i32 {
 }
 
 impl GpuDump {
-    /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
-    /// `is_local`: a look into the folder waits for no network.
+    /// A context is about to be made: the driver is made ready if a dump is wanted. `is_local`: a look into the folder waits for no network.
     #[cold]
     #[inline(never)]
     pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>, is_local: bool) {

@@ -221,8 +221,7 @@ impl Notes {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// The program is about to use a kernel of a library, for the first time; its name, if it is known. What a runtime looks up is not used by that: it
-    /// may look all up.
+    /// The program is about to use a kernel of a library, for the first time; its name, if known. A look-up is no use: runtimes look all up.
     pub fn uses(&self, library: u64, kernel: Option<&str>) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);

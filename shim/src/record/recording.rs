@@ -35,8 +35,7 @@ pub struct Backing {
 /// Sizes that are tried when there is no room for the one that was asked for.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
-/// What the guard's own diagnosis needs where no recording is wanted: tables that hold a big program's streams and threads, and some
-/// thousand records.
+/// The bytes that the guard's own diagnosis needs: tables for a big program's streams and threads, and some thousand records.
 const UNWANTED: usize = 4 << 20;
 const MOST_IN_MEMORY: usize = 16 << 20;
 
@@ -44,8 +43,7 @@ impl Backing {
     /// Segments of each lane that have their room from the start: more than a program fills while the log's thread starts.
     const FIRST: usize = 64;
 
-    /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
-    /// needs, in memory. `None` if there is not even memory.
+    /// Words for a recording of so many bytes (0: the least), in the folder if that can be. `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
         let mut why = None;
         if let (Some(folder), true) = (folder, bytes > 0) {
@@ -107,8 +105,7 @@ impl Backing {
         self.present.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }
 
-    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be a fault. Gives a line where
-    /// the file has no room for the rest.
+    /// Makes the next pages present, which else are faults of the program's threads. Gives a line if the file has no room for the rest.
     pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         /// A few milliseconds' work, in pieces that do not block another mapping of memory.
         const PIECES: usize = 256;
