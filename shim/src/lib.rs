@@ -5,7 +5,7 @@
 //!
 //! A folder uses only those below it in this list: [`hooks`], [`lifecycle`], [`watch`], [`record`], [`preload`], [`lookup`], [`runtime`].
 //!
-//! What holds everywhere in this crate:
+//! The rules of this crate:
 //!
 //! * The first law: a program that works without the library works the same with it. In doubt the shim passes the call on unchanged, and
 //!   counts it under its reason ([`runtime::pass_through`]).
@@ -38,8 +38,7 @@ mod watch;
 #[link_section = ".note.lazyguard"]
 static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
 
-/// Runs when the library is loaded, in every process, before the code of any other object: the library is linked to be the first. The
-/// program has no second thread then that could cancel this one.
+/// Runs before the code of any other object, since the library is linked to be the first. There is no second thread yet.
 #[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
 #[link_section = ".text.lazyguard_start"]
 fn loaded() {

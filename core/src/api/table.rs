@@ -65,9 +65,9 @@ macro_rules! with_driver_api {
             // Modules
             ModuleLoad (module: Ptr, fname: Ptr) => module::load_file(module, fname) { 24 cuModuleLoad 2000; }
             ModuleLoad (module: Ptr, image: Ptr)
-                => module::load_data(module, image, 0, null(), null()) { 25 cuModuleLoadData 2000; }
+                => module::load_data(module, image, Options::NONE) { 25 cuModuleLoadData 2000; }
             ModuleLoad (module: Ptr, image: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
-                => module::load_data(module, image, num_options, options, option_values) { 26 cuModuleLoadDataEx 2010; }
+                => module::load_data(module, image, Options { count: num_options, options, values: option_values }) { 26 cuModuleLoadDataEx 2010; }
             ModuleLoad (module: Ptr, fat_cubin: Ptr)
                 => module::load_fat_binary(module, fat_cubin) { 27 cuModuleLoadFatBinary 2000; }
             ModuleUnload (module: Handle) => library::unload(module) { 28 cuModuleUnload 2000; }
@@ -78,11 +78,11 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, code, num_jit_options, jit_options, jit_options_values, library_options, library_option_values, num_library_options) {
+                => library::load(library, code, Options { count: num_jit_options, options: jit_options, values: jit_options_values }, Options { count: num_library_options, options: library_options, values: library_option_values }) {
                 31 cuLibraryLoadData 12000;
             }
             LibraryLoad (library: Ptr, file_name: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load_file(library) { 32 cuLibraryLoadFromFile 12000; }
+                => library::load(library, null(), Options::NONE, Options::NONE) { 32 cuLibraryLoadFromFile 12000; }
             LibraryUnload (library: Handle) => library::unload(library) { 33 cuLibraryUnload 12000; }
             KernelResolve (p_kernel: Ptr, library: Handle, name: Ptr)
                 => library::get_kernel(p_kernel, library, name) { 34 cuLibraryGetKernel 12000; }

@@ -1,4 +1,4 @@
-//! What every hook shares.
+//! The steps that every hook shares.
 //!
 //! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes the
 //! real call, and folds what happened into the state. A hook says in two closures what the call is about ([`About`]) and what its success
@@ -32,6 +32,11 @@ use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload,
 use lazyguard_core::Nanos;
 use std::sync::atomic::AtomicUsize;
 
+/// The real call, with the program's own arguments.
+pub trait Real: FnOnce() -> i32 {}
+
+impl<F: FnOnce() -> i32> Real for F {}
+
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
     pub entry_point: EntryPoint,
@@ -50,10 +55,8 @@ impl Entry<'_> {
     }
 }
 
-/// The objects of a call: numbers of the state, 0 for none.
-///
-/// The order is fixed: the stream and the function must not be neighbours. The compiler would read both with one load shortly after two
-/// stores, and the processor cannot forward two stores to one load.
+/// The objects of a call: numbers of the state, 0 for none. The order is fixed: the compiler would read stream and function with one load if they
+/// were neighbours, shortly after two stores that the processor cannot forward to one load.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct About {
@@ -91,12 +94,7 @@ pub struct Call {
 
 /// Makes the real call with the guard around it; see the module.
 #[inline(always)]
-pub fn observe(
-    entry: Entry,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    after: impl FnOnce(&Call, i32),
-) -> i32 {
+pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, after: impl FnOnce(&Call, i32)) -> i32 {
     // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all else here.
     let mut call = None;
     let ready = armed().and_then(|guard| {
@@ -150,7 +148,7 @@ fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
 pub fn around(
     entry: Entry,
     before: impl FnOnce(&mut Call) -> bool,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
     wanted: impl FnOnce(i32) -> bool,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
@@ -433,18 +431,13 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
 }
 
 /// A call that is only published, so that it can be seen if it blocks.
-pub fn published(entry: Entry, real: impl FnOnce() -> i32, before: impl FnOnce(&mut Call)) -> i32 {
+pub fn published(entry: Entry, real: impl Real, before: impl FnOnce(&mut Call)) -> i32 {
     observe(entry, before, real, |_, _| {})
 }
 
 /// A call whose success alone means something.
 #[inline(always)]
-pub fn succeeds(
-    entry: Entry,
-    before: impl FnOnce(&mut Call),
-    real: impl FnOnce() -> i32,
-    then: impl FnOnce(&Call),
-) -> i32 {
+pub fn succeeds(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, then: impl FnOnce(&Call)) -> i32 {
     observe(entry, before, real, |call, result| {
         if result == SUCCESS {
             then(call);

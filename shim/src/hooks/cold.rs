@@ -30,8 +30,7 @@ impl Call {
         *self = call;
     }
 
-    /// The cache key of a use. Launches have the handle itself, and other uses a different key, launches that are captured as well: the first launch
-    /// must not hit an entry that another use made.
+    /// The cache key of a use: the first launch must not hit an entry that another use, or a launch that is captured, made.
     #[inline(always)]
     pub(super) fn use_key(&self, function: Handle) -> u64 {
         // No handle is odd.
@@ -143,8 +142,7 @@ impl Call {
         }
     }
 
-    /// The call has resolved a function of a module, and the function is loaded. Drivers load it with this call, unless it was
-    /// loaded before. It does not count as a load by this call if the module is not present, or the driver loads eagerly.
+    /// The call has resolved a function, which is loaded. The driver loads it with this call, unless it was loaded before or loads eagerly.
     pub fn got_loaded(&self, number: u32) {
         let About { context, owner: module, .. } = self.about;
         let tracker = &self.guard.tracker;
@@ -164,8 +162,7 @@ impl Call {
         }
     }
 
-    /// The call uses what is loaded. If the guard preloaded it, and this is the first use, the hook notes the hazard that the
-    /// preload prevented.
+    /// The call uses a loaded function. If the guard preloaded it, the hook notes once the hazard that this prevented.
     fn used_ahead(&self) {
         let About { context, function, owner, .. } = self.about;
         let tracker = &self.guard.tracker;
@@ -188,8 +185,7 @@ const LOADED: i32 = 1;
 /// `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: i32 = 400;
 
-/// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver says that a kernel
-/// is not a function. The number of a function or kernel, which is named by then.
+/// The number of a function or kernel, which is named by then. The driver says that a kernel, resolved unseen, is not a function.
 pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
     let tracker = &call.guard.tracker;
     let known = tracker.known_function(handle as u64);

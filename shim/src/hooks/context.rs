@@ -2,7 +2,7 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{published, succeeds, written, Call, Entry};
+use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -13,7 +13,7 @@ use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-pub(super) fn init(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn init(entry: Entry, real: impl Real) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
     if result == SUCCESS && driver::ADOPTED.is_there() {
@@ -24,7 +24,7 @@ pub(super) fn init(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
 }
 
 /// A context is created, and current to the thread; or a device's primary one is retained, and created unless it is there.
-pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.guard.before_a_context();
     succeeds(entry, before, real, |call| {
         let Some(context) = written(context) else { return };
@@ -36,7 +36,7 @@ pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, r
     })
 }
 
-pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, context: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| {
         // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
         call.about.context = call.guard.tracker.known_context(context as u64).unwrap_or(0);
@@ -53,7 +53,7 @@ fn gone(call: &Call, context: u32, handle: u64) {
 }
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
-pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn primary_gone(entry: Entry, device: i32, real: impl Real) -> i32 {
     let reset = entry.entry_point.info().base() == "cuDevicePrimaryCtxReset";
     let before = |call: &mut Call| {
         // Whether a release is the last one, only the driver knows.
@@ -74,7 +74,7 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
     })
 }
 
-pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn synchronize(entry: Entry, context: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         let context = if context.is_null() { driver::current_context() } else { context };
         call.about.context = call.context_number(context);
@@ -86,12 +86,12 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> 
 }
 
 /// A call that the driver may block until other work in the context, or another thread's call, has ended.
-pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn waits_for_context(entry: Entry, real: impl Real) -> i32 {
     waits_if(entry, false, real)
 }
 
 /// The same; where it waits, the driver carries it out once everything in flight in the context has ended.
-pub(super) fn waits_if(entry: Entry, waits: bool, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn waits_if(entry: Entry, waits: bool, real: impl Real) -> i32 {
     published(entry, real, |call| {
         call.about.context = call.current_context();
         if waits {
@@ -100,16 +100,15 @@ pub(super) fn waits_if(entry: Entry, waits: bool, real: impl FnOnce() -> i32) ->
     })
 }
 
-/// Flags of the context are set. The driver waits for the context where synchronous memory operations are asked for (the atlas of the
-/// driver's functions: `testapps/simdriver/ground-truth`).
-pub(super) fn sets_flags(entry: Entry, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+/// Flags of the context are set. The driver waits for the context where synchronous memory operations are asked for (measured).
+pub(super) fn sets_flags(entry: Entry, flags: u32, real: impl Real) -> i32 {
     /// `CU_CTX_SYNC_MEMOPS`.
     const SYNC_MEMOPS: u32 = 0x80;
     waits_if(entry, flags & SYNC_MEMOPS != 0, real)
 }
 
 /// A limit of the context is set. The stack limit sets the local memory of a kernel's threads, and waits as above; the other limits do not wait.
-pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl Real) -> i32 {
     /// `CU_LIMIT_STACK_SIZE`.
     const STACK_SIZE: i32 = 0;
     let before = |call: &mut Call| {
@@ -146,7 +145,7 @@ pub(super) fn gave_out(call: &Call, memory: Handle) {
 }
 
 /// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
-pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
     let put_off = Cell::new(None);
     published(
         entry,
@@ -163,6 +162,6 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
     )
 }
 
-pub(super) fn observed(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {
     published(entry, real, |_| {})
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not: read the memory that is copied.
 
-use super::call::{observe, published, succeeds, Call, Entry};
+use super::call::{observe, published, succeeds, Call, Entry, Real};
 use super::context::gave_out;
 use super::release::before_copy;
 use crate::lookup::driver::Handle;
@@ -10,9 +10,8 @@ use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
-/// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
-/// it may block. Address and bytes are 0 where a structure describes them.
-pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
+/// A copy or memset on the default stream, which may block. Address and bytes are 0 where a structure describes them.
+pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.on_stream(std::ptr::null_mut());
         call.about.raw = RawPayload::memory(destination, bytes as u64);
@@ -22,18 +21,14 @@ pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: im
 }
 
 /// The real call, behind the releases that have to come before a copy from or to these addresses.
-fn behind_releases<'f, R: FnOnce() -> i32>(
-    entry: Entry<'f>,
-    host: Option<[u64; 2]>,
-    real: R,
-) -> impl FnOnce() -> i32 + use<'f, R> {
+fn behind_releases<'f, R: Real>(entry: Entry<'f>, host: Option<[u64; 2]>, real: R) -> impl Real + use<'f, R> {
     move || {
         before_copy(entry, host);
         real()
     }
 }
 
-pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| orders(call, stream, to, bytes);
     published(entry, behind_releases(entry, None, real), before)
 }
@@ -51,7 +46,7 @@ pub(super) fn copies(
     bytes: usize,
     host: [u64; 2],
     stream: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     copies_so_much(entry, destination, [bytes as u64; 2], host, stream, real)
 }
@@ -63,7 +58,7 @@ fn copies_so_much(
     [recorded, bytes]: [u64; 2],
     host: [u64; 2],
     stream: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let before = |call: &mut Call| {
         orders(call, stream, destination, recorded as usize);
@@ -107,7 +102,7 @@ macro_rules! described {
     }};
 }
 
-pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl Real) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
@@ -116,7 +111,7 @@ pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl F
 }
 
 /// A copy of a block, described by a structure. Between devices it is the same one, with contexts where this has reserved words.
-pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl Real) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
@@ -124,11 +119,11 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
     copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
-pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| orders(call, stream, 0, bytes);
     succeeds(entry, before, real, |call| gave_out(call, memory))
 }
 
-pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| orders(call, stream, address, 0))
 }

@@ -2,14 +2,14 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{published, succeeds, About, Call, Entry};
+use super::call::{published, succeeds, About, Call, Entry, Real};
 use crate::lookup::driver::Handle;
 use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real) -> i32 {
     let number = Cell::new(0);
     let before = |call: &mut Call| {
         call.submits_to(stream);
@@ -37,18 +37,18 @@ fn of_context(call: &mut Call, context: Handle, event: Handle) {
     call.about.raw = RawPayload::about(event as u64);
 }
 
-pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| of_context(call, context, event);
     succeeds(entry, before, real, |call| {
         call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
     })
 }
 
-pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| of_context(call, context, event))
 }
 
-pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(event as u64);
@@ -61,7 +61,7 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
 }
 
 /// A thread waits for an event, or polls it.
-pub(super) fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn completes(entry: Entry, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         if let Some((stream, context)) = call.guard.tracker.event_place(event as u64) {
             call.about_stream(stream);
@@ -75,7 +75,7 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32)
     })
 }
 
-pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, event: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| {
         call.about.raw = RawPayload::about(event as u64);
         // Before the call, as for streams: no thread may be asking the driver about it when it goes.

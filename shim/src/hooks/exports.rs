@@ -6,12 +6,13 @@
 
 use super::call::Entry;
 use super::caller::Frame;
+use super::image::Options;
 use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
 };
-use crate::lookup::driver::{self, Handle, NOT_FOUND};
+use crate::lookup::driver::{self, Handle};
 use crate::lookup::nccl as real_nccl;
 use crate::lookup::table::{Hook, HookTable};
 use lazyguard_core::api::{EntryPoint, NCCL_ENTRY_POINTS};
@@ -30,18 +31,18 @@ const fn null() -> Handle {
 }
 
 macro_rules! define_hook {
-    ($symbol:ident ($($arg:ident : $ty:ty),*) $family:ident $hook:ident ($($used:expr),*)) => {
-        /// Stands for the driver's function of this name.
+    ($library:ident $symbol:ident ($($arg:ident : $ty:ty),*) $family:ident $hook:ident ($($used:expr),*)) => {
+        /// Stands for the library's function of this name.
         ///
         /// # Safety
-        /// As the driver's function: the program's arguments are passed on as they are.
+        /// As that function: the program's arguments are passed on as they are.
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
             let here = 0;
             let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
-            let Some(real) = driver::real(FORM) else { return NOT_FOUND };
-            // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
-            // tests compare it with a second description).
+            let Some(real) = $library::real(FORM) else { return $library::NOT_FOUND };
+            // SAFETY: the library's function of this name has this calling sequence (the tables follow cuda.h and nccl.h, and the tests compare
+            // the driver's with a second description).
             let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
             // By value: an argument whose address is taken has to be in memory on each path.
             // SAFETY: the program's own arguments, for the function it called.
@@ -54,7 +55,7 @@ macro_rules! define_hooks {
     ($(
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
-        $($( define_hook! { $symbol $args $family $hook $used } )+)+
+        $($( define_hook! { driver $symbol $args $family $hook $used } )+)+
 
         pub static HOOKS: HookTable = HookTable {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
@@ -66,28 +67,9 @@ macro_rules! define_hooks {
 
 lazyguard_core::with_driver_api!(define_hooks);
 
-macro_rules! define_nccl_hook {
-    ($symbol:ident ($($arg:ident : $ty:ty),*) $hook:ident ($($used:expr),*)) => {
-        /// Stands for NCCL's function of this name.
-        ///
-        /// # Safety
-        /// As NCCL's function: the program's arguments are passed on as they are.
-        pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
-            const FORM: EntryPoint = EntryPoint::named(stringify!($symbol));
-            let here = 0;
-            let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
-            let Some(real) = real_nccl::real(FORM) else { return real_nccl::NOT_FOUND };
-            // SAFETY: NCCL's function of this name has this calling sequence, in every release that has it (nccl.h).
-            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
-            // SAFETY: the program's own arguments, for the function it called.
-            nccl::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
-        }
-    };
-}
-
 macro_rules! define_nccl_hooks {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
-        $( define_nccl_hook! { $symbol $args $hook $used } )+
+        $( define_hook! { real_nccl $symbol $args nccl $hook $used } )+
 
         const NCCL_HOOKS: [Hook; NCCL_ENTRY_POINTS.len()] = [ $( Hook($symbol as *const c_void), )+ ];
     };

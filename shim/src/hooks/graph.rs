@@ -5,12 +5,12 @@
 //! costs a fraction of its instantiation.
 //!
 //! A call that makes a graph executable or changes it sets aside as much local memory as a kernel of it needs, and waits for an idle
-//! context for that (measured). Where work is in flight, the list is also made before the call, which may never return: the record says
+//! context for that (measured). While work is in flight, the list is also made before the call, which may never return: the record says
 //! whether the call waits. That is asked of loaded kernels alone, since the question would load another.
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, succeeds, written, Call, Entry};
+use super::call::{observe, published, succeeds, written, Call, Entry, Real};
 use super::cold::number_of;
 use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -33,7 +33,7 @@ use std::ptr::null_mut;
 const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(graph as u64);
@@ -43,7 +43,7 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnO
     observe(entry, before, real, |call, _| call.guard.tracker.graph_launched(call.guard.now()))
 }
 
-pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.about.context = call.current_context();
         // Without a context the driver refuses the call, whatever the graph is.
@@ -60,7 +60,7 @@ pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real:
 }
 
 /// An executable graph is made to do what another graph does.
-pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         of_executable(call, executable);
         // Without an executable graph the driver refuses the call, whatever the other is.
@@ -71,7 +71,7 @@ pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl
     succeeds(entry, before, real, |call| note(call, executable, graph))
 }
 
-pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, executable: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| of_executable(call, executable))
 }
 
@@ -80,18 +80,18 @@ fn of_executable(call: &mut Call, executable: Handle) {
     call.about.raw = RawPayload::about(executable as u64);
 }
 
-pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl Real) -> i32 {
     let waits = entry.entry_point.symbol().contains("Wait");
     let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
     changes_to(entry, executable, GraphPart::about(kind, event as u64), real)
 }
 
 /// A node of an executable graph does something else, which is not followed.
-pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl Real) -> i32 {
     changes_to(entry, executable, GraphPart::of(NodeKind::Other), real)
 }
 
-fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl FnOnce() -> i32) -> i32 {
+fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl Real) -> i32 {
     succeeds(entry, |call| of_executable(call, executable), real, |call| call.changed(executable, part))
 }
 
@@ -150,8 +150,7 @@ impl Needs {
     }
 }
 
-/// What a graph does, and what the kernels of it need of which the nodes were looked at. One of thousands of nodes takes long to be made executable, and
-/// hardly has other kernels in the rest: that rest is no reason to take the call for one that waits.
+/// The contents of a graph, and the needs of its kernels among the nodes that were looked at: the rest hardly has other kernels.
 #[derive(Default)]
 struct Listed {
     contents: GraphContents,
@@ -159,8 +158,7 @@ struct Listed {
     asked: HashSet<u32>,
 }
 
-/// The record of a call that may wait says what the graph needs that is about to become executable. What was listed for that is not kept until the call has
-/// returned: nothing of the hook's may need cleaning up when an exception leads out of it.
+/// The record says what the graph needs. The list is not kept over the call: nothing of the hook's may need cleaning up.
 fn learn(call: &mut Call, graph: Handle) {
     if !graph.is_null() && !call.guard.tracker.in_flight(call.about.context).is_empty() {
         let needs = list(call, graph).needs;
@@ -265,20 +263,20 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| _ = call.uses_kernel_node(params))
 }
 
-pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl Real) -> i32 {
     changes(entry, executable, |call| (NodeKind::Kernel, call.uses_kernel_node(params)), real)
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
-pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn add_node(entry: Entry, params: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| _ = call.uses_node(params))
 }
 
-pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl Real) -> i32 {
     changes(entry, executable, |call| call.uses_node(params), real)
 }
 
@@ -287,7 +285,7 @@ fn changes(
     entry: Entry,
     executable: Handle,
     uses: impl FnOnce(&mut Call) -> (NodeKind, Handle),
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
     let before = |call: &mut Call| {
@@ -329,8 +327,7 @@ impl Call {
     }
 }
 
-/// The function of a kernel node, or the kernel in its place; null where the description is not there, which the driver need not have found: it refuses a
-/// node or an executable graph that is none before it looks at the description.
+/// The function of a kernel node, or its kernel; null without a description, which the driver looks at last.
 fn function_of(params: Handle, with_kernel: bool) -> Handle {
     let at = |offset| readable::value(params.cast::<u8>().wrapping_add(offset).cast::<Handle>()).unwrap_or(null_mut());
     let function = at(offset_of!(KernelNode, func));

@@ -19,8 +19,8 @@ use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, S
 const MOST_WAITS: usize = 8;
 
 impl Call {
-    /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once a query of the probe has not returned, threads
-    /// of the program no longer query the driver. The stream then counts as idle, so that the hook reports nothing.
+    /// Whether the driver says that a stream is busy; `None` if it cannot be asked. After a lost probe the stream counts as idle: nothing is
+    /// reported.
     fn asked(&self, stream: u32) -> Option<bool> {
         if idle::probe_lost() {
             return Some(false);
@@ -41,8 +41,7 @@ impl Call {
         met
     }
 
-    /// Whether a wait is still unsatisfied by memory, as far as the guard can read it. While it is unknown whether reading is safe, the
-    /// hook reports nothing.
+    /// Whether memory does not satisfy a wait. While it is unknown whether reading is safe, the hook reports nothing.
     fn stands(&self, wait: &Outstanding) -> bool {
         match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
             Held::Value(value) => !wait.wait.satisfied_by(value),
@@ -146,8 +145,7 @@ impl Call {
         Some((Flags::UNSATISFIED, ConflictingOperation { stream, function: 0, entry_point, at }))
     }
 
-    /// Whether no other stream has an operation that could write what a wait waits for: kernels, copies, fills and graphs do not
-    /// say where they write.
+    /// Whether no other stream has work that could satisfy a wait: kernels, copies, fills and graphs do not say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
         let tracker = &self.guard.tracker;
         if !tracker.fold() {
@@ -178,9 +176,8 @@ impl Call {
 
     // --- LG105: a copy that blocked the host ---
 
-    /// A copy of so many bytes is about to be submitted, from or to these addresses. A big copy is slow on an idle stream too, and
-    /// every copy is slow while its thread is not scheduled. So the hook first asks the driver whether the stream is busy: the state
-    /// counts it as busy until a wait or a query returns. Copies of page-locked memory need no query.
+    /// A copy is about to be submitted. A big copy is slow on an idle stream too, as is every copy of a thread that is not scheduled: so the
+    /// driver is asked before whether the stream is busy. Copies of page-locked memory need no query.
     pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
         let tracker = &self.guard.tracker;

@@ -4,11 +4,11 @@
 //!
 //! Protocol: a block of memory holds what the program asked for, and the called function frees it. A graph may call any number of times,
 //! from clones as well, so its blocks are never freed: there is one for each function with its argument, and a limit. A program that asks
-//! for a node's function gets its own. Where there is no block, the hook leaves everything unchanged.
+//! for a node's function gets its own. Without a block, the hook leaves everything unchanged.
 //!
 //! Must not: call the driver from a host function, which the driver forbids, or let the program see a function of the guard's.
 
-use super::call::{published, succeeds, Call, Entry};
+use super::call::{published, succeeds, Call, Entry, Real};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
 use crate::runtime::{door, memory, pass_through, readable, thread};
@@ -53,13 +53,7 @@ struct Wanted {
     submitted: Nanos,
 }
 
-pub(super) fn launch(
-    entry: Entry,
-    stream: Handle,
-    function: Handle,
-    user_data: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn launch(entry: Entry, stream: Handle, function: Handle, user_data: Handle, real: impl Real) -> i32 {
     submit(entry, stream, [function, user_data], true, real, |wanted, of_graph| {
         let own: HostFunction = if of_graph { called_by_graph } else { called };
         real_with!(entry, (Handle, HostFunction, Handle), (stream, own, wanted))
@@ -73,21 +67,20 @@ pub(super) fn add_callback(
     function: Handle,
     user_data: Handle,
     flags: u32,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     submit(entry, stream, [function, user_data], false, real, |wanted, _| {
         real_with!(entry, (Handle, Callback, Handle, u32), (stream, called_back, wanted, flags))
     })
 }
 
-/// Makes the call, with the guard's function in the place of the program's where that can be. `wrapped` is told whether that becomes
-/// part of a graph, which is left unchanged unless it `may_be_captured`.
+/// Makes the call with the guard's function, unless it would become part of a graph and must not (`may_be_captured`).
 fn submit(
     entry: Entry,
     stream: Handle,
     [function, user_data]: [Handle; 2],
     may_be_captured: bool,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
     wrapped: impl FnOnce(Handle, bool) -> Option<i32>,
 ) -> i32 {
     let (wanted, of_graph) = (Cell::new(null_mut()), Cell::new(false));
@@ -155,25 +148,19 @@ pub(super) fn add_node(
     dependencies: Handle,
     count: usize,
     params: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     node(entry, null_mut(), params, real, |params| {
         real_with!(entry, (Handle, Handle, Handle, usize, Handle), (added, graph, dependencies, count, params))
     })
 }
 
-pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl Real) -> i32 {
     node(entry, null_mut(), params, real, |params| real_with!(entry, (Handle, Handle), (changed, params)))
 }
 
 /// A host node of an executable graph is changed.
-pub(super) fn change_node(
-    entry: Entry,
-    executable: Handle,
-    changed: Handle,
-    params: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn change_node(entry: Entry, executable: Handle, changed: Handle, params: Handle, real: impl Real) -> i32 {
     node(entry, executable, params, real, |params| {
         real_with!(entry, (Handle, Handle, Handle), (executable, changed, params))
     })
@@ -184,7 +171,7 @@ fn node(
     entry: Entry,
     executable: Handle,
     params: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
     wrapped: impl FnOnce(Handle) -> Option<i32>,
 ) -> i32 {
     let (wanted, function) = (Cell::new(null_mut()), Cell::new(null_mut()));
@@ -213,17 +200,17 @@ fn node(
     })
 }
 
-pub(super) fn node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn node_parameters(entry: Entry, params: Handle, real: impl Real) -> i32 {
     asks_for_node(entry, params.cast(), real)
 }
 
 /// A program asks for the description of a node of any kind, which begins with the kind.
-pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl Real) -> i32 {
     // The guard's function is the first thing in no other kind's description.
     asks_for_node(entry, params.cast::<u8>().wrapping_add(offset_of!(NodeParams, __bindgen_anon_1)).cast(), real)
 }
 
-fn asks_for_node(entry: Entry, node: *mut Node, real: impl FnOnce() -> i32) -> i32 {
+fn asks_for_node(entry: Entry, node: *mut Node, real: impl Real) -> i32 {
     succeeds(
         entry,
         |_| {},

@@ -1,7 +1,7 @@
-//! What kind of code a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
+//! The kind of code that a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
 //!
-//! Must not: read more than the driver has to read itself to learn the same, or what is not there: the driver refuses a load without a context, or without
-//! a place for the handle, before it looks at the code.
+//! Must not: read more than the driver has to read itself to learn the same, or what is not there: the driver refuses a load without a
+//! context, or without a place for the handle, before it looks at the code.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
@@ -22,6 +22,10 @@ pub(super) struct Options {
     pub count: u32,
     pub options: Handle,
     pub values: Handle,
+}
+
+impl Options {
+    pub const NONE: Self = Self { count: 0, options: null_mut(), values: null_mut() };
 }
 
 /// An image in the program's memory, during the call that gives it to the driver.
@@ -74,12 +78,9 @@ fn start_at(code: *const u8) -> Option<Start> {
     Start::of(|n| readable::value(code.wrapping_add(n)).unwrap_or(0))
 }
 
-/// The content of an image and the options of its load, where the profile keeps such: code that is complete by itself, and options that the driver
-/// only reads. The content of a reference is that of the fat binary.
-///
-/// Whether kernels of it print or allocate memory makes no difference, and of compressed code could not be told: the driver refuses to change the
-/// size of the buffer (`CU_LIMIT_PRINTF_FIFO_SIZE`) or of the heap (`CU_LIMIT_MALLOC_HEAP_SIZE`) only once such a kernel was launched, as cuda.h says
-/// and a card has shown of the buffer, and the guard launches nothing.
+/// The content of an image and the options of its load, where the profile keeps such: complete code, and options that the driver only reads. Of a
+/// reference it is the fat binary's. Kernels that print or allocate make no difference: the driver refuses to change the buffer
+/// (`CU_LIMIT_PRINTF_FIFO_SIZE`) or the heap only once such a kernel was launched, and the guard launches nothing.
 pub(super) fn given<'a>(
     code: Handle,
     Options { count, options, values }: Options,
@@ -105,15 +106,12 @@ pub(super) fn given<'a>(
     (!is_cut_off(content)).then_some((content.into(), options))
 }
 
-/// The same of what a program gives to `cuModuleLoadFatBinary`. Of a reference to a fat binary, which the driver has refused there on a card, and of
-/// other images, for which no card was asked, nothing is kept: the driver's answer is not known before it is asked.
+/// The same for `cuModuleLoadFatBinary`. A reference to a fat binary, which the driver has refused there, and other images are not kept.
 pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
-    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
-    (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, NONE))?
+    (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, Options::NONE))?
 }
 
-/// The same of a library that a program loads itself. Of the options of libraries, that the image is preserved is a promise to the driver, which
-/// it does not need for a library of the guard's.
+/// The same for a library. That the image is preserved is a promise to the driver, which the guard's library does not need.
 pub(super) fn given_for_library<'a>(
     code: Handle,
     jit: Options,
@@ -143,14 +141,12 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
     (!is_cut_off(&content)).then(|| (content.into(), LoadOptions::default()))
 }
 
-/// What identifies a library that the program loads itself, whatever its options: samples of its content, as far as its first bytes say that it goes.
-/// `None` for what is no image, or larger than those that are kept.
+/// Samples of a library's content, whatever its options; `None` for no image, or one larger than those that are kept.
 pub(super) fn samples(code: Handle) -> Option<ImageId> {
     Some(ImageId::of_samples(Given::of(code)?.content()?))
 }
 
-/// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
-/// `None` for what is not in an object.
+/// The place of a fat binary that a CUDA runtime gives to the driver, by its options; `None` if it is in no object.
 pub(super) fn place(code: Handle, library: Options) -> Option<Place> {
     is_a_runtimes(code, library).then(|| libraries::place_of(code as u64))?
 }
@@ -184,10 +180,10 @@ mod tests {
     use super::*;
     use lazyguard_core::trace::layout::image;
 
+    const NONE: Options = Options::NONE;
+
     const FAT_BINARY: u32 = 0xBA55_ED50;
     const REFERENCE: u32 = 0x4662_43B1;
-
-    const NONE: Options = Options { count: 0, options: null_mut(), values: null_mut() };
 
     fn these(options: &[i32], values: &[u64]) -> Options {
         let (at, values) = (options.as_ptr().cast_mut().cast(), values.as_ptr().cast_mut().cast());
@@ -227,7 +223,7 @@ mod tests {
 
     /// The content that is given at an address, without options.
     fn content(code: Handle) -> Option<Vec<u8>> {
-        given(code, NONE).map(|(content, _)| content.into_owned())
+        given(code, Options::NONE).map(|(content, _)| content.into_owned())
     }
 
     /// Bytes behind which nothing can be read.

@@ -2,7 +2,7 @@
 //!
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
-use super::call::{observe, seen_again, Call, Entry};
+use super::call::{observe, seen_again, Call, Entry, Real};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
@@ -23,13 +23,7 @@ use std::sync::atomic::Ordering;
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-pub(super) fn kernel(
-    entry: Entry,
-    function: Handle,
-    stream: Handle,
-    size: Extent,
-    real: impl FnOnce() -> i32 + Copy,
-) -> i32 {
+pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real + Copy) -> i32 {
     let Some(Some((guard, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
         // write to memory what it is made of.
@@ -64,8 +58,7 @@ fn fetch(memory: *const u8) {
     let _ = memory;
 }
 
-/// The rest of a launch that the driver has refused. Gives nothing back, so that the export's frame, to which the entry points, stays beneath this
-/// one's.
+/// The rest of a refused launch. Returns nothing, so that the export's frame, to which the entry points, stays beneath this one's.
 #[cold]
 #[inline(never)]
 fn refused(guard: &'static Guard, entry: Entry, fast: FastLaunch, result: i32) {
@@ -152,7 +145,7 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 /// The slow path. Later launches of the kind need not look up what it finds.
 #[cold]
 #[inline(never)]
-fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
     let before = |call: &mut Call| launches(call, function, stream, size);
     observe(entry, before, real, |call, result| {
         call.launched(result);
@@ -204,13 +197,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
 }
 
 /// A launch all blocks of which have to be on the device at once: it takes the slow path each time.
-pub(super) fn cooperative(
-    entry: Entry,
-    function: Handle,
-    stream: Handle,
-    size: Extent,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn cooperative(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         launches(call, function, stream, size);
         call.about.flags |= flag::AT_ONCE;
@@ -226,7 +213,7 @@ pub(super) fn cooperative(
     })
 }
 
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32 + Copy) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Real + Copy) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
@@ -244,8 +231,7 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
     kernel(entry, function, config.hStream.cast(), size, real)
 }
 
-/// Whether a launch configuration asks for all blocks at once. Without a function, a context or a sane number of attributes, the driver refuses the
-/// launch before it looks at them.
+/// Whether a launch configuration asks for all blocks at once. The driver looks at the attributes after function, context and their number.
 #[inline(always)]
 fn is_cooperative(config: &CUlaunchConfig, function: Handle) -> bool {
     /// Of `CUlaunchAttributeID`, of which a newer driver has more than this build knows.
@@ -298,7 +284,7 @@ struct LaunchParams {
 }
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
-pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Real) -> i32 {
     /// The driver takes one launch for each device at most. It refuses more, or flags that it does not know, before it looks at the list.
     const MOST: u32 = 256;
     let each = |call: &Call, what: &dyn Fn(&Call)| {
@@ -324,10 +310,9 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
     })
 }
 
+#[cfg(debug_assertions)]
 #[cfg(test)]
 mod tests {
-    #![cfg(debug_assertions)]
-
     use super::super::caller::Frame;
     use super::*;
     use crate::preload::loader::Loader;

@@ -2,7 +2,7 @@
 //!
 //! Must not: let the driver unload a library before its kernels are taken out of the state.
 
-use super::call::{published, succeeds, written, Call, Entry};
+use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::image::{self, Options};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
@@ -10,94 +10,100 @@ use crate::preload::queue::Item;
 use crate::record::profile::Origin;
 use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Known;
+use lazyguard_core::profile::ImageId;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
 use std::cell::Cell;
 use std::ffi::{c_char, CStr};
-use std::ptr::null_mut;
 
-pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let none = null_mut();
-    load(entry, library, none, 0, none, none, none, none, 0, real)
-}
-
-#[expect(clippy::too_many_arguments, reason = "the driver's function has as many")]
 pub(super) fn load(
     entry: Entry,
     library: Handle,
     code: Handle,
-    jit_count: u32,
-    jit_options: Handle,
-    jit_values: Handle,
-    options: Handle,
-    values: Handle,
-    count: u32,
-    real: impl FnOnce() -> i32,
+    jit: Options,
+    options: Options,
+    real: impl Real,
 ) -> i32 {
-    let jit = Options { count: jit_count, options: jit_options, values: jit_values };
-    let options = Options { count, options, values };
-    let (handed_over, of_place, of_image) = (Cell::new(0), Cell::new(None), Cell::new(None));
-    let of_samples = Cell::new(None);
+    let told = Cell::new(Told::default());
     let before = |call: &mut Call| {
         call.about.context = call.current_context();
         call.about.raw = RawPayload::image(Image::of(image::kind(code)));
         call.loads_code();
-        let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null()) else { return };
-        let loader = &call.guard.loader;
-        let place = (jit_count == 0).then(|| image::place(code, options)).flatten();
-        if place.is_none() {
-            of_samples.set(image::samples(code));
+        if !library.is_null() {
+            told.set(tells(call, code, jit, options));
         }
-        let ahead = if let Some(place) = place {
-            let expected = loader.libraries.number_of(&place);
-            of_place.set(Some((profile.loads_library(place), expected)));
-            expected.and_then(|number| loader.libraries.take(number, code as u64))
-        } else if let Some((content, options)) = image::given_for_library(code, jit, options) {
-            of_image.set(Some(profile.loads(call.about.context, &content, &options)));
-            loader.ahead.take(call.about.context, &content, &options)
-        } else {
-            None
-        };
-        handed_over.set(ahead.unwrap_or(0));
     };
     succeeds(
         entry,
         before,
-        || given_ahead(library, handed_over.get(), real),
+        || given_ahead(library, told.get().ahead, real),
         |call| {
-            let Some(library) = written(library).map(|library| library as u64) else { return };
-            call.gave_out(library);
-            let (loader, is_own) = (&call.guard.loader, handed_over.get() == 0);
-            if call.about.raw.loaded_image().needs_compiler() {
-                call.guard.hazards.is_to_be_compiled(library);
-                call.compiled();
+            if let Some(library) = written(library) {
+                loaded(call, library as u64, told.get());
             }
-            let mut known = Known::Nothing;
-            if let Some(profile) = &call.guard.profile {
-                if let Some((place, expected)) = of_place.get() {
-                    profile.is_of(library, Origin::Place(place));
-                    known = if expected.is_some() { Known::ItsKernels } else { known };
-                    if let Some(number) = expected.filter(|_| is_own) {
-                        loader.is_the_runtimes(call.guard, number, library);
-                    }
-                }
-                of_image.get().into_iter().for_each(|id| profile.is_of(library, Origin::LibraryImage(id)));
-                if of_samples.get().is_some_and(|id| profile.sees(library, id)) {
-                    known = Known::Unused;
-                }
-            }
-            // What the guard has loaded itself is known better.
-            if is_own && call.about.raw.loaded_image().prints() {
-                loader.prints(library, Prints::Yes);
-            }
-            loader.library_loaded(call.guard, library, known);
-            call.load_pending(call.about.context);
         },
     )
 }
 
+/// What the profile learns of a library.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// The library that was loaded ahead; 0 for none.
+    ahead: u64,
+    /// The number of its place, and that of what is expected there.
+    place: Option<(u32, Option<u32>)>,
+    image: Option<ImageId>,
+    samples: Option<ImageId>,
+}
+
+/// A library is about to be loaded: tells the profile, and takes what was loaded ahead.
+fn tells(call: &Call, code: Handle, jit: Options, options: Options) -> Told {
+    let Some(profile) = &call.guard.profile else { return Told::default() };
+    let (loader, context) = (&call.guard.loader, call.about.context);
+    if let Some(place) = (jit.count == 0).then(|| image::place(code, options)).flatten() {
+        let expected = loader.libraries.number_of(&place);
+        let ahead = expected.and_then(|number| loader.libraries.take(number, code as u64)).unwrap_or(0);
+        return Told { ahead, place: Some((profile.loads_library(place), expected)), ..Told::default() };
+    }
+    let mut told = Told { samples: image::samples(code), ..Told::default() };
+    if let Some((content, options)) = image::given_for_library(code, jit, options) {
+        told.image = Some(profile.loads(context, &content, &options));
+        told.ahead = loader.ahead.take(context, &content, &options).unwrap_or(0);
+    }
+    told
+}
+
+fn loaded(call: &Call, library: u64, told: Told) {
+    call.gave_out(library);
+    let loader = &call.guard.loader;
+    if call.about.raw.loaded_image().needs_compiler() {
+        call.guard.hazards.is_to_be_compiled(library);
+        call.compiled();
+    }
+    let mut known = Known::Nothing;
+    if let Some(profile) = &call.guard.profile {
+        if let Some((place, expected)) = told.place {
+            profile.is_of(library, Origin::Place(place));
+            known = if expected.is_some() { Known::ItsKernels } else { known };
+            if let Some(number) = expected.filter(|_| told.ahead == 0) {
+                loader.is_the_runtimes(call.guard, number, library);
+            }
+        }
+        told.image.into_iter().for_each(|id| profile.is_of(library, Origin::LibraryImage(id)));
+        if told.samples.is_some_and(|id| profile.sees(library, id)) {
+            known = Known::Unused;
+        }
+    }
+    // What the guard has loaded itself is known better.
+    if told.ahead == 0 && call.about.raw.loaded_image().prints() {
+        loader.prints(library, Prints::Yes);
+    }
+    loader.library_loaded(call.guard, library, known);
+    call.load_pending(call.about.context);
+}
+
 /// Puts what the guard has loaded ahead where the driver would put its own, which is not null; 0 is nothing, and the driver is called.
-pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl Real) -> i32 {
     if ahead == 0 {
         return real();
     }
@@ -107,7 +113,7 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl FnOnce() -> i32) ->
 }
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
-pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn unload(entry: Entry, owner: Handle, real: impl Real) -> i32 {
     let put_off = Cell::new(None);
     published(
         entry,
@@ -139,13 +145,7 @@ pub(super) fn of_owner(call: &mut Call, owner: u64) {
 }
 
 /// A kernel is resolved by name. That loads nothing.
-pub(super) fn get_kernel(
-    entry: Entry,
-    kernel: Handle,
-    library: Handle,
-    name: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn get_kernel(entry: Entry, kernel: Handle, library: Handle, name: Handle, real: impl Real) -> i32 {
     succeeds(
         entry,
         |call| of_owner(call, library as u64),
@@ -172,17 +172,17 @@ pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKin
 }
 
 /// The kernels of a library are listed. That loads nothing.
-pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn enumerate(entry: Entry, library: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| call.about.owner = library as u64)
 }
 
 /// Something of a library is wanted in the current context, which brings the library there.
-pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn uses_library(entry: Entry, library: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| brings(call, library as u64))
 }
 
 /// Something is asked of a kernel for which its library has to be in the current context; the kernel's function is not loaded.
-pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| {
         let tracker = &call.guard.tracker;
         let number = tracker.known_function(kernel as u64);
@@ -205,7 +205,7 @@ fn brings(call: &mut Call, library: u64) {
 }
 
 /// A kernel's function in the current context is wanted, which loads it.
-pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl Real) -> i32 {
     succeeds(
         entry,
         |call| uses(call, kernel),
@@ -227,7 +227,7 @@ pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real:
 }
 
 /// A call about a function or kernel that loads it in the current context.
-pub(super) fn loads_function(entry: Entry, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn loads_function(entry: Entry, function: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| uses(call, function))
 }
 

@@ -10,8 +10,7 @@ use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// A runtime asks for the loading mode, through a pointer it looked up. Naked, because the answer depends on the caller, which only
-/// the return address shows.
+/// A runtime asks, through a pointer it looked up. Naked: the answer depends on the caller, which only the return address shows.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn for_runtime(mode: *mut i32) -> i32 {

@@ -3,7 +3,7 @@
 //! Must not: read more of the program's list than the driver does, or what is not there: it refuses flags that it does not know, too many operations, and
 //! the older form of the call, before it looks at the list.
 
-use super::call::{observe, succeeds, Call, Entry};
+use super::call::{observe, succeeds, Call, Entry, Real};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::readable;
 use cudarc::driver::sys::{
@@ -22,14 +22,7 @@ fn is_wide(entry: Entry) -> bool {
     entry.entry_point.info().base().ends_with("64")
 }
 
-pub(super) fn write(
-    entry: Entry,
-    stream: Handle,
-    address: u64,
-    value: u64,
-    flags: u32,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {
     let (wide, met) = (is_wide(entry), kept_across_the_call());
     let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
     let before = |call: &mut Call| {
@@ -45,14 +38,7 @@ pub(super) fn write(
     })
 }
 
-pub(super) fn wait(
-    entry: Entry,
-    stream: Handle,
-    address: u64,
-    value: u64,
-    flags: u32,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn wait(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {
     let wide = is_wide(entry);
     let before = |call: &mut Call| {
         call.submits_to(stream);
@@ -64,7 +50,7 @@ pub(super) fn wait(
 }
 
 /// Several operations at once. The call's own record holds the first; each of the others has its own.
-pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl Real) -> i32 {
     let submitted = kept_across_the_call();
     let before = |call: &mut Call| {
         call.submits_to(stream);
@@ -99,14 +85,12 @@ enum Submitted {
     Write(ValueWrite, Vec<Outstanding>),
 }
 
-/// What the record of a call with one memory operation says of it.
 fn describe(call: &mut Call, operation: &MemoryOperation) {
     call.about.flags |= operation.bits();
     call.about.raw = RawPayload::memory_operation(operation.address, operation.value, operation.flags);
 }
 
-/// A list that is made before the real call and taken after it. It is not dropped where a cancellation or an exception leaves the
-/// call: that would take a landing pad in the frame that calls the driver. It is leaked then.
+/// A list of a call. It is leaked where an exception leaves the call: a drop would take a landing pad in the frame that calls the driver.
 fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
     ManuallyDrop::new(RefCell::new(Vec::new()))
 }
@@ -135,8 +119,7 @@ const _: () = assert!(
         && offset_of!(WaitParams, __bindgen_anon_1) == offset_of!(WriteParams, __bindgen_anon_1)
 );
 
-/// The waits and writes in a list of so many operations that the driver reads or has written. The kinds are read as integers: a
-/// newer driver has more of them than this build knows.
+/// The waits and writes in a list. The kinds are read as integers: a newer driver has more of them than this build knows.
 pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item = MemoryOperation> {
     const WAIT_32: u32 = 1;
     const WRITE_32: u32 = 2;

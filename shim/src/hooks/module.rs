@@ -4,7 +4,7 @@
 //!
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
-use super::call::{published, succeeds, written, Call, Entry};
+use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::image::{self, Options};
 use super::library::{given_ahead, of_owner, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -18,23 +18,15 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl Real) -> i32 {
     load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
-pub(super) fn load_data(
-    entry: Entry,
-    module: Handle,
-    image: Handle,
-    count: u32,
-    options: Handle,
-    values: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    load(entry, module, image, || image::given(image, Options { count, options, values }), real)
+pub(super) fn load_data(entry: Entry, module: Handle, image: Handle, options: Options, real: impl Real) -> i32 {
+    load(entry, module, image, || image::given(image, options), real)
 }
 
-pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_fat_binary(entry: Entry, module: Handle, image: Handle, real: impl Real) -> i32 {
     load(entry, module, image, || image::given_as_fat_binary(image), real)
 }
 
@@ -44,7 +36,7 @@ fn load<'a>(
     module: Handle,
     image: Handle,
     given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
     let before = |call: &mut Call| {
@@ -83,13 +75,7 @@ fn load<'a>(
 /// Names of C++ are long.
 const MOST_NAME_BYTES: usize = 1 << 20;
 
-pub(super) fn get_function(
-    entry: Entry,
-    function: Handle,
-    module: Handle,
-    name: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn get_function(entry: Entry, function: Handle, module: Handle, name: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         of_owner(call, module as u64);
         // The driver refuses a module that is none before it looks at the name.
@@ -110,6 +96,6 @@ pub(super) fn get_function(
     })
 }
 
-pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_global(entry: Entry, module: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| of_owner(call, module as u64))
 }

@@ -7,7 +7,7 @@
 //!
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 
-use super::call::{around, Call, Entry};
+use super::call::{around, Call, Entry, Real};
 use crate::lookup::driver::Handle;
 use crate::lookup::nccl::{begun, rank_and_count, SUCCESS};
 use crate::watch::revoke;
@@ -126,14 +126,13 @@ fn name_of(config: Handle) -> Option<String> {
     }
 }
 
-/// A call that makes a communicator: `begin` takes an entry for it, of which all ranks know the id, and a rank that waits in the call
-/// for the others is seen to have come.
+/// A call that makes a communicator. `begin` takes an entry for it, so that a rank that waits in the call is seen to have come.
 fn makes(
     entry: Entry,
     new: *mut c_void,
     config: Handle,
     begin: impl Fn(&Call) -> Option<Communicator>,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let of: Cell<Option<Communicator>> = Cell::new(None);
     around(
@@ -154,7 +153,7 @@ fn makes(
         real,
         |_| true,
         |call, result| {
-            // Where the call itself has initialised the driver, the guard is armed only now.
+            // If the call itself has initialised the driver, the guard is armed only now.
             let communicator = of.get().or_else(|| begin(call));
             if let Some(one) = communicator {
                 call.made(one, new.cast(), result);
@@ -171,7 +170,7 @@ pub(super) fn create(
     id: *const UniqueId,
     rank: i32,
     config: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let begin = |call: &Call| {
         // SAFETY: the program's id, which NCCL reads as well; of several the first.
@@ -181,7 +180,7 @@ pub(super) fn create(
     makes(entry, new, config, begin, real)
 }
 
-pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
     around(
         entry,
         |call| call.enters(None),
@@ -207,7 +206,7 @@ pub(super) fn split(
     color: i32,
     new: *mut c_void,
     config: Handle,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let begin = |call: &Call| {
         let parent = call.communicator(parent)?;
@@ -217,11 +216,11 @@ pub(super) fn split(
     makes(entry, new, config, begin, real)
 }
 
-pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
 }
 
-pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     around(
         entry,
@@ -242,13 +241,7 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32
 
 /// A collective, a send or a receive is called.
 #[inline(always)]
-pub(super) fn operation(
-    entry: Entry,
-    handle: Handle,
-    stream: Handle,
-    about: Arguments,
-    real: impl FnOnce() -> i32,
-) -> i32 {
+pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arguments, real: impl Real) -> i32 {
     let is_collective = entry.entry_point.class() == Class::Collective;
     let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);

@@ -14,8 +14,7 @@ impl Call {
         self.context_number(driver::current_context())
     }
 
-    /// The number of a context. One that is seen for the first time was made by a call that is not hooked, or was there before the
-    /// guard: what is loaded concerns it from now on.
+    /// The number of a context. Loaded code concerns a context that is seen for the first time from now on: it was made unseen.
     pub fn context_number(&self, context: Handle) -> u32 {
         let handle = context as u64;
         if handle == 0 {
@@ -110,8 +109,7 @@ impl Call {
         }
     }
 
-    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. The hook asks even
-    /// where it knows of no capture: one may have begun unseen.
+    /// Whether the driver says that a submission to the stream is not captured: a capture may have begun unseen.
     pub fn is_carried_out_once(&self) -> bool {
         let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
         submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))

@@ -2,7 +2,7 @@
 //!
 //! Must not: change the driver's result or status.
 
-use super::call::Entry;
+use super::call::{Entry, Real};
 use super::context::observed;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::proc_address::substitute;
@@ -14,7 +14,7 @@ pub(super) fn get_proc_address(
     pointer: Handle,
     version: i32,
     flags: u64,
-    real: impl FnOnce() -> i32,
+    real: impl Real,
 ) -> i32 {
     let result = observed(entry, real);
     if result == SUCCESS {

@@ -31,8 +31,7 @@ impl Call {
     }
 }
 
-/// Makes the releases that were put off in the current context, which waits for what is in flight there, as the program's own calls would have;
-/// `false` where there are none.
+/// Makes the releases that were put off in the current context, which wait as the program's own calls would have; `false` without any.
 #[cold]
 pub(super) fn releases_now() -> bool {
     let Some(guard) = guard().filter(|guard| guard.settings.defer != Defer::Off) else { return false };
@@ -45,9 +44,8 @@ pub(super) fn releases_now() -> bool {
     any
 }
 
-/// Before a copy from or to these addresses, each of which may be the host's, or 0; `None` where they are not known. Where the end of a registration
-/// waits, the driver still takes what is there for page-locked: it would read it after the call has returned, or not see that other pages are there
-/// now. So the releases are made first.
+/// Before a copy from or to these addresses, each 0 or maybe the host's; `None` if unknown. While the end of a registration waits, the driver
+/// takes other pages there for page-locked: so the releases are made first.
 #[inline]
 pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
     let guard = guard().filter(|guard| guard.settings.defer != Defer::Off && guard.loader.releases.any());

@@ -2,7 +2,7 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{observe, published, succeeds, written, Call, Entry};
+use super::call::{observe, published, succeeds, written, Call, Entry, Real};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::state::{StreamKey, StreamKind};
@@ -10,7 +10,6 @@ use std::cell::Cell;
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
-
 /// Errors after which a capture continues: `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`, `CUDA_ERROR_INVALID_HANDLE`, `CUDA_ERROR_INVALID_VALUE`.
 const STILL_CAPTURES: [i32; 3] = [908, 400, 1];
 
@@ -18,7 +17,7 @@ fn key(stream: Handle) -> StreamKey {
     StreamKey { handle: stream as u64, context: 0, thread: 0 }
 }
 
-pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.about.context = call.current_context();
     succeeds(entry, before, real, |call| {
         let Some(stream) = written(stream) else { return };
@@ -30,7 +29,7 @@ pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce
 }
 
 /// A stream is destroyed. The driver completes the operations in flight on it.
-pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| {
         call.on_stream(stream);
         // Before the call: once it has returned, the driver may reuse the handle for another thread's stream. If the driver
@@ -41,7 +40,7 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) 
 }
 
 /// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
-pub(super) fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.on_stream(stream);
         call.waits_for_others();
@@ -55,12 +54,12 @@ pub(super) fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32
 }
 
 #[inline]
-pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn submit(entry: Entry, stream: Handle, real: impl Real) -> i32 {
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})
 }
 
 /// A capture begins. Noted before the call, so that no thread makes a query that would invalidate it.
-pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl Real) -> i32 {
     let began = Cell::new(false);
     let before = |call: &mut Call| {
         call.on_stream(stream);
@@ -74,7 +73,7 @@ pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() ->
 }
 
 /// A capture ends, well or not; unless the call was not about a capture of this thread's.
-pub(super) fn end_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn end_capture(entry: Entry, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.on_stream(stream);
     observe(entry, before, real, |call, result| {
         if !STILL_CAPTURES.contains(&result) {

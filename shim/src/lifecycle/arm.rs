@@ -45,11 +45,8 @@ pub struct Initialised {
     pub returned: u64,
 }
 
-/// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
-/// registers for `membarrier` and for forks, and does nothing else. The program has no second thread then that could cancel this one.
-///
-/// What it runs and writes lies together, in `.text.lazyguard_start` and `.data.lazyguard_start`: each page more that is touched costs a process
-/// without CUDA microseconds. The same holds for what [`super::exit`] does in such a process.
+/// Runs when the library is loaded, in every process, while there is one thread. Its code and data lie together, in `.text.lazyguard_start` and
+/// `.data.lazyguard_start`, as do those of [`super::exit`]: each page more that is touched costs a process without CUDA microseconds.
 #[link_section = ".text.lazyguard_start"]
 pub fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
@@ -93,31 +90,8 @@ fn build(initialised: Initialised) {
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());
-    let mut driver_version = 0;
-    driver::driver_version(&mut driver_version);
-    let program = program_name();
-    let Some(backing) = Backing::make(folder.as_ref(), settings.record_bytes as usize) else {
-        process::disarm();
-        return;
-    };
-    let asked_for = folder.as_ref().map_or(settings.out.is_some(), RunFolder::asked_for);
-    if let (Some(complaint), true) = (backing.complaint(), asked_for) {
-        standard_error::line(complaint);
-    }
-    let rank = run_folder::rank().unwrap_or_default();
-    let start_ticks = start_ticks();
-    let facts = ProcessFacts {
-        process: std::process::id(),
-        driver_version,
-        armed_unix_nanos: clock::unix_nanos(),
-        armed_monotonic_nanos: clock::monotonic_nanos(),
-        start_ticks: start_ticks.unwrap_or(0),
-        program: program.clone(),
-        host: run_folder::host_name(),
-        rank: rank.clone(),
-        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
-        start: start_facts(start_ticks, initialised),
-    };
+    let Some(backing) = backing(folder.as_ref(), &settings) else { return process::disarm() };
+    let facts = facts(initialised);
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
     backing.limit(&recorder);
     for (name, value) in &environment {
@@ -149,11 +123,15 @@ fn build(initialised: Initialised) {
             settings,
             tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
             id: std::process::id(),
-            program,
-            rank,
-            driver_version,
+            program: facts.program,
+            rank: facts.rank,
+            driver_version: facts.driver_version,
         },
     }));
+    begin(guard, initialised);
+}
+
+fn begin(guard: &'static Guard, initialised: Initialised) {
     if nudge::driver_is_eager() {
         guard.loader.set_driver_eager();
     }
@@ -166,6 +144,31 @@ fn build(initialised: Initialised) {
     guard.arm();
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
+}
+
+fn backing(folder: Option<&RunFolder>, settings: &Settings) -> Option<Backing> {
+    let backing = Backing::make(folder, settings.record_bytes as usize)?;
+    let asked_for = folder.map_or(settings.out.is_some(), RunFolder::asked_for);
+    backing.complaint().filter(|_| asked_for).into_iter().for_each(standard_error::line);
+    Some(backing)
+}
+
+fn facts(initialised: Initialised) -> ProcessFacts {
+    let start_ticks = start_ticks();
+    let mut driver_version = 0;
+    driver::driver_version(&mut driver_version);
+    ProcessFacts {
+        process: std::process::id(),
+        driver_version,
+        armed_unix_nanos: clock::unix_nanos(),
+        armed_monotonic_nanos: clock::monotonic_nanos(),
+        start_ticks: start_ticks.unwrap_or(0),
+        program: program_name(),
+        host: run_folder::host_name(),
+        rank: run_folder::rank().unwrap_or_default(),
+        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
+        start: start_facts(start_ticks, initialised),
+    }
 }
 
 fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {
@@ -192,8 +195,7 @@ fn start_ticks() -> Option<u64> {
 /// Whether the armed process's guard has begun its threads.
 static HAVE_THREADS: AtomicBool = AtomicBool::new(true);
 
-/// A call of this class comes: the guard's threads begin with the first that may submit, load or wait. A process that only looks at its devices can still
-/// fork as a process with one thread does, and enter a namespace.
+/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace.
 #[inline(always)]
 pub fn begin_threads(guard: &'static Guard, class: Class) {
     if !class.only_prepares() && !HAVE_THREADS.load(Ordering::Relaxed) {

@@ -26,8 +26,7 @@ fn clear_up() {
     }
 }
 
-/// The program may have used a driver past the guard: a plugin bound to its own libraries first, a namespace of its own, a program
-/// with its own `dlsym`. A user who asked for a summary or a folder gets a line that says so.
+/// The program may have used a driver past the guard. A user who asked for a summary or a folder gets a line that says so.
 fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub struct Adopted<const FUNCTIONS: usize> {
     first: usize,
     functions: [AtomicPtr<c_void>; FUNCTIONS],
-    /// Where it begins and ends; 0 without one.
     addresses: [AtomicU64; 2],
     second: PassThrough,
 }

@@ -2,7 +2,7 @@
 //!
 //! For `RTLD_NEXT` and `RTLD_DEFAULT` the answer is the hook where the caller's search order leads to the function that the hook calls;
 //! else the caller asks itself. For any other handle it is the real answer, replaced by the hook if that calls the same function. The real
-//! answer is that of the next `dlsym` in the search order. Where another interposer answers with a function of its own, the hook calls that
+//! answer is that of the next `dlsym` in the search order. If another interposer answers with a function of its own, the hook calls that
 //! one, and takes its place as well. A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as a
 //! successful one leaves it.
 //!

@@ -80,8 +80,7 @@ pub fn keep_loaded() {
     }
 }
 
-/// Whether the hook of an entry point calls this very function: the driver's own, or one of an interposer that exports a `dlsym` of its own. The
-/// first one for which a hook is wanted is the one that is called.
+/// Whether the hook of an entry point calls this very function, the driver's or an interposer's: the first one that a hook is wanted for.
 pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     let place = real_of(entry_point.index());
     let called = place.load(Ordering::Relaxed);
@@ -113,8 +112,7 @@ pub type Handle = *mut c_void;
 pub const SUCCESS: i32 = 0;
 /// The answer where no driver is loaded, or it lacks the function.
 pub const NOT_FOUND: i32 = 500;
-/// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the library is unloaded, and makes no copy of its own. CUDA's
-/// runtimes state it.
+/// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the unload, and makes no copy. CUDA's runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: i32 = 719;

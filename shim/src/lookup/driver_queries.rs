@@ -1,4 +1,4 @@
-//! What the driver answers at any time, also while threads are blocked in it: what a function, a device and an address are like.
+//! Questions that the driver answers at any time, also while threads are blocked in it: about functions, devices and addresses.
 //!
 //! Must not: ask anything that was seen to block (limits, occupancy), or that loads.
 
@@ -17,13 +17,11 @@ const MEMPOOL_HANDLE: i32 = 17;
 const HOST: u32 = 1;
 /// `CUDA_ERROR_INVALID_VALUE`: the address is none that the driver knows.
 const INVALID_VALUE: i32 = 1;
-
 /// Of `CUfunction_attribute`.
 const SHARED_SIZE_BYTES: i32 = 1;
 const LOCAL_SIZE_BYTES: i32 = 3;
 const NUM_REGS: i32 = 4;
 
-/// What is known of the memory at a device address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// The host's, and this is in it.

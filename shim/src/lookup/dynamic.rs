@@ -77,8 +77,7 @@ impl Dynamic {
         self.entries().find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
 
-    /// The address of a table. The GNU C library relocates the entry in place where the section can be written to; an address below the
-    /// base is one that it has left.
+    /// The address of a table. glibc relocates the entry in place where it can write to it; an address below the base is not relocated.
     fn table(&self, tag: i64) -> Option<usize> {
         let value = self.value(tag)?;
         let relocated = value.wrapping_add(self.base);
@@ -90,8 +89,7 @@ impl Dynamic {
         Some(if distance(relocated) < distance(value) { relocated } else { value })
     }
 
-    /// Whether the object lies below its base, because it was linked for higher addresses. So does the object that Linux 3.10 puts into
-    /// each process: it is linked for the end of the address space.
+    /// Whether the object was linked for higher addresses, as is the one that Linux 3.10 puts into each process.
     pub(super) fn lies_below_base(&self) -> bool {
         self.first.addr() < self.base
     }

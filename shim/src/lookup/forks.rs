@@ -101,6 +101,7 @@ extern "C" fn after() {
     tls::set_visits(tls::visits().saturating_sub(1));
 }
 
+/// In the child, which has no other thread. Only stores.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn in_child() {
     let depth = tls::visits().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What an object's program headers say, and the name of its file.
+//! The program headers of an object, and the name of its file.
 
 use std::ops::Range;
 

@@ -32,15 +32,13 @@ struct Debug {
     state: c_int,
 }
 
-/// Of that state: no object is being loaded or unloaded.
 const RT_CONSISTENT: c_int = 0;
 
 extern "C" {
     static _r_debug: Debug;
 }
 
-/// The objects that are there when the process starts, by the dynamic linker's own list: for code that runs before any other thread does, and
-/// before it is known whether `dl_iterate_phdr` is the C library's.
+/// The objects at the start of the process, for code that runs before any other thread and before `dl_iterate_phdr` is bound.
 pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
     // SAFETY: the dynamic linker has filled it in before it runs any code. The name is one that programs leave alone.
     let first = unsafe { (&raw const _r_debug.first).read() };
@@ -66,14 +64,12 @@ pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
     Some(unsafe { &*map.cast::<LinkMap>() })
 }
 
-/// Waits until no other thread is in the middle of loading an object: each holds the loader's lock until the object is relocated and its
-/// constructors have run, and a look-up takes that lock.
+/// Waits until no other thread loads an object: a look-up takes the lock that a load holds until its constructors have run.
 pub fn wait_for_loads() {
     object_of(wait_for_loads as *const () as *const c_void);
 }
 
-/// Whether the dynamic linker says that objects are being loaded or unloaded: by the calling thread itself, if it has waited for the others. The GNU C
-/// library before 2.41 says no more of it once the objects are mapped, and relocates them after that.
+/// Whether the dynamic linker says that this thread loads or unloads objects. glibc before 2.41 says so only until they are mapped.
 pub fn are_changing() -> bool {
     // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
     let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
@@ -98,8 +94,7 @@ impl LinkMap {
         Dynamic::at(self.base, self.first)
     }
 
-    /// Its program headers, by the header of the file, which a library's first segment begins with. None for the program itself, whose
-    /// base need not be where it begins, and for what lies below its base.
+    /// Its program headers, by the file's header, with which a library's first segment begins; none for the program, and below the base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
         if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];

@@ -97,10 +97,8 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
     c_int::from(!goes_on.unwrap_or(false))
 }
 
-/// Visits the loaded objects until one visit returns `false`. No object is mapped or unmapped meanwhile: the loader holds the lock of its list,
-/// which it does not hold while constructors and destructors run, as it holds the one that `dladdr` takes.
-///
-/// A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
+/// Visits the loaded objects until one visit returns `false`. No object is mapped or unmapped meanwhile. The loader's lock of its list is held,
+/// not that of `dladdr`. A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
 pub fn each(mut visit: Visit<'_>) {
     forks::visit(|| {
         // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.

@@ -1,7 +1,7 @@
 //! The C library's functions that the library itself calls. A program may define `syscall`, `open` or `environ`, and the dynamic linker
 //! binds the references of every object to the first definition. So the constructor binds those of the library's own slots that lead
-//! elsewhere to the C library. Where a sanitizer runs, the functions by which it follows memory and threads stay as they are bound; its
-//! other interposers may fail before it has started.
+//! elsewhere to the C library. Under a sanitizer, the functions by which it follows memory and threads stay as they are bound; its other
+//! interposers may fail before it has started.
 //!
 //! Must not: allocate, or call any function of another object before its own slot is bound.
 

@@ -40,7 +40,6 @@ static BESIDE: AtomicU32 = AtomicU32::new(0);
 
 /// How often a pass begins anew because an object was loaded or adopted meanwhile.
 const MOST_PASSES: usize = 8;
-
 /// How deep an object's needs are followed to find what a slot of it will be bound to.
 const DEEPEST: usize = 3;
 
@@ -76,8 +75,7 @@ pub fn bind_new() {
     }
 }
 
-/// Binds new objects on a thread of its own, where no look-up has followed their load. The caller must not wait for a load, and a constructor may wait
-/// for anything.
+/// Binds new objects on a thread of its own: the caller must not wait for a load, and a constructor may wait for anything.
 pub fn bind_beside() {
     let process = std::process::id();
     if !are_new() || BESIDE.swap(process, Ordering::Relaxed) == process {

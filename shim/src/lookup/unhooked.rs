@@ -27,8 +27,7 @@ pub fn names() -> Vec<String> {
     NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
 }
 
-/// Whether the driver offers a function to begin a capture that this build does not hook. The question whether a context is idle
-/// would invalidate a capture, so the guard does not ask it then.
+/// Whether the driver begins captures by a function that is not hooked: then no context is asked as a whole, which would invalidate one.
 pub fn captures_may_go_unseen() -> bool {
     UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }

@@ -101,8 +101,7 @@ impl Ahead {
         }
     }
 
-    /// Loads a module into the current context, which has this number, or a library, unless it is there; `None` where it is the program's, which may
-    /// have unloaded it.
+    /// Loads a module into the current context, or a library, unless it is there; `None` if it is the program's by now.
     pub fn load(&self, context: u32, image: u32, nth: u32) -> Result<Option<There>, Skip> {
         let wanted = self.images.get(image as usize).ok_or(Skip::DriverRefused)?;
         let context = wanted.options.home(context);
@@ -128,7 +127,7 @@ impl Ahead {
         Ok(Some(There::of(owner, kind, &wanted.kernels, new)))
     }
 
-    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. Where none is, the
+    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. If none is, the
     /// program is about to load one itself, and one less is loaded ahead: the program is expected to load as many as in an earlier run. So a library that it
     /// loads before there is a context is not loaded once more when one comes.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
@@ -155,9 +154,8 @@ impl Ahead {
     }
 }
 
-/// What tells the current context from one that was under the same handle before; 0 for a library, and where the driver has no such number (before
-/// 12.0). Whether a release of a primary context was the last one, the guard asks once it has returned, and another thread may have retained the
-/// context anew by then: what was loaded in it is gone, and the guard has not seen it go.
+/// Tells the current context from an earlier one under its handle; 0 for a library, and before 12.0. The guard asks whether a release of a
+/// primary context was the last one after it has returned: another thread may have retained the context anew by then.
 fn identity(options: &LoadOptions) -> u64 {
     let mut identity = 0;
     let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);

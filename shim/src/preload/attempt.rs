@@ -67,8 +67,7 @@ impl Loader {
             || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
     }
 
-    /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
-    /// further call.
+    /// Whether a release waits for the context, in which nothing known is in flight. The program may make no further call.
     fn releases_are_due(&self, process: &Process, context: u32) -> bool {
         self.releases.wait_for(context) && process.tracker.in_flight(context).is_empty()
     }
@@ -102,7 +101,6 @@ struct Attempt<'a> {
     interrupted: bool,
 }
 
-/// What an item stands for.
 struct Content {
     kind: FunctionKind,
     /// The library or module.

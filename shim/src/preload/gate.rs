@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an unload waits: the loading thread may be using what the unload removes.
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
-
 /// In the gate's word: the context that it is closed for; 0 while it is open.
 const CONTEXT: u64 = u32::MAX as u64;
 const OPEN: u64 = 0;
@@ -38,8 +37,7 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Registers the process for `membarrier`, while it has one thread: with more, the kernel waits for all processors, 5 to 15 ms. What comes of it
-/// is asked in [`prepare`].
+/// Registers the process for `membarrier` while it has one thread: with more, the kernel waits 5 to 15 ms. [`prepare`] has the answer.
 #[link_section = ".text.lazyguard_start"]
 pub fn register() {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
@@ -73,7 +71,7 @@ pub fn is_open() -> bool {
     HOT.gate.load(Ordering::Relaxed) == OPEN || is_open_behind_a_fence()
 }
 
-/// The same once more, with the submission's own fence where it has to make one. Where it has none to make, the gate is closed.
+/// The same once more, with the submission's own fence where it has to make one. If it has none to make, the gate is closed.
 #[cold]
 #[inline(never)]
 fn is_open_behind_a_fence() -> bool {

@@ -1,5 +1,5 @@
-//! What is loaded ahead of the program's own load and handed over to it: modules and libraries of images ([`super::ahead`]), and libraries
-//! of fat binaries ([`super::libraries`]).
+//! Code that is loaded ahead of the program's own load and handed over to it: modules and libraries of images ([`super::ahead`]), and
+//! libraries of fat binaries ([`super::libraries`]).
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::image::Prints;

@@ -23,10 +23,8 @@ const RELAXED: i32 = 2;
 const DISABLE_TIMING: u32 = 2;
 /// More busy streams than this are not asked one by one: the context counts as busy.
 const MOST_STREAMS: usize = 64;
-
 /// How long an event that was recorded in an idle context may take to be done.
 const SOON_NANOS: u64 = 60_000;
-
 /// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
 const SOON_AT_START_NANOS: u64 = 5_000_000;
 
@@ -105,8 +103,7 @@ fn may_capture(process: &Process) -> bool {
 pub struct Questions(Mutex<HashMap<u64, usize>>);
 
 impl Questions {
-    /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
-    /// The gate is closed, so no capture can begin in between.
+    /// Whether nothing is in flight in the current context; `None` if it cannot be asked. No capture begins while the gate is closed.
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
@@ -200,8 +197,7 @@ impl Drop for Asking {
     }
 }
 
-/// Called when streams have been taken out of the state and before the driver destroys them: waits until no thread can be
-/// asking the driver about them any more.
+/// Called between a stream's removal from the state and its destruction: waits until no thread can be asking the driver about it.
 pub fn settle() {
     std::sync::atomic::fence(Ordering::SeqCst);
     let since = Instant::now();
@@ -290,8 +286,7 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
 /// A thread that fills a queue submits again within this time.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// Whether another thread than this one is in a call that submits to a stream. With a full queue, that thread is blocked, and so is a thread that
-/// queries the stream.
+/// Whether another thread is in a call that submits to a stream: with a full queue it is blocked, and so is a thread that queries.
 fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     process

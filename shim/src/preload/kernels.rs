@@ -8,10 +8,8 @@ use std::ptr::null_mut;
 
 /// From this version on the driver can list a library's kernels and a module's functions.
 pub const LISTS_SINCE: i32 = 12040;
-
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
-
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
@@ -37,7 +35,6 @@ fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Op
     filled_in.then(|| handles.into_iter().map(|handle| handle as u64).collect())
 }
 
-/// What the driver says of the memory of the current context's device.
 pub fn memory() -> Option<Memory> {
     let (mut free, mut total) = (0, 0);
     let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;

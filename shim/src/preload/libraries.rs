@@ -1,7 +1,7 @@
 //! Libraries of fat binaries, which CUDA runtimes load. A runtime gives the fat binary of a translation unit to the driver at the first use
 //! of one of its kernels or variables. The profile of earlier runs knows which fat binaries of which objects that were, and which of their
 //! kernels. The loader loads these once a context is idle. When the runtime then loads the same fat binary, the hook gives it that library,
-//! once, and does not call the driver. Where the runtime comes first, the kernels of the profile are loaded from its library.
+//! once, and does not call the driver. If the runtime comes first, the kernels of the profile are loaded from its library.
 //!
 //! An object may be unloaded at any time. So its memory is read only while the dynamic loader's list is locked, and the driver is given a
 //! copy, into pages that are there before: nothing is allocated under that lock. A library is given out for the address that it was copied
@@ -217,10 +217,8 @@ impl Libraries {
 
 /// How long it does not look again.
 const PAUSE_NANOS: Nanos = 10_000_000;
-
 /// How long after an object was loaded it is looked at.
 const SETTLES_NANOS: Nanos = 1_000_000_000;
-
 /// Names of files that are longer are of no library that was linked.
 const MOST_NAME_BYTES: usize = 255;
 

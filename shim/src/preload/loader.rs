@@ -1,7 +1,7 @@
-//! What is to be loaded ahead of its use, and when.
+//! The items that wait to be loaded ahead of their use.
 //!
-//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at a good
-//! moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
+//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at
+//! a good moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
 //!
 //! Must not: hold a lock across a driver call.
 
@@ -28,10 +28,8 @@ use std::sync::{Mutex, MutexGuard};
 /// How long the loader leaves a busy context alone before it asks again; and how many times as long as it took to find that out.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 const BACK_OFF: u64 = 10;
-
 /// How long nothing is loaded ahead of the program after a device had too little memory free.
 const WHILE_FULL_NANOS: u64 = 1_000_000_000;
-
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
@@ -87,7 +85,6 @@ impl Loader {
         self.queue().notes.push(text);
     }
 
-    /// What a CUDA runtime instance was answered.
     pub fn answered(&self, answer: NudgeAnswer) {
         self.queue().runtimes.push(answer);
     }
@@ -169,8 +166,7 @@ impl Loader {
         libraries.into_iter().for_each(|library| self.add(context, library));
     }
 
-    /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
-    /// long after the start: so it has to be asked also where nothing is pending.
+    /// Whether this is the first context on a device. Libraries retain the primary one again long after the start.
     pub fn starts_on(&self, device: i32) -> bool {
         self.queue().started.insert(device)
     }
@@ -225,8 +221,7 @@ impl Loader {
         self.has_pending() && self.queue().pending_for(context, process.now()).iter().any(waits)
     }
 
-    /// Whether an item waits for the first launch of its context, as far as is known what it is. To load a library brings it into no context: that waits for
-    /// nothing.
+    /// Whether an item waits for the first launch of its context. To load a library brings it into no context: that waits for nothing.
     pub(super) fn waits_for_launch(&self, item: Item, first: FirstLaunch) -> bool {
         let library = match item {
             Item::Ahead(image, _) if !self.ahead.is_library(image) => {

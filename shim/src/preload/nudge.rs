@@ -27,13 +27,10 @@ use std::path::Path;
 
 /// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
-
 /// Names that a runtime has looked up before it asks; those of 11.7 to 13.0 look up 300 to 440.
 const LEAST_LOOKED_UP: u64 = 100;
-
 /// A fat binary's entry in `.nvFatBinSegment`, in bytes.
 const WRAPPER: u64 = 24;
-
 /// No file is opened by a longer one.
 const LONGEST_PATH: usize = 4096;
 
@@ -88,8 +85,7 @@ fn fat_binaries(map: &LinkMap) -> u64 {
     (0..).map_while(|number| path_of_user(soname, number, &mut path).then(|| fat_binaries_in(&path))).sum()
 }
 
-/// Fills in the path of an object that needs this one, by its number among those; `false` behind the last one. Another thread may unload the object
-/// once the visit is over.
+/// Fills in the path of the object of this number that needs this one; `false` behind the last. It may be unloaded once the visit is over.
 fn path_of_user(soname: &CStr, number: usize, path: &mut Vec<u8>) -> bool {
     let (mut left, mut is_there) = (number, false);
     path.clear();

@@ -1,4 +1,4 @@
-//! What waits to be preloaded, what was spent on it, and what was left out.
+//! The queue of items to preload, the spent budget, and the counts of items that were left out.
 //!
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
@@ -43,7 +43,6 @@ impl Item {
 
 #[derive(Default)]
 pub struct Queue {
-    /// What waits for its context (by number) to be idle.
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
     pub libraries: Vec<Item>,

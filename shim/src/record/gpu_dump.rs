@@ -48,7 +48,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A larger file is of no use, and may fill a disk. A filled device is 127 MB.
 const MOST_BYTES: u64 = 1 << 30;
-
 /// How often the file is looked at, and how long its size has to stand still where the driver keeps the pipe.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const STANDS_STILL: Duration = Duration::from_millis(500);
@@ -69,7 +68,7 @@ pub struct GpuDump {
 /// Whether the process is ended after the dump: what the dump makes of calls is not for the program to see.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// A call has returned the error that a dump leaves behind. Where the process is to be ended for its hang, the call stays blocked until then,
+/// A call has returned the error that a dump leaves behind. If the process is to be ended for its hang, the call stays blocked until then,
 /// as it would without a dump: else the program would come first, with an end of its own.
 #[cold]
 #[inline(never)]
@@ -80,6 +79,7 @@ pub fn stays_blocked() {
     }
 }
 
+/// In a forked child, which nothing ends. Only stores: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
     results::clear(LATE_ERROR);
@@ -101,11 +101,9 @@ fn watch(ready: &Ready) {
     }
 }
 
-/// A call has succeeded, and [`LATE_ERROR`] is set: its result. Where the call says that work has ended, and the driver has written a dump that
-/// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
-/// would take the work for done, and go on with what it has not computed.
-///
-/// Another context, which no exception has hit, makes a call wait in vain, once.
+/// A call has succeeded, and [`LATE_ERROR`] is set: its result. If it says that work has ended, and the driver has written a dump unasked, an
+/// exception has ended the work, and the call waits for its error: else a program would take the work for done. In a context that no exception
+/// has hit, a call waits in vain, once.
 #[cold]
 #[inline(never)]
 pub fn late_error(entry_point: EntryPoint) -> i32 {
@@ -133,8 +131,7 @@ fn error_on_its_way() -> i32 {
 }
 
 impl GpuDump {
-    /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
-    /// `is_local`: a look into the folder waits for no network.
+    /// A context is about to be made: the driver is made ready if a dump is wanted. `is_local`: a look into the folder waits for no network.
     #[cold]
     #[inline(never)]
     pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>, is_local: bool) {
@@ -194,18 +191,17 @@ impl GpuDump {
     pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
         let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
-        match ready.ask(!seen.fails).and_then(|before| ready.wait(folder, before, limit)) {
-            Ok(bytes) => seen.bytes = Some(bytes),
-            Err(Missing { why, taken, unanswered }) => {
-                (seen.missing, seen.taken, seen.unanswered) = (Some(why), taken, unanswered);
-            }
+        match ready.ask(!seen.fails).map(|before| ready.wait(folder, before, limit)) {
+            Err(why) => (seen.missing, seen.taken) = (Some(why), false),
+            Ok(Err((why, unanswered))) => (seen.missing, seen.unanswered) = (Some(why), unanswered),
+            Ok(Ok(bytes)) => seen.bytes = Some(bytes),
         }
     }
 
     /// The process ends: its pipe goes.
     pub fn end(&self) {
         if let Some(Ok(ready)) = self.ready.get() {
-            ready.remove_own_pipe_if(true);
+            remove_if(ready.own_pipe, &ready.pipe);
         }
     }
 }
@@ -216,20 +212,10 @@ fn run_kills() -> bool {
 
 // --- the dump ---
 
-/// Why there is no file, whether the driver was asked all the same, and whether it has then begun nothing.
-struct Missing {
-    why: String,
-    taken: bool,
-    unanswered: bool,
-}
-
 impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
-    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
-        let missing = |why: &dyn Display| {
-            let why = format!("{}: {why}", self.pipe.display());
-            Missing { why, taken: false, unanswered: false }
-        };
+    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, String> {
+        let missing = |why: &dyn Display| format!("{}: {why}", self.pipe.display());
         if self.own_file && self.file.exists() {
             return Err(missing(&"the driver has used it already, at an exception of the device"));
         }
@@ -238,7 +224,7 @@ impl Ready {
             return Err(missing(&"no pipe of the driver's"));
         }
         if self.own_file {
-            // Where this fails, the driver makes the file.
+            // If this fails, the driver makes the file.
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.file);
         }
         let before = modified(&self.file);
@@ -249,7 +235,13 @@ impl Ready {
         Ok(before)
     }
 
-    fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
+    /// Waits for the file; returns its size. Else why it is not there, and whether the driver has begun nothing.
+    fn wait(
+        &self,
+        folder: Option<&RunFolder>,
+        before: Option<SystemTime>,
+        limit: Duration,
+    ) -> Result<u64, (String, bool)> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
         loop {
@@ -271,14 +263,14 @@ impl Ready {
                     (true, false) => "taken the request and written nothing".to_owned(),
                     (false, _) => format!("written {size} bytes"),
                 };
-                self.remove_own_if(size == 0);
+                remove_if(self.own_file && size == 0, &self.file);
                 // It is not asked again, and a process that is killed removes nothing.
-                self.remove_own_pipe_if(unanswered);
+                remove_if(self.own_pipe && unanswered, &self.pipe);
                 let why = format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
-                return Err(Missing { why, taken: true, unanswered });
+                return Err((why, unanswered));
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true, unanswered: false })
+        self.bring_into(folder, size).map(|()| size).map_err(|why| (why, false))
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -286,21 +278,9 @@ impl Ready {
         files::open(&self.file).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && is_whole(&head, size)
     }
 
-    fn remove_own_if(&self, condition: bool) {
-        if condition && self.own_file {
-            let _ = fs::remove_file(&self.file);
-        }
-    }
-
-    fn remove_own_pipe_if(&self, condition: bool) {
-        if condition && self.own_pipe {
-            let _ = fs::remove_file(&self.pipe);
-        }
-    }
-
     /// A file that the program has named stays there, and has its name in the run folder as well.
     fn bring_into(&self, folder: Option<&RunFolder>, size: u64) -> Result<(), String> {
-        self.remove_own_if(size > MOST_BYTES);
+        remove_if(self.own_file && size > MOST_BYTES, &self.file);
         if size > MOST_BYTES {
             return Err(format!("it has {} MiB, more than is kept", size >> 20));
         }
@@ -308,6 +288,12 @@ impl Ready {
         let to = folder.path().join(GPU_CORE);
         let brought = fs::hard_link(&self.file, &to).or_else(|_| symlink(&self.file, &to));
         brought.map_err(|error| format!("{}: {error}", to.display()))
+    }
+}
+
+fn remove_if(condition: bool, file: &Path) {
+    if condition {
+        let _ = fs::remove_file(file);
     }
 }
 
@@ -352,17 +338,12 @@ mod tests {
             is_watched: false,
         };
         let ask = |ready: &Ready| {
-            let before = ready.ask(false).map_err(|missing| missing.why).unwrap();
+            let before = ready.ask(false).unwrap();
             assert!(file.exists());
             before
         };
-        let come = |ready: &Ready, before| {
-            let Err(Missing { why, taken, unanswered }) = ready.wait(None, before, Duration::ZERO) else {
-                panic!("nothing has been written")
-            };
-            assert!(taken);
-            (why, unanswered)
-        };
+        let come =
+            |ready: &Ready, before| ready.wait(None, before, Duration::ZERO).expect_err("nothing has been written");
         let line = |what: &str| format!("the driver has {what} in 0ns (LAZYGUARD_GPU_DUMP_WAIT)");
         let before = ask(&ready);
         assert_eq!(come(&ready, before), (line("not read the request"), true));

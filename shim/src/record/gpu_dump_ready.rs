@@ -17,7 +17,6 @@ const ENABLE_USER_TRIGGER: c_int = 4;
 const FILE: c_int = 5;
 const PIPE: c_int = 6;
 const GENERATION_FLAGS: c_int = 7;
-
 /// `CU_COREDUMP_SKIP_ABORT`.
 const SKIP_ABORT: u32 = 1 << 4;
 pub(super) const ABORTS: &str =

@@ -25,10 +25,8 @@ use tracing::dispatcher::{self, Dispatch};
 /// How often the log's thread reads the recording; with every launch in the log, more often, before the records are overwritten.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
-
 /// The most records that it formats before it writes them.
 const AT_ONCE: usize = 1024;
-
 /// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
 const CHUNK: usize = 32 << 10;
 

@@ -29,9 +29,8 @@ impl Default for Mappings {
 }
 
 impl Mappings {
-    /// Notes the file that the kernel names first, the program's own, which lies below its libraries: its calls have their lines in a
-    /// process that is killed before the log's thread has run. With many libraries, to read all takes longer than arming may, but for a user who keeps no
-    /// files: all is read then that is read without a hang.
+    /// Notes the program's own file, which the kernel names first: its calls have their lines if the process is killed early. To read all takes
+    /// longer than arming may; for a user who keeps no files it is done all the same.
     pub fn note_program(&self, process: &Process) {
         match process.settings.keeps_files() {
             true => self.note_those(process, modules(&first_of_own_maps()).into_iter().take(1)),

@@ -24,16 +24,12 @@ use std::sync::Mutex;
 
 /// A hang is seen within two seconds.
 const LOOK_EVERY: Nanos = 1_500_000_000;
-
 /// The ranks of a job report one hang one after the other: for so long after an answer, no other one is made.
 const ONE_HANG: Nanos = 60_000_000_000;
-
 /// The most answers of a process. For Python's stacks it is forked.
 const MOST_ANSWERS: u32 = 3;
-
 /// The end of a line whose process fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
-
 const MOST_BYTES: u64 = 1024;
 
 pub struct Marker {
@@ -81,7 +77,7 @@ impl Marker {
     pub fn begin_if(&self, is_of_a_job: impl FnOnce() -> bool) {
         let mut seen = lock(&self.seen);
         if !seen.begun && is_of_a_job() {
-            // Where this fails, there is nothing to see until another process makes it.
+            // If this fails, there is nothing to see until another process makes it.
             let _ = self.open(&mut writing());
             (seen.begun, seen.content) = (true, self.read().unwrap_or_default());
         }

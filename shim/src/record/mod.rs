@@ -1,4 +1,4 @@
-//! What is kept of a run: the recording, the log, the run folder and what lies in it.
+//! The files of a run: the recording, the log, the run folder and what lies in it.
 //!
 //! The guard makes the private folder at `cuInit`: what was recorded before a kill is evidence. It is in memory (`/dev/shm`) unless the
 //! user names another place, since a store into a page of a file on a disk may wait for the disk. The log's thread has an empty table of

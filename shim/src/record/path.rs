@@ -25,8 +25,7 @@ use std::sync::Mutex;
 /// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
 const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 
-/// Frames of a path. Where nvcc's function has a frame pointer, the compiler was not asked to optimise, and the function on the host that bears the kernel's
-/// name is one more frame before the line.
+/// Frames of a path. In code that is not optimised, nvcc's function has a frame pointer, and one more frame comes before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
 const MOST_BYTES: u64 = 1 << 16;
@@ -50,8 +49,7 @@ pub struct Path {
     outside: i32,
     /// Its number in the recording, from 1.
     number: u16,
-    /// Whether a frame behind the runtime's is found by its frame pointer, as one is that may be of another size each time. Then all frames count, else the
-    /// first three.
+    /// Whether a frame behind the runtime's is found by its frame pointer, and may vary in size. Then all frames count, else three.
     varies: bool,
     /// Another path by which the same function was launched, in a ring; 0 for none.
     next: AtomicUsize,
@@ -83,8 +81,7 @@ impl Path {
     }
 }
 
-/// The word of the record of a launch from here that says from where it was made, by what is kept of the path of an earlier one; `None` if nothing is, or
-/// this one came by a path that has to be found.
+/// The word of a launch's record that says from where it was made, by the path that is kept; `None` if the path has to be found.
 #[inline(always)]
 pub fn from(kept: &AtomicUsize, caller: Caller) -> Option<u64> {
     let known = kept.load(Ordering::Relaxed);
@@ -140,8 +137,7 @@ impl Paths {
     }
 }
 
-/// What to keep of a function that was launched by another path before: this one, in a ring with that one. Where it is in another ring already, launches by the
-/// two would take the slow path each time.
+/// The kept path of a function that was launched by another one before: both in a ring. A path in another ring takes the slow path.
 fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
     let own = from_ref(path).addr();
     let Some(before) = Path::kept(kept.load(Ordering::Relaxed)) else { return own };

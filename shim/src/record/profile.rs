@@ -30,13 +30,10 @@ use std::sync::Mutex;
 /// The most bytes of a part that are read, and the most parts. A part of ten thousand kernels has a megabyte.
 const MOST_PART_BYTES: u64 = 16 << 20;
 const MOST_PARTS: usize = 4096;
-
 /// The most parts that a process leaves as they are.
 const MANY_PARTS: usize = 32;
-
 /// The most bytes of images that are read, to be loaded ahead.
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
-
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
 
 pub struct Notes {
@@ -57,9 +54,7 @@ type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
 pub enum Origin {
-    /// Of a module.
     Image(ImageId),
-    /// Of a library.
     LibraryImage(ImageId),
     /// By its number in the list of places.
     Place(u32),
@@ -72,7 +67,6 @@ struct Noted {
     is_new: bool,
     /// How often an image was loaded into a context.
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
-    /// What the program's modules and libraries were made of.
     owners: HashMap<u64, Origin>,
     places: Vec<Place>,
     sampled: HashMap<u64, ImageId>,
@@ -227,8 +221,7 @@ impl Notes {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// The program is about to use a kernel of a library, for the first time; its name, if it is known. What a runtime looks up is not used by that: it
-    /// may look all up.
+    /// The program is about to use a kernel of a library, for the first time; its name, if known. A look-up is no use: runtimes look all up.
     pub fn uses(&self, library: u64, kernel: Option<&str>) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);

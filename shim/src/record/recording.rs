@@ -1,8 +1,8 @@
 //! The file of the recording: made as a whole when the process is armed, mapped, and never held open. A store into a mapped page needs a
 //! place for it on the disk, or the process is killed; so every byte is allocated before. In memory (`tmpfs`) that takes long: arming
-//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. Where a page may
-//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), and where there is no room
-//! to spare, the recording is kept in memory, and written to the folder at a hang and at the end.
+//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. If a page may
+//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), or there is no room to
+//! spare, the recording is kept in memory, and written to the folder at a hang and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
@@ -35,18 +35,15 @@ pub struct Backing {
 /// Sizes that are tried when there is no room for the one that was asked for.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
-/// What the guard's own diagnosis needs where no recording is wanted: tables that hold a big program's streams and threads, and some
-/// thousand records.
+/// The bytes that the guard's own diagnosis needs: tables for a big program's streams and threads, and some thousand records.
 const UNWANTED: usize = 4 << 20;
-
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {
     /// Segments of each lane that have their room from the start: more than a program fills while the log's thread starts.
     const FIRST: usize = 64;
 
-    /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
-    /// needs, in memory. `None` if there is not even memory.
+    /// Words for a recording of so many bytes (0: the least), in the folder if that can be. `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
         let mut why = None;
         if let (Some(folder), true) = (folder, bytes > 0) {
@@ -108,8 +105,7 @@ impl Backing {
         self.present.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }
 
-    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be a fault. Gives a line where
-    /// the file has no room for the rest.
+    /// Makes the next pages present, which else are faults of the program's threads. Gives a line if the file has no room for the rest.
     pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         /// A few milliseconds' work, in pieces that do not block another mapping of memory.
         const PIECES: usize = 256;
@@ -161,7 +157,7 @@ fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
 }
 
 /// Replaces these words, which are zero and not in use, by memory without a file. A page that they share with others has its room, as the
-/// others have theirs, and stays. Where the system refuses, it may have taken the words away.
+/// others have theirs, and stays. If the system refuses, it may have taken the words away.
 fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
     // SAFETY: takes an integer only.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(layout::HEADER_BYTES);

@@ -1,9 +1,9 @@
 //! Requests for a report of what is known now, which `lazyguard dump` makes.
 //!
-//! Protocol: where the recording is a file, the command writes the request's number into a word of its header (`docs/TRACE_FORMAT.md`).
-//! Where it is in memory, the run folder holds an empty file whose time of modification, in nanoseconds since 1970, is the number; a
-//! mapping of that file tells the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number. The
-//! log's thread looks and answers.
+//! Protocol: where the recording is a file, the command writes the request's number into a word of its header (`docs/TRACE_FORMAT.md`). If
+//! it is in memory, the run folder holds an empty file whose time of modification, in nanoseconds since 1970, is the number; a mapping of
+//! that file tells the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number. The log's thread
+//! looks and answers.
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 

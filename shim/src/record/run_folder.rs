@@ -97,8 +97,7 @@ impl RunFolder {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs"))
     }
 
-    /// Takes a folder for this process, by making its log; `false` if another one has it, or has had it. That also finds out
-    /// whether it can be written to.
+    /// Takes a folder by making its log; `false` if another process has it, or has had it. An error: it cannot be written to.
     fn take(folder: &Path) -> io::Result<bool> {
         fs::create_dir_all(folder)?;
         if [RUN, TRACE].iter().any(|name| folder.join(name).exists()) {
@@ -177,8 +176,7 @@ pub fn is_for_a_run_alone() -> bool {
     private && out.starts_with(&settings::literal_folder(&root))
 }
 
-/// What the processes of a job have in common of this template's folder. A `lazyguard run` that a launcher has started once a rank has a
-/// folder named by the rank in that of the job.
+/// The folder that a job's processes have in common, by the template. A `lazyguard run` started once a rank has one named by the rank.
 fn shared_folder(template: &str) -> Option<PathBuf> {
     let folder = std::path::absolute(Path::new(".").join(settings::common_folder(template))).ok()?;
     let is_named =

@@ -24,8 +24,7 @@ const BIND_EVERY: Nanos = 500_000_000;
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// The body of the thread. `report` makes the report of this moment, which a request asks for,
-/// `python` gives the stacks of a Python program, and `alone` is called where the guard's threads are the last ones.
+/// The body of the thread. `report` and `python` answer a request; `alone` is called if the guard's threads are the last ones.
 pub fn run(
     guard: &'static Guard,
     report: fn(&'static Guard) -> Option<HangReport>,
@@ -42,7 +41,7 @@ pub fn run(
         }
         has_own.get() == Some(true)
     };
-    let mut threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
+    let threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     beat(guard);
     guard.mappings.note_if_due(guard);
@@ -78,7 +77,7 @@ pub fn run(
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
-        if threads.as_mut().is_some_and(Alone::is_so) {
+        if threads.as_ref().is_some_and(Alone::is_so) {
             alone();
         }
     }
@@ -101,9 +100,8 @@ fn keep_recording(guard: &Guard) {
     }
 }
 
-/// Gives the calling thread a table of descriptors of its own, empty: what the program closes and opens on low numbers never
-/// meets what this thread has open for a moment, and nothing of the program's is kept open here. An old kernel (before 5.9) first copies
-/// the program's table, of which this thread then closes all. `false` where the thread uses the program's table.
+/// Gives the calling thread an empty table of descriptors of its own, which shares nothing with the program's. A kernel before 5.9 first copies
+/// the program's table, of which this thread then closes all. `false` if the thread uses the program's table.
 fn leave_descriptors() -> bool {
     const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.
@@ -122,10 +120,8 @@ fn leave_descriptors() -> bool {
     true
 }
 
-/// The descriptors that this thread has. Where the kernel does not list them, the lowest numbers, which are those that programs use.
-///
-/// What has no path comes first, pipes and sockets: while their copies are open here, whoever reads the other end waits for their end. The
-/// close of a file may take long, where a network's file system writes out what the program has written.
+/// The descriptors of this thread; the lowest numbers if the kernel does not list them. Pipes and sockets come first: their readers wait for the
+/// end. The close of a file may take long, while a network's file system writes it out.
 fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
     // SAFETY: takes no arguments and cannot fail.

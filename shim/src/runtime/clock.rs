@@ -79,8 +79,7 @@ pub fn system_nanos() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// A number of the system's clock ticks since the machine started as a moment of its monotonic clock, which does not count the
-/// time that the machine slept.
+/// A number of clock ticks since the machine started, on its monotonic clock, which does not count the time that it slept.
 pub fn of_ticks(ticks: u64) -> u64 {
     // SAFETY: asks for a number.
     let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -147,8 +146,7 @@ fn pair() -> (u64, u64) {
     }))
 }
 
-/// Of readings of the system's clock, each with the ticks that it took and the counter before it. The one that took the fewest ticks is the one
-/// that was not interrupted; the counter is that of its middle.
+/// The reading, of ticks taken, counter and clock, that was not interrupted: with the fewest ticks. The counter is that of its middle.
 #[inline(always)]
 fn least_interrupted(readings: [(u64, u64, u64); 5]) -> (u64, u64) {
     let (took, before, nanos) = readings.into_iter().fold(readings[0], Ord::min);

@@ -37,9 +37,8 @@ const DISABLE: libc::c_int = 1;
 /// `PTHREAD_CANCEL_DEFERRED`.
 const DEFERRED: libc::c_int = 0;
 
-/// Runs a part of the guard on a thread of the program; `None` if it panicked, and the guard has stepped aside then.
-///
-/// What the part gives back is `Copy`, so that there is nothing to drop while a cancellation unwinds.
+/// Runs a part of the guard on a thread of the program; `None` if it panicked, and the guard has stepped aside then. The result is `Copy`, so
+/// that there is nothing to drop while a cancellation unwinds.
 #[inline(never)]
 pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     let (mut state, mut kind) = (0, 0);
@@ -80,8 +79,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     made
 }
 
-/// Whether the calling thread is inside, below a signal handler that calls this: what the guard does may not be begun then, since
-/// the thread may hold a lock of the guard's or of the allocator's.
+/// Whether a signal handler interrupts the guard here: the thread may hold a lock of the guard's or of the allocator's.
 #[inline(never)]
 pub fn is_interrupted() -> bool {
     let here = 0u8;
@@ -102,8 +100,7 @@ fn contained<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     leaf(part)
 }
 
-/// Runs a part in which no cancellation can strike: one that reaches no function outside this library, or the body of a thread of
-/// the guard's own.
+/// Runs a part in which no cancellation can strike: it calls nothing outside this library, or is the body of a thread of the guard's.
 #[inline(always)]
 pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(part)) {
@@ -122,8 +119,7 @@ pub fn pause(span: Duration) {
     unsafe { libc::syscall(libc::SYS_nanosleep, &span, std::ptr::null_mut::<libc::timespec>()) };
 }
 
-/// The value of a lock, on a thread that exits: it waits for another thread that holds the lock, but no longer than for so many pauses of
-/// two milliseconds. That thread may be stopped, or stuck in a file system.
+/// The value of a lock, on a thread that exits: it waits for so many pauses of two milliseconds. The owner may be stopped, or stuck.
 pub fn lock_soon<T>(mutex: &Mutex<T>, pauses: u32) -> Option<MutexGuard<'_, T>> {
     for _ in 0..pauses {
         match mutex.try_lock() {

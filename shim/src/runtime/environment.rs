@@ -182,8 +182,7 @@ const ON: u8 = 2;
 #[link_section = ".data.lazyguard_start"]
 static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether the process began without `LAZYGUARD=off`. A look-up may ask before the library's own constructor has run: it gets the hook then, which
-/// passes each call on, because arming asks after [`remember_if_not_yet`].
+/// Whether the process began without `LAZYGUARD=off`. Before the library's own constructor has run, a look-up gets the hook.
 #[link_section = ".text.lazyguard_start"]
 pub fn switched_on() -> bool {
     SWITCH.load(Ordering::Relaxed) != OFF

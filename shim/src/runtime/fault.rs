@@ -15,8 +15,7 @@ pub fn count() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }
 
-/// Keeps the message of a panic in this library out of the program's output. This library has its own copy of the Rust
-/// runtime, so the hook concerns no other code.
+/// Keeps the message of a panic out of the program's output. The library has its own copy of the Rust runtime.
 pub fn silence() {
     std::panic::set_hook(Box::new(|info| {
         FAULTS.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! Files that the guard opens in the program's process: opening one never waits.
 //!
-//! Other users may write to a folder that the user has named, and the file at the path of a mapping may have been replaced. A FIFO in
-//! its place would block a thread of the guard for good, and at the end of the process the program itself.
+//! Other users may write to a folder that the user has named, and the file at the path of a mapping may have been replaced. A FIFO in its
+//! place would block a thread of the guard for good, and at the end of the process the program itself.
 //!
-//! Must not: open anything but regular files. What lies under /proc/self is regular.
+//! Must not: open anything but regular files. Files under /proc/self are regular.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};

@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The size of a large page on x86-64, and on AArch64 with pages of 4 KiB.
 const LARGE: usize = 2 << 20;
-
 /// The least that a last large page holds: beyond it, what is left over takes small pages.
 const LEAST_IN_LARGE: usize = LARGE / 4;
-
 /// A large page that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(1);
 
@@ -24,7 +22,6 @@ const POPULATE_WRITE: libc::c_int = 23;
 
 /// Pages of this process alone, zero at first, which begin at a large page if they hold one.
 pub struct FreshPages {
-    /// What the kernel has given.
     mapped: NonNull<u8>,
     mapped_bytes: usize,
     /// Where the bytes are in it, and how many were asked for.
@@ -58,7 +55,7 @@ impl FreshPages {
         let mapped = NonNull::new(mapped.cast::<u8>()).filter(|_| mapped != libc::MAP_FAILED)?;
         let skipped = if large > 0 { mapped.as_ptr().align_offset(LARGE) } else { 0 };
         let pages = Self { mapped, mapped_bytes, skipped, bytes };
-        // SAFETY: both ranges lie in the pages that were mapped, and what is asked for changes no content. Where it is refused, nothing is lost.
+        // SAFETY: both ranges lie in the pages that were mapped, and what is asked for changes no content. If it is refused, nothing is lost.
         unsafe {
             if large > 0 {
                 libc::madvise(pages.begin().cast(), large, libc::MADV_HUGEPAGE);

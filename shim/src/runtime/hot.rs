@@ -1,6 +1,6 @@
-//! What every launch reads, on one line of a processor's cache: between two launches a program pushes it out of the nearest cache, and the
-//! launch would wait for each further line. Each field is one module's: [`super::process`], [`super::clock`], `preload::gate`, the state,
-//! [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
+//! The words that every launch reads, on one line of a processor's cache: between two launches a program pushes it out of the nearest
+//! cache, and the launch would wait for each further line. Each field is one module's: [`super::process`], [`super::clock`],
+//! `preload::gate`, the state, [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
 //!
 //! Must not: hold anything that is not read at every launch.
 

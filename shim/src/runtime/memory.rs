@@ -7,7 +7,7 @@
 //! return; and a forked child lacks at most the blocks that other threads had in hand.
 //!
 //! Rust ends a process whose allocation fails, but the program may well live on. When the kernel refuses, the memory comes from a reserve,
-//! and the guard is disarmed: what is in progress ends, and nothing follows. What may be larger than the reserve is asked for by
+//! and the guard is disarmed: what is in progress ends, and nothing follows. A block that may be larger than the reserve is asked for by
 //! [`copy_of`], and done without. A report of a hang is begun where there [`is_left`] enough for it.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
@@ -19,15 +19,11 @@ use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const RESERVE: usize = 2 << 20;
-
 /// Small blocks are cut from mappings of this size.
 const CHUNK: usize = 256 << 10;
-
 const LARGEST: usize = 16 << 10;
-
 /// Every block begins at a multiple of this.
 const LEAST: usize = 16;
-
 /// The smallest page there is.
 const PAGE: usize = 4096;
 
@@ -54,7 +50,7 @@ impl List {
             if block == 0 {
                 return None;
             }
-            // SAFETY: chunks are never given back. Where another thread has taken the block meanwhile, the exchange below fails.
+            // SAFETY: chunks are never given back. If another thread has taken the block meanwhile, the exchange below fails.
             let next = unsafe { &*with_exposed_provenance::<AtomicU64>(block) }.load(Ordering::Relaxed) & FIRST;
             let fresh = (word & !FIRST).wrapping_add(FIRST + 1) | next;
             match self.0.compare_exchange_weak(word, fresh, Ordering::Acquire, Ordering::Acquire) {
@@ -385,7 +381,7 @@ mod of_c {
 
     name!("malloc" malloc "posix_memalign" posix_memalign "realloc" realloc "free" free "getenv" nothing "realpath" nothing);
 
-    // The C library's list of what ends with a thread is in the program's memory. Where this function is missing, Rust's library keeps its own list.
+    // The C library's list of what ends with a thread is in the program's memory. If this function is missing, Rust's library keeps its own list.
     std::arch::global_asm!(".weak __cxa_thread_atexit_impl", ".hidden __cxa_thread_atexit_impl");
 }
 

@@ -53,14 +53,9 @@ impl Alone {
     }
 
     /// Whether that is so now. A main thread that has left stays as a zombie.
-    pub fn is_so(&mut self) -> bool {
-        let mut opened = None;
-        let Some(file) = self.kept.as_mut().or_else(|| {
-            opened = Self::open();
-            opened.as_mut()
-        }) else {
-            return false;
-        };
+    pub fn is_so(&self) -> bool {
+        let opened = if self.kept.is_none() { Self::open() } else { None };
+        let Some(mut file) = self.kept.as_ref().or(opened.as_ref()) else { return false };
         let mut line = [0; 1024];
         let read = file.rewind().and_then(|()| file.read(&mut line)).unwrap_or(0);
         let left = left(&String::from_utf8_lossy(&line[..read]));
@@ -173,7 +168,7 @@ mod tests {
             assert_eq!(left(&line), expect, "{line}");
         }
         for holds in [true, false] {
-            let mut alone = Alone::new(holds);
+            let alone = Alone::new(holds);
             assert!(!alone.is_so() && !alone.is_so());
         }
     }

@@ -40,7 +40,6 @@ impl Process {
     }
 }
 
-/// Where the armed process is; null where none is.
 #[inline]
 pub fn armed() -> *const Process {
     // Acquire: partner of the Release in `arm`.

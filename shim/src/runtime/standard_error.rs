@@ -66,7 +66,6 @@ pub fn is_there() -> bool {
 
 /// How long to wait for a reader that does not read.
 const PATIENCE_MILLIS: i32 = 1000;
-
 /// A pipe that is ready takes so much without a wait.
 const AT_ONCE: usize = 4096;
 

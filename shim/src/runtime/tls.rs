@@ -1,5 +1,5 @@
-//! What the calling thread keeps for itself: the process it is known to, and its slot there. Reaching a thread's variable from a shared
-//! library takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
+//! The calling thread's own variable: the process it is known to, and its slot there. Reaching a thread's variable from a shared library
+//! takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
 //! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so where the
 //! compiler cannot be told. On other processors the compiler's own way serves.
 //!
@@ -24,7 +24,6 @@ pub struct Door {
 }
 
 impl Door {
-    /// Of a thread that is outside.
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
@@ -237,29 +236,30 @@ pub fn set_door(door: Door) {
     }
 }
 
-/// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
-#[inline(always)]
-pub fn attributes() -> usize {
-    // SAFETY: as above. Volatile: a signal handler may change it.
-    unsafe { (&raw const (*place()).attributes).read_volatile() }
+macro_rules! field {
+    ($(#[$doc:meta])* $get:ident $set:ident $of:ident) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $get() -> $of {
+            // SAFETY: as above. Volatile: a signal handler may change it.
+            unsafe { (&raw const (*place()).$get).read_volatile() }
+        }
+
+        #[inline(always)]
+        pub fn $set(value: $of) {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*place()).$get).write_volatile(value) };
+        }
+    };
 }
 
-pub fn set_attributes(at: usize) {
-    // SAFETY: as above.
-    unsafe { (&raw mut (*place()).attributes).write_volatile(at) };
+field! {
+    /// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
+    attributes set_attributes usize
 }
-
-/// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
-#[inline(always)]
-pub fn visits() -> u32 {
-    // SAFETY: as above. Volatile: a signal handler may change it.
-    unsafe { (&raw const (*place()).visits).read_volatile() }
-}
-
-#[inline(always)]
-pub fn set_visits(depth: u32) {
-    // SAFETY: as above.
-    unsafe { (&raw mut (*place()).visits).write_volatile(depth) };
+field! {
+    /// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
+    visits set_visits u32
 }
 
 #[inline(always)]

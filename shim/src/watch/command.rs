@@ -157,14 +157,13 @@ impl Running {
         // SAFETY: takes integers, and no status is asked for.
         let (waited, asked) =
             unsafe { (libc::waitpid(self.shell, null_mut(), libc::WNOHANG), libc::kill(self.shell, 0)) };
-        // Where it is a child of the process after all, it has to be waited for.
+        // If it is a child of the process after all, it has to be waited for.
         waited == self.shell || asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
     }
 }
 
 const STACK: usize = (64 << 10) / size_of::<u128>();
 
-/// What the go-between is given, and where it answers.
 struct Given {
     arguments: Vec<*mut c_char>,
     variables: Vec<*mut c_char>,

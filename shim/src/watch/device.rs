@@ -1,8 +1,8 @@
 //! The device's side of the watch: streams whose work stands still while no thread waits for them.
 //!
-//! A few times a second the watchdog reads when the newest submission to each busy stream returned. Streams to which nothing has been submitted for the
-//! threshold are looked at: the probe asks the driver about them, and the diagnosis follows the path from each (`core::diagnose::unwatched`).
-//! Where it finds nothing, they are looked at again when others have joined them, or after the patience.
+//! A few times a second the watchdog reads when the newest submission to each busy stream returned. Streams to which nothing has been
+//! submitted for the threshold are looked at: the probe asks the driver about them, and the diagnosis follows the path from each
+//! (`core::diagnose::unwatched`). If it finds nothing, the streams are looked at again when others have joined them, or after the patience.
 //!
 //! Must not: ask the driver while the streams get on, or more often than that.
 

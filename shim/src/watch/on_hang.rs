@@ -1,7 +1,7 @@
 //! `LAZYGUARD_ON_HANG`: what the guard does about a hang once it has reported it.
 //!
-//! Where the user asks for an end the process ends, whatever state the program is in: no handler of the program runs, no exit
-//! handler runs, and the guard waits for no lock of the program. It completes its own files before.
+//! If the user asks for an end, the process ends, whatever state the program is in: no handler of the program runs, no exit handler runs,
+//! and the guard waits for no lock of the program. It completes its own files before.
 //!
 //! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
 

@@ -82,7 +82,7 @@ mod tests {
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(300) {}
         });
-        // Where the kernel counts nothing, there is nothing to test.
+        // If the kernel counts nothing, there is nothing to test.
         assert!(runs.is_none_or(ComputeTime::is_most), "{runs:?}");
         let sleeps = took(|| std::thread::sleep(Duration::from_millis(300)));
         assert!(sleeps.is_none_or(|time| !time.is_most()), "{sleeps:?}");

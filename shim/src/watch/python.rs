@@ -4,7 +4,7 @@
 //! made by the bare system call: no handler for a fork runs, the child has a copy of everything as it was at one moment, and its crash
 //! leaves the program alone. Its end is signalled to no process, and no `wait` of the program finds it. The child opens its own pipe, and
 //! leaves the output in memory shared with the parent. The function is found in the table of exported functions, in memory: `dlsym` would
-//! take the dynamic linker's lock. Where a build does not export it, the file's own table says where it is.
+//! take the dynamic linker's lock. If a build does not export it, the file's own table says where it is.
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 /// The function, and one that every interpreter exports.
 const DUMP: &str = "_Py_DumpTracebackThreads";
 const INTERPRETER: &str = "Py_IsInitialized";
-
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
@@ -31,7 +30,6 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// when it is written to for the first time. With more tables than this it is not made: so many are of 16 GiB in small
 /// pages, and take half a second where memory is slow.
 const MOST_TABLE_KIB: u64 = 32 << 10;
-
 const MOST_BYTES: usize = 256 << 10;
 
 /// `const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interp, PyThreadState *current_tstate)`: null if all went
@@ -109,7 +107,6 @@ impl SharedMemory {
         (at != libc::MAP_FAILED).then(|| Self(at.cast()))
     }
 
-    /// What the child has left; it is not there any more.
     fn text(&self) -> (String, i32) {
         // SAFETY: the memory is mapped, all zero at first, and nothing writes to it any more.
         let shared = unsafe { &*self.0 };

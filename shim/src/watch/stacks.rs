@@ -131,7 +131,7 @@ impl<'a> Space<'a> {
     fn seen(&self, call: &PublishedCall) -> Option<Found> {
         let begin = call.frame as u64;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
-        // The return address lies right below. Where it does not, the call was left by a jump.
+        // The return address lies right below. If it does not, the call was left by a jump.
         let address = self.memory.word(begin.checked_sub(8)?)?;
         if !is_of_nccl(call) && call.path == 0 && address != call.caller as u64 {
             return None;

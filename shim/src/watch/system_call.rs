@@ -31,7 +31,7 @@ mod tests {
     fn the_line_is_that_of_a_thread_of_this_process() {
         // SAFETY: takes no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        // Where the kernel does not answer, there is nothing to test.
+        // If the kernel does not answer, there is nothing to test.
         let number = |line: &str| line.split_whitespace().next().and_then(|number| number.parse().ok());
         assert!(line(own).is_none_or(|line| line.starts_with("running") || number(&line).is_some_and(|n: i64| n >= 0)));
         assert!(line(own).is_none() || !is_emulated(std::process::id()), "an emulator's line");

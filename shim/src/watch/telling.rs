@@ -56,7 +56,7 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
     let ended = lock(&guard.reports.ended);
     if !*ended {
-        // Where it cannot be replaced, `keep` has said so a moment ago.
+        // If it cannot be replaced, `keep` has said so a moment ago.
         let _ = folder.replace(HANG, &report.json());
     }
 }

@@ -1,8 +1,8 @@
-//! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
+//! The activity of the threads that are in no driver call: they compute, sleep for a time, or wait for each other.
 //!
-//! The kernel reports the system call and the arguments of a thread without disturbing it. A thread that computes or sleeps may still
-//! do what others wait for; a thread that waits for another one will not. The driver's threads are recognised by the names that the
-//! driver gives them.
+//! The kernel reports the system call and the arguments of a thread without disturbing it. A thread that computes or sleeps may still do
+//! what others wait for; a thread that waits for another one will not. The driver's threads are recognised by the names that the driver
+//! gives them.
 //!
 //! Must not: disturb a thread, or report anything where the kernel does not answer.
 
@@ -14,7 +14,6 @@ use std::path::Path;
 
 /// More threads than this are not looked at.
 const MOST_THREADS: usize = 256;
-
 /// How the driver's threads are named, and this library's.
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
@@ -103,7 +102,7 @@ mod tests {
         let told = || threads(|_| false).into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
         let soon = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            // Where the kernel does not answer, there is nothing to test.
+            // If the kernel does not answer, there is nothing to test.
             told().is_none_or(|doing| doing == ThreadActivity::Waiting)
         });
         assert!(soon, "{:?}", told());

@@ -46,16 +46,12 @@ use std::time::Duration;
 
 /// The most reports in one process of what is slow, and of hangs: further ones would add nothing.
 const MOST_REPORTS: u64 = 20;
-
 /// A sleep that lasts this much longer than requested means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
-
 /// A snapshot that took this long is expensive: those take at most one part in so many of a processor's time.
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
-
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
-
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
@@ -80,7 +76,7 @@ fn end_by_a_thread() {
     }
 }
 
-/// The body of the watchdog's thread. Where hangs are not looked for, it only ends the process.
+/// The body of the watchdog's thread. If hangs are not looked for, it only ends the process.
 pub fn run(guard: &'static Guard) {
     *lock(&OWN) = Some(std::thread::current());
     let watches = guard.settings.hang_after_nanos > 0;
@@ -272,7 +268,7 @@ impl Watch {
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // Where no thread is in a call, the patience was over before the report.
+        // If no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
@@ -466,14 +462,7 @@ impl Watch {
             self.forget();
             return;
         }
-        match report.status {
-            Status::Hang => {
-                self.reports += 1;
-                guard.reports.count_hang();
-                guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
-            }
-            _ => self.slow_reports += 1,
-        }
+        self.count(report.status);
         let (calls, running) = threads_of(guard, &report);
         report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
@@ -506,6 +495,17 @@ impl Watch {
             announced: false,
         });
         self.act(now);
+    }
+
+    fn count(&mut self, status: Status) {
+        let guard = self.guard;
+        if status != Status::Hang {
+            self.slow_reports += 1;
+            return;
+        }
+        self.reports += 1;
+        guard.reports.count_hang();
+        guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
     }
 
     fn went_on(&mut self, now: Nanos) {
