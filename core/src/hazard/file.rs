@@ -19,7 +19,6 @@ pub struct HazardFile {
     /// What arose, by when it did first.
     pub hazards: Vec<Hazard>,
     /// Occurrences of hazards that are not among them, because there are too many to be told apart.
-    #[serde(default)]
     pub overflow: u64,
 }
 

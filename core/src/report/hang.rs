@@ -55,10 +55,8 @@ pub struct GpuDumpSeen {
     pub missing: Option<String>,
     /// Whether the driver has begun nothing in the time that it had (`LAZYGUARD_GPU_DUMP_WAIT`): it has lost the request, as far as can be
     /// seen, and blocked calls may stay blocked.
-    #[serde(default)]
     pub unanswered: bool,
     /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
-    #[serde(default)]
     pub ignored: bool,
 }
 
@@ -86,38 +84,28 @@ pub struct HangReport {
     /// The program's file name.
     pub program: String,
     /// The machine's name, or nothing.
-    #[serde(default)]
     pub host: String,
     /// The process's rank in its job, as its launcher or else NCCL says it; or nothing.
-    #[serde(default)]
     pub rank: String,
     /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
-    #[serde(default)]
     pub armed_unix_nanos: u64,
     /// The run folder, if there is one.
     pub folder: Option<String>,
     /// Whether it is a hang, or slow.
-    #[serde(default = "hang")]
     pub status: Status,
     /// Of a hang the verdicts, the root cause first.
     pub verdicts: Vec<Verdict>,
     /// Of something slow why it is not called a hang, and then what is waited for.
-    #[serde(default)]
     pub slow: Vec<String>,
     /// What the driver itself said, once it was asked.
-    #[serde(default)]
     pub probe: Option<ProbeSeen>,
     /// Whether the action of `LAZYGUARD_ON_HANG` is due: the hang is certain, or has lasted for long enough.
-    #[serde(default)]
     pub acts: bool,
     /// What became of the GPU core dump, if one was to be had.
-    #[serde(default)]
     pub gpu_dump: Option<GpuDumpSeen>,
     /// When it was over: no reported call is blocked any more. `ends` says how it ended.
-    #[serde(default)]
     pub resolved: Option<Nanos>,
     /// How the blocked calls ended, once it is over.
-    #[serde(default)]
     pub ends: Vec<CallEnd>,
     /// The standstill.
     #[serde(flatten)]
@@ -125,13 +113,10 @@ pub struct HangReport {
     /// What was preloaded, and what was not.
     pub preload: PreloadSummary,
     /// The stacks of the blocked threads and of those that run a host function, as far as they could be had.
-    #[serde(default)]
     pub stacks: Vec<StackSeen>,
     /// Where the addresses lie that the report names: of calls, launches and host functions.
-    #[serde(default)]
     pub places: Vec<FrameSeen>,
     /// What the Python interpreter in the process says of its threads.
-    #[serde(default)]
     pub python: Option<String>,
 }
 
@@ -315,11 +300,6 @@ fn end_in_words(end: &CallEnd) -> String {
             format!("{call} in thread {thread} is no longer in progress; the record of its return is gone")
         }
     }
-}
-
-/// Reports of former versions were made of hangs only.
-fn hang() -> Status {
-    Status::Hang
 }
 
 fn seconds(nanos: u64) -> f64 {

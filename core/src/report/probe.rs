@@ -11,7 +11,6 @@ pub struct ProbeSeen {
     /// Streams that it says are busy, by number.
     pub busy: Vec<u32>,
     /// Streams, by number, of which it answers an error, and which: the context may be lost.
-    #[serde(default)]
     pub failed: Vec<(u32, i32)>,
     /// How many events it said are complete, of those asked about.
     pub events_complete: usize,

@@ -38,25 +38,18 @@ pub struct PreloadSummary {
     /// Device memory it took, in bytes, as far as was measured.
     pub bytes: u64,
     /// Modules that were loaded before the program loaded them, by the profile.
-    #[serde(default)]
     pub modules_ahead: u64,
     /// How many of them the program has got when it loaded them.
-    #[serde(default)]
     pub modules_handed_over: u64,
     /// Libraries that were loaded before a CUDA runtime or the program loaded them, by the profile.
-    #[serde(default)]
     pub libraries_ahead: u64,
     /// How many of them a runtime or the program has got when it loaded them.
-    #[serde(default)]
     pub libraries_handed_over: u64,
     /// Releases that were put off (`LAZYGUARD_DEFER`).
-    #[serde(default)]
     pub releases_put_off: u64,
     /// How many of them have been made since.
-    #[serde(default)]
     pub releases_made: u64,
     /// How many of them the driver has refused.
-    #[serde(default)]
     pub releases_refused: u64,
     /// What was left out.
     pub skipped: Vec<SkipCount>,
@@ -173,20 +166,16 @@ pub struct Summary {
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
     /// Hazards that the guard prevented, by code.
-    #[serde(default)]
     pub prevented: Vec<(String, u64)>,
     /// Preloading.
     pub preload: PreloadSummary,
     /// The recording.
-    #[serde(default)]
     pub recording: RecordingSummary,
     /// Of GPU core dumps: `armed` where the driver can be asked for one, else why it cannot; empty where none are to be had.
-    #[serde(default)]
     pub gpu_dump: String,
     /// Names asked of the driver that look like launches, loads or waits and that this build does not hook.
     pub unhooked: Vec<String>,
     /// Calls and look-ups that passed through untouched, by reason.
-    #[serde(default)]
     pub passed_through: Vec<PassedThrough>,
     /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.
     pub lost: Vec<(String, u64)>,
