@@ -193,7 +193,8 @@ fn well_is_said_of_no_process_that_has_work_outstanding() {
         (out(&work).exists() && running.age().as_millis() > 1500).then_some(())
     });
     assert_eq!(first("/status"), "unknown");
-    let mut folders = fs::read_dir(out(&work)).unwrap().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let mut folders =
+        fs::read_dir(out(&work)).unwrap().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
     let single = said(&[], &folders.next().unwrap());
     assert!(single.contains("kernel spin_until has run on stream 1 for"), "{single}");
     assert!(single.contains("no thread waits for it"), "{single}");
