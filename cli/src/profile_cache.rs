@@ -11,24 +11,8 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
 /// Programs that run another one, or a script, which their arguments name. Versions (`python3.12`) are cut off.
-const STARTERS: [&str; 16] = [
-    "accelerate",
-    "bash",
-    "dash",
-    "deepspeed",
-    "env",
-    "ksh",
-    "lazyguard",
-    "mpiexec",
-    "mpirun",
-    "numactl",
-    "pypy",
-    "python",
-    "sh",
-    "timeout",
-    "torchrun",
-    "zsh",
-];
+const STARTERS: &str =
+    "accelerate bash dash deepspeed env ksh lazyguard mpiexec mpirun numactl pypy python sh timeout torchrun zsh";
 
 pub(crate) const NONE: &str =
     "this user has no cache: XDG_CACHE_HOME is no absolute path, and HOME is no folder of this user";
@@ -64,7 +48,7 @@ fn what_it_runs(program: &OsStr, arguments: &[OsString]) -> Option<PathBuf> {
     let name = Path::new(program).file_name()?.to_str()?;
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit());
     let is_script = |word: &&OsString| !word.as_bytes().starts_with(b"-") && Path::new(word).is_file();
-    STARTERS.contains(&name).then(|| arguments.iter().find(is_script))?.map(PathBuf::from)
+    STARTERS.split(' ').any(|starter| starter == name).then(|| arguments.iter().find(is_script))?.map(PathBuf::from)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::runs::process_folders;
 use crate::source::{is_process_folder, Run, RECORDING};
-use crate::{Failure, Outcome};
+use crate::{stacks, Failure, Outcome};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// What `lazyguard report --format json` prints of one process.
 #[derive(Serialize)]
 struct ProcessReport<'a> {
-    /// The content of `hang.json`.
+    /// The hang in `hang.json`, with the verdicts of this build and the ends of its calls as far as they are recorded; or null.
     hang: Option<&'a HangReport>,
     /// How long that hang has lasted; null once it is over.
     lasts: Option<Lasts>,
@@ -104,7 +104,7 @@ impl Found<'_> {
     fn json(&self) -> Value {
         let Self { process, whole, .. } = self;
         let names = process.names();
-        let has_stacks = process.folder.join(STACKS).exists();
+        let has_stacks = process.folder.join(STACKS).exists() && stacks::problem_in(&process.folder).is_none();
         let gpu = names.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
         let hazards = process.hazards.iter().map(|seen| &seen.hazard);
         json!(ProcessReport {

@@ -81,7 +81,8 @@ pub(super) fn hazard(code: Code, kernel: Option<&str>) -> Hazard {
 
 /// The `hazards.json` of a process.
 pub(super) fn hazards_json(process: u32, rank: &str, hazards: &[Hazard]) -> String {
-    json!({ "schema": 1, "process": process, "program": "train", "rank": rank, "hazards": hazards }).to_string()
+    json!({ "schema": 1, "process": process, "program": "train", "rank": rank, "hazards": hazards, "overflow": 0 })
+        .to_string()
 }
 
 /// The recording of a process that ended well, or hangs.

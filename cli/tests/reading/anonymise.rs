@@ -45,7 +45,7 @@ fn run(folder: &Folder) -> PathBuf {
         for name in ["hazards.json", "log.jsonl", "stacks.txt"] {
             fs::write(
                 path.join(name),
-                format!("{{\"schema\": 1, \"process\": 1, \"program\": \"{MARK}\", \"rank\": \"\", \"hazards\": []}}"),
+                format!("{{\"schema\": 1, \"process\": 1, \"program\": \"{MARK}\", \"rank\": \"\", \"hazards\": [], \"overflow\": 0}}"),
             )
             .unwrap();
         }

@@ -3,7 +3,8 @@
 use super::common::{ended_process, facts, hazard, launch, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};
 use lazyguard_core::diagnose::snapshot_at;
-use lazyguard_core::report::{HangReport, PreloadSummary};
+use lazyguard_core::preload::Nudge;
+use lazyguard_core::report::{HangReport, NudgeAnswer, PreloadSummary, Summary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, ProcessFacts, Record};
 use serde_json::{json, Value};
@@ -39,20 +40,24 @@ fn hostile(folder: &Folder) {
             "must_meet": [FORGED], "evidence": [{ "at": 1, "what": FORGED }], "fix": FORGED,
             "first": { "at": 7, "thread": 100, "stream": 2, "other_stream": 1, "other": FORGED, "other_at": 0, "held_nanos": 0, "caller": 0, "place": FORGED },
         });
-        let hazards =
-            json!({ "schema": 1, "process": 4242, "program": AT_THE_START, "rank": "1\n::f", "hazards": [hazard] });
+        let hazards = json!({ "schema": 1, "process": 4242, "program": AT_THE_START, "rank": "1\n::f", "hazards": [hazard], "overflow": 0 });
         std::fs::write(path.join("hazards.json"), hazards.to_string()).unwrap();
-        let summary = json!({
-            "schema": 1, "version": FORGED, "process": 4242, "program": AT_THE_START, "driver_version": 13000,
-            "ended": format!("ended by {FORGED}"), "nanos": 7, "calls": 1, "launches": 1, "hangs": 1,
-            "hazards": [["LG101", 3]], "prevented": [[FORGED, 1]],
-            "preload": {
-                "policy": FORGED, "kernels": 1, "nanos": 1, "bytes": 0, "skipped": [], "pending": 0,
-                "runtimes": [{ "object": FORGED, "fat_binaries": 1, "answer": "register_now" }], "notes": [FORGED],
-            },
-            "unhooked": [FORGED], "lost": [[FORGED, 1]],
-        });
-        std::fs::write(path.join("run.json"), summary.to_string()).unwrap();
+        let runtimes = vec![NudgeAnswer { object: FORGED.to_owned(), fat_binaries: 1, answer: Nudge::RegisterNow }];
+        let notes = vec![FORGED.to_owned()];
+        let summary = Summary {
+            schema: 1,
+            version: FORGED.to_owned(),
+            process: 4242,
+            program: AT_THE_START.to_owned(),
+            ended: format!("ended by {FORGED}"),
+            hazards: vec![("LG101".to_owned(), 3)],
+            prevented: vec![(FORGED.to_owned(), 1)],
+            preload: PreloadSummary { policy: FORGED.to_owned(), runtimes, notes, ..PreloadSummary::default() },
+            unhooked: vec![FORGED.to_owned()],
+            lost: vec![(FORGED.to_owned(), 1)],
+            ..Summary::default()
+        };
+        std::fs::write(path.join("run.json"), summary.json()).unwrap();
         if hangs {
             let recording = Recording::open(job.bytes(60_000 * MS)).unwrap();
             let snapshot = snapshot_at(&recording, 60_000 * MS, 1_000 * MS, 0).unwrap();

@@ -341,6 +341,7 @@ fn what_became_of_a_hang_that_was_reported_is_told_from_the_records() {
     });
     let hang = serde_json::json!({
         "schema": 1, "process": 4242, "program": "train", "folder": null, "verdicts": [], "preload": PreloadSummary::default(),
+        "host": "", "rank": "", "armed_unix_nanos": 0, "status": "hang", "slow": [], "acts": false, "ends": [], "stacks": [], "places": [],
         "at": 31 * SECOND, "threshold_nanos": 30 * SECOND, "blocked": [call], "streams": [], "waits": [], "loads": [],
     });
     std::fs::write(folder.of("hang.json"), hang.to_string()).unwrap();

@@ -18,8 +18,7 @@ pub struct HazardFile {
     pub rank: String,
     /// By first occurrence.
     pub hazards: Vec<Hazard>,
-    /// Occurrences beyond the list's capacity.
-    #[serde(default)]
+    /// Occurrences of hazards that are not among them, because there are too many to be told apart.
     pub overflow: u64,
 }
 

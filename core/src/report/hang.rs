@@ -54,10 +54,8 @@ pub struct GpuDumpSeen {
     /// Why it is missing.
     pub missing: Option<String>,
     /// Whether the driver began nothing within `LAZYGUARD_GPU_DUMP_WAIT`.
-    #[serde(default)]
     pub unanswered: bool,
-    /// Whether the program goes on launching though each launch is refused.
-    #[serde(default)]
+    /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
     pub ignored: bool,
 }
 
@@ -121,41 +119,31 @@ pub struct HangReport {
     /// The program's file name.
     pub program: String,
     /// The machine.
-    #[serde(default)]
     pub host: String,
     /// The rank in the job, or empty.
-    #[serde(default)]
     pub rank: String,
-    /// When the report's times begin, in nanoseconds since 1970, or 0.
-    #[serde(default)]
+    /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
     pub armed_unix_nanos: u64,
     /// The run folder.
     pub folder: Option<String>,
-    /// Hang or slow.
-    #[serde(default = "hang")]
+    /// Whether it is a hang, or slow.
     pub status: Status,
     /// The root cause first.
     pub verdicts: Vec<Verdict>,
     /// Why a slow report is no hang, and its waits.
-    #[serde(default)]
     pub slow: Vec<String>,
     /// The driver's answers, once asked.
-    #[serde(default)]
     pub probe: Option<ProbeSeen>,
     /// Whether the action of `LAZYGUARD_ON_HANG` is due.
-    #[serde(default)]
     pub acts: bool,
     /// The fate of a requested GPU core dump.
-    #[serde(default)]
     pub gpu_dump: Option<GpuDumpSeen>,
     /// The revocation of communicators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<RevokedSeen>,
     /// When the last reported call ended.
-    #[serde(default)]
     pub resolved: Option<Nanos>,
-    /// How the blocked calls ended.
-    #[serde(default)]
+    /// How the blocked calls ended, once it is over.
     pub ends: Vec<CallEnd>,
     /// The standstill.
     #[serde(flatten)]
@@ -163,13 +151,10 @@ pub struct HangReport {
     /// The result of preloading.
     pub preload: PreloadSummary,
     /// Blocked threads, and those that run a host function.
-    #[serde(default)]
     pub stacks: Vec<StackSeen>,
     /// The named addresses, resolved.
-    #[serde(default)]
     pub places: Vec<FrameSeen>,
-    /// The Python stacks, as text.
-    #[serde(default)]
+    /// What the Python interpreter in the process says of its threads.
     pub python: Option<String>,
 }
 
@@ -359,11 +344,6 @@ fn end_in_words(end: &CallEnd) -> String {
             format!("{call} in thread {thread} is no longer in progress; the record of its return is gone")
         }
     }
-}
-
-/// Reports of former versions were made of hangs only.
-fn hang() -> Status {
-    Status::Hang
 }
 
 fn seconds(nanos: u64) -> f64 {

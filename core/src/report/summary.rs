@@ -38,25 +38,18 @@ pub struct PreloadSummary {
     /// Device memory taken, as measured.
     pub bytes: u64,
     /// Modules loaded ahead by the profile.
-    #[serde(default)]
     pub modules_ahead: u64,
     /// Those that the program has loaded since.
-    #[serde(default)]
     pub modules_handed_over: u64,
     /// Libraries loaded ahead by the profile.
-    #[serde(default)]
     pub libraries_ahead: u64,
     /// Those that a runtime or the program has loaded since.
-    #[serde(default)]
     pub libraries_handed_over: u64,
     /// Deferred releases (`LAZYGUARD_DEFER`).
-    #[serde(default)]
     pub releases_put_off: u64,
     /// Those made since.
-    #[serde(default)]
     pub releases_made: u64,
-    /// Those refused by the driver.
-    #[serde(default)]
+    /// How many of them the driver has refused.
     pub releases_refused: u64,
     /// The left-out code.
     pub skipped: Vec<SkipCount>,
@@ -172,21 +165,17 @@ pub struct Summary {
     pub hangs: u64,
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
-    /// Prevented hazards by code.
-    #[serde(default)]
+    /// Hazards that the guard prevented, by code.
     pub prevented: Vec<(String, u64)>,
     /// Preloading.
     pub preload: PreloadSummary,
     /// The recording.
-    #[serde(default)]
     pub recording: RecordingSummary,
-    /// `armed` if the driver can be asked for one, else why not; may be empty.
-    #[serde(default)]
+    /// Of GPU core dumps: `armed` where the driver can be asked for one, else why it cannot; empty where none are to be had.
     pub gpu_dump: String,
     /// Looked-up launches, loads and waits that this build does not hook.
     pub unhooked: Vec<String>,
-    /// Calls and look-ups passed through untouched.
-    #[serde(default)]
+    /// Calls and look-ups that passed through untouched, by reason.
     pub passed_through: Vec<PassedThrough>,
     /// Lost records and log lines, and faults of the guard, by name.
     pub lost: Vec<(String, u64)>,
