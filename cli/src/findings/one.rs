@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// What `lazyguard report --format json` prints of one process.
 #[derive(Serialize)]
 struct ProcessReport<'a> {
-    /// The hang in `hang.json`, with the verdicts of this build and the ends of its calls as far as they are recorded; or null.
+    /// `hang.json`, with the verdicts of this build.
     hang: Option<&'a HangReport>,
     /// How long that hang has lasted; null once it is over.
     lasts: Option<Lasts>,

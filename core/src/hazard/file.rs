@@ -18,7 +18,7 @@ pub struct HazardFile {
     pub rank: String,
     /// By first occurrence.
     pub hazards: Vec<Hazard>,
-    /// Occurrences of hazards that are not among them, because there are too many to be told apart.
+    /// Occurrences beyond the list's capacity.
     pub overflow: u64,
 }
 

@@ -55,7 +55,7 @@ pub struct GpuDumpSeen {
     pub missing: Option<String>,
     /// Whether the driver began nothing within `LAZYGUARD_GPU_DUMP_WAIT`.
     pub unanswered: bool,
-    /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
+    /// Whether the program goes on launching though each launch is refused.
     pub ignored: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct HangReport {
     pub host: String,
     /// The rank in the job, or empty.
     pub rank: String,
-    /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
+    /// When the report's times begin, in nanoseconds since 1970, or 0.
     pub armed_unix_nanos: u64,
     /// The run folder.
     pub folder: Option<String>,
@@ -143,7 +143,7 @@ pub struct HangReport {
     pub revoked: Option<RevokedSeen>,
     /// When the last reported call ended.
     pub resolved: Option<Nanos>,
-    /// How the blocked calls ended, once it is over.
+    /// How the blocked calls ended.
     pub ends: Vec<CallEnd>,
     /// The standstill.
     #[serde(flatten)]
@@ -154,7 +154,7 @@ pub struct HangReport {
     pub stacks: Vec<StackSeen>,
     /// The named addresses, resolved.
     pub places: Vec<FrameSeen>,
-    /// What the Python interpreter in the process says of its threads.
+    /// The Python stacks, as text.
     pub python: Option<String>,
 }
 

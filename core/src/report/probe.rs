@@ -10,7 +10,7 @@ pub struct ProbeSeen {
     pub idle: Vec<u32>,
     /// Numbers of busy streams.
     pub busy: Vec<u32>,
-    /// Streams, by number, of which it answers an error, and which: the context may be lost.
+    /// Streams for which the driver answers an error, and the error.
     pub failed: Vec<(u32, i32)>,
     /// Events that are complete.
     pub events_complete: usize,

@@ -171,7 +171,7 @@ pub struct Summary {
     pub preload: PreloadSummary,
     /// The recording.
     pub recording: RecordingSummary,
-    /// Of GPU core dumps: `armed` where the driver can be asked for one, else why it cannot; empty where none are to be had.
+    /// `armed`, or why no GPU core dump can be had.
     pub gpu_dump: String,
     /// Looked-up launches, loads and waits that this build does not hook.
     pub unhooked: Vec<String>,
