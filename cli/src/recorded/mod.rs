@@ -6,7 +6,6 @@ mod text;
 
 pub(crate) use text::write_hang;
 
-use crate::names::lane_name;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
@@ -74,7 +73,7 @@ pub(crate) struct RecordingSeen<'a> {
     /// How many records there are.
     records: RecordCounts,
     /// The same for each lane.
-    lanes: Vec<LaneRecords>,
+    lanes: Vec<LaneUse>,
     /// The threads that made driver calls.
     threads: Vec<ThreadRecords>,
     /// What makes no sense in the file, one line each.
@@ -95,19 +94,6 @@ pub(crate) struct RecordingSeen<'a> {
 struct RecordCounts {
     /// Records that were written.
     written: u64,
-    /// Records that are there.
-    present: u64,
-    /// Records that later ones have overwritten.
-    overwritten: u64,
-    /// Records for which there was no capacity.
-    dropped: u64,
-}
-
-/// How many records of a lane there are.
-#[derive(Serialize)]
-struct LaneRecords {
-    /// The lane.
-    lane: &'static str,
     /// Records that are there.
     present: u64,
     /// Records that later ones have overwritten.
@@ -164,12 +150,6 @@ impl Recorded {
         let summaries = self.opened.recording.lanes();
         let (calls, launches) = self.opened.recording.calls_and_launches();
         let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
-        let lane = |summary: &LaneUse| LaneRecords {
-            lane: lane_name(summary.lane),
-            present: summary.present,
-            overwritten: summary.overwritten,
-            dropped: summary.dropped,
-        };
         let thread = |thread: &'_ ThreadSeen| ThreadRecords {
             number: thread.number,
             thread: thread.thread,
@@ -200,7 +180,7 @@ impl Recorded {
                 overwritten: sum(|summary| summary.overwritten),
                 dropped: sum(|summary| summary.dropped),
             },
-            lanes: summaries.iter().map(lane).collect(),
+            lanes: summaries.to_vec(),
             threads: self.threads().map(thread).collect(),
             defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
             snapshot: &self.snapshot,

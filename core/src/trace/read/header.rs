@@ -71,11 +71,12 @@ pub struct Facts {
 }
 
 /// What the recording keeps of a lane, and what of it is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LaneUse {
     /// Which lane.
     pub lane: Lane,
     /// Its segments.
+    #[serde(skip)]
     pub segments: u32,
     /// Records that are in the file.
     pub present: u64,
@@ -84,6 +85,7 @@ pub struct LaneUse {
     /// Records that were not kept, because each segment was a thread's current one.
     pub dropped: u64,
     /// Records in segments that were released, whether or not they have been overwritten since.
+    #[serde(skip)]
     pub released: u64,
 }
 
