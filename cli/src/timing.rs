@@ -26,13 +26,12 @@ use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
 use lazyguard_core::Nanos;
-use read::{Asked, ProcessTimes};
+use read::ProcessTimes;
 use serde::Serialize;
 use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use summary::THRESHOLD_NANOS;
 
 const SCHEMA: u32 = 1;
 
@@ -70,11 +69,6 @@ impl Arguments {
 
 /// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
 pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
-    let asked = Asked {
-        cold_start: arguments.cold_start,
-        blocking: arguments.blocking,
-        threshold: arguments.slower_than.unwrap_or(THRESHOLD_NANOS),
-    };
     let processes = read::processes(what)?;
     if processes.is_empty() {
         return Err(Failure::Input(format!("{}: holds no recording, and no folder with one", what.display())));
@@ -83,7 +77,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     let mut unreadable = None;
     let mut all = Vec::new();
     for (number, run) in processes.iter().enumerate() {
-        match (ProcessTimes::read(run, &asked), format) {
+        match (ProcessTimes::read(run, arguments), format) {
             (Ok(mut times), format) => {
                 unreadable = times.cut_short.take().or(unreadable);
                 if let Format::Json = format {
@@ -109,8 +103,8 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
 
 /// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
-    let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
-    if !cold_start && !blocking {
+    let asked = Arguments { cold_start, blocking, slower_than: None };
+    if !asked.wanted() {
         return Ok(());
     }
     let out = &mut Output::standard_error();

@@ -1,21 +1,14 @@
 //! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards::{self, CardsOfStart};
-use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
+use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold, THRESHOLD_NANOS};
+use super::Arguments;
 use crate::runs::process_folders;
 use crate::source::{Opened, Run, RECORDING};
 use crate::Failure;
 use lazyguard_core::replay::{Fact, Replay};
-use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-
-pub(super) struct Asked {
-    pub cold_start: bool,
-    pub blocking: bool,
-    /// From how long on a call has blocked the host.
-    pub threshold: Nanos,
-}
 
 /// The times of one process, in nanoseconds.
 #[derive(Serialize)]
@@ -55,11 +48,12 @@ pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
 }
 
 impl ProcessTimes {
-    pub fn read(run: &Run, asked: &Asked) -> Result<Self, Failure> {
+    pub fn read(run: &Run, asked: &Arguments) -> Result<Self, Failure> {
         let opened = run.must_open()?;
         let (recording, end) = (&opened.recording, opened.last_seen());
         let mut cold_start = asked.cold_start.then(|| ColdStartFold::new(recording, end));
-        let mut blocking = asked.blocking.then(|| BlockingFold::new(recording, asked.threshold, end));
+        let mut blocking =
+            asked.blocking.then(|| BlockingFold::new(recording, asked.slower_than.unwrap_or(THRESHOLD_NANOS), end));
         replay(&opened, |fact| {
             cold_start.iter_mut().for_each(|fold| fold.see(fact));
             blocking.iter_mut().for_each(|fold| fold.see(fact));

@@ -51,7 +51,7 @@ pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
     }
     page.close();
     let parts: Vec<_> =
-        Part::ALL.iter().copied().filter(|part| starts.iter().any(|start| spent(start, *part) > 0)).collect();
+        Part::all().into_iter().filter(|part| starts.iter().any(|start| spent(start, *part) > 0)).collect();
     page.open("ol", &[("class", &"legend parts")]);
     for part in &parts {
         page.open("li", &[]).open("svg", &[("viewBox", &"0 0 24 24"), ("aria-hidden", &"true")]);
