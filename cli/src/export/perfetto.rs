@@ -154,14 +154,6 @@ pub(super) enum Track<'a> {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beginning {
-    /// On `CLOCK_MONOTONIC`, in nanoseconds.
-    pub monotonic: u64,
-    /// On the wall, in nanoseconds since 1970.
-    pub unix: u64,
-}
-
 /// Texts of one kind, by number; and the fields that define such a text, refer to it by its number, and hold it where there are too many.
 struct Interned {
     numbers: HashMap<Box<str>, u64>,
@@ -209,12 +201,13 @@ pub(super) struct Trace<'o> {
 }
 
 impl<'o> Trace<'o> {
-    pub fn new(out: &'o mut dyn Write, beginning: Beginning) -> io::Result<Self> {
+    /// The times of the trace begin at this moment: on `CLOCK_MONOTONIC`, and in nanoseconds since 1970.
+    pub fn new(out: &'o mut dyn Write, monotonic: u64, unix: u64) -> io::Result<Self> {
         let mut trace = Self {
             out: BufWriter::with_capacity(1 << 20, out),
             written: 0,
             slices: 0,
-            beginning: beginning.monotonic,
+            beginning: monotonic,
             packet: Message::default(),
             fresh: Message::default(),
             names: Interned::of([interned::EVENT_NAMES, event::NAME_IID, event::NAME]),
@@ -228,7 +221,7 @@ impl<'o> Trace<'o> {
         trace.packet.message(packet::DEFAULTS, |d| d.number(defaults::CLOCK_ID, MONOTONIC));
         trace.packet.message(packet::CLOCK_SNAPSHOT, |snapshot| {
             use clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
-            for (clock, time) in [(MONOTONIC, beginning.monotonic), (REALTIME, beginning.unix)] {
+            for (clock, time) in [(MONOTONIC, monotonic), (REALTIME, unix)] {
                 snapshot.message(CLOCKS, |entry| {
                     entry.number(CLOCK_ID, clock);
                     entry.number(CLOCK_TIMESTAMP, time);
@@ -300,7 +293,7 @@ impl<'o> Trace<'o> {
                     match *value {
                         Value::Bool(value) => fact.number(annotation::BOOL, u64::from(value)),
                         Value::Unsigned(value) => fact.number(annotation::UNSIGNED, value),
-                        Value::Signed(value) => fact.signed(annotation::SIGNED, value),
+                        Value::Signed(value) => fact.number(annotation::SIGNED, value as u64),
                         Value::Pointer(value) => fact.number(annotation::POINTER, value),
                         Value::Text(text) => fact_texts.write(text, fact, fresh),
                     }

@@ -6,7 +6,7 @@
 
 use super::judged::Shown;
 use super::operations::Operations;
-use super::perfetto::{Beginning, Event, Facts, Trace, Track, Value};
+use super::perfetto::{Event, Facts, Trace, Track, Value};
 use crate::names::Names;
 use crate::symbolize::Symbolizer;
 use lazyguard_core::api::{Class, Code};
@@ -55,8 +55,7 @@ impl<'a> Timeline<'a> {
         out: &'a mut dyn Write,
     ) -> io::Result<Self> {
         let facts = recording.facts();
-        let beginning = Beginning { monotonic: facts.armed_monotonic_nanos, unix: facts.armed_unix_nanos };
-        let mut trace = Trace::new(out, beginning)?;
+        let mut trace = Trace::new(out, facts.armed_monotonic_nanos, facts.armed_unix_nanos)?;
         let process_track = trace.track(Track::Process { id: facts.process, name: &facts.program })?;
         Ok(Self {
             strings: recording.strings(),
