@@ -18,14 +18,12 @@ mod read;
 mod summary;
 mod table;
 
-pub(crate) use read::cold_start_of;
+pub(crate) use read::{cold_start_of, Arguments};
 pub(crate) use summary::{ColdStart, Part};
 
 use crate::format::Format;
 use crate::output::{write_line, Output};
-use crate::source::duration;
 use crate::{Failure, Outcome};
-use lazyguard_core::Nanos;
 use read::ProcessTimes;
 use serde::Serialize;
 use serde_json::json;
@@ -42,29 +40,6 @@ struct Timings {
     schema: u32,
     /// The processes.
     processes: Vec<ProcessTimes>,
-}
-
-/// The options of `report` that this is about.
-#[derive(clap::Args, Clone, Debug)]
-// No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
-#[group(skip)]
-pub(crate) struct Arguments {
-    /// Where the time from the process's start to its steady state went.
-    #[arg(long)]
-    cold_start: bool,
-    /// The calls documented as asynchronous that blocked the host, how long, and why.
-    #[arg(long)]
-    blocking: bool,
-    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
-    slower_than: Option<Nanos>,
-}
-
-impl Arguments {
-    /// Whether one of the summaries was asked for.
-    pub fn wanted(&self) -> bool {
-        self.cold_start || self.blocking
-    }
 }
 
 /// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.

@@ -2,13 +2,36 @@
 
 use super::cards::{self, CardsOfStart};
 use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold, THRESHOLD_NANOS};
-use super::Arguments;
 use crate::runs::process_folders;
-use crate::source::{Opened, Run, RECORDING};
+use crate::source::{duration, Opened, Run, RECORDING};
 use crate::Failure;
 use lazyguard_core::replay::{Fact, Replay};
+use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// The options of `report` that this is about.
+#[derive(clap::Args, Clone, Debug)]
+// No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Where the time from the process's start to its steady state went.
+    #[arg(long)]
+    pub cold_start: bool,
+    /// The calls documented as asynchronous that blocked the host, how long, and why.
+    #[arg(long)]
+    pub blocking: bool,
+    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
+    pub slower_than: Option<Nanos>,
+}
+
+impl Arguments {
+    /// Whether one of the summaries was asked for.
+    pub fn wanted(&self) -> bool {
+        self.cold_start || self.blocking
+    }
+}
 
 /// The times of one process, in nanoseconds.
 #[derive(Serialize)]
