@@ -18,21 +18,18 @@ mod read;
 mod summary;
 mod table;
 
-pub(crate) use read::cold_start_of;
+pub(crate) use read::{cold_start_of, Arguments};
 pub(crate) use summary::{ColdStart, Part};
 
 use crate::format::Format;
 use crate::output::{write_line, Output};
-use crate::source::duration;
 use crate::{Failure, Outcome};
-use lazyguard_core::Nanos;
-use read::{Asked, ProcessTimes};
+use read::ProcessTimes;
 use serde::Serialize;
 use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use summary::THRESHOLD_NANOS;
 
 const SCHEMA: u32 = 1;
 
@@ -45,36 +42,8 @@ struct Timings {
     processes: Vec<ProcessTimes>,
 }
 
-/// The options of `report` that this is about.
-#[derive(clap::Args, Clone, Debug)]
-// No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
-#[group(skip)]
-pub(crate) struct Arguments {
-    /// The time from the process's start to its steady state, by part.
-    #[arg(long)]
-    cold_start: bool,
-    /// The calls documented as asynchronous that blocked the host, how long, and why.
-    #[arg(long)]
-    blocking: bool,
-    /// The least duration of a call that --blocking reports. [default: 100us]
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
-    slower_than: Option<Nanos>,
-}
-
-impl Arguments {
-    /// Whether one of the summaries was asked for.
-    pub fn wanted(&self) -> bool {
-        self.cold_start || self.blocking
-    }
-}
-
 /// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
 pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
-    let asked = Asked {
-        cold_start: arguments.cold_start,
-        blocking: arguments.blocking,
-        threshold: arguments.slower_than.unwrap_or(THRESHOLD_NANOS),
-    };
     let processes = read::processes(what)?;
     if processes.is_empty() {
         return Err(Failure::Input(format!("{}: holds no recording, and no folder with one", what.display())));
@@ -83,7 +52,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     let mut unreadable = None;
     let mut all = Vec::new();
     for (number, run) in processes.iter().enumerate() {
-        match (ProcessTimes::read(run, &asked), format) {
+        match (ProcessTimes::read(run, arguments), format) {
             (Ok(mut times), format) => {
                 unreadable = times.cut_short.take().or(unreadable);
                 if let Format::Json = format {
@@ -109,8 +78,8 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
 
 /// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
-    let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
-    if !cold_start && !blocking {
+    let asked = Arguments { cold_start, blocking, slower_than: None };
+    if !asked.wanted() {
         return Ok(());
     }
     let out = &mut Output::standard_error();

@@ -6,12 +6,12 @@
 //!
 //! Must not: keep more than a bounded number of operations. An operation is written when it has ended.
 
-use super::perfetto::{Event, Facts, Value};
-use super::timeline::Timeline;
+use super::perfetto::{Event, Facts, Trace, Track, Value};
+use crate::names::Names;
 use lazyguard_core::api::{Class, StreamKind, ValueWait, ValueWrite};
 use lazyguard_core::replay::{Proven, Recorded, Remembered, Scope};
 use lazyguard_core::report::event_of_record;
-use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::read::{ContextSeen, Entry, Recording, Source, StreamSeen, StringTable};
 use lazyguard_core::trace::{Kind, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +53,16 @@ struct Stream {
     rows: Vec<Row>,
 }
 
-/// See the module.
-#[derive(Default)]
-pub(super) struct Operations {
+/// The trace that is being written, and the operations of each stream.
+pub(super) struct Operations<'a> {
+    strings: &'a StringTable,
+    streams_seen: &'a [StreamSeen],
+    contexts: &'a [ContextSeen],
+    pub trace: Trace<'a>,
+    pub names: Names<'a>,
+    /// The track of the process, under which others lie.
+    pub process_track: u64,
+    arrows: u64,
     streams: BTreeMap<u32, Stream>,
     /// Streams with operations that are not known to have ended.
     busy: BTreeSet<u32>,
@@ -72,7 +79,37 @@ const fn word_of(address: u64) -> u64 {
     address >> 3
 }
 
-impl Operations {
+impl<'a> Operations<'a> {
+    /// No operation yet. Tracks lie under that of the process.
+    pub fn new<S: Source>(recording: &'a Recording<S>, trace: Trace<'a>, process_track: u64) -> Self {
+        Self {
+            strings: recording.strings(),
+            streams_seen: recording.streams(),
+            contexts: recording.contexts(),
+            trace,
+            names: Names::new(recording.strings()),
+            process_track,
+            arrows: 0,
+            streams: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            records_of_events: Remembered::default(),
+            writes: Remembered::default(),
+            waits: Remembered::default(),
+            count: 0,
+        }
+    }
+
+    /// The number of a new arrow.
+    pub fn arrow(&mut self) -> u64 {
+        self.arrows += 1;
+        self.arrows
+    }
+
+    /// A new track under that of the process; those of one key are shown as one.
+    pub fn track_below(&mut self, name: &str, key: &str) -> io::Result<u64> {
+        self.trace.track(Track::Below { parent: self.process_track, name, key })
+    }
+
     /// The operations of a stream that are not known to have ended.
     fn open(&mut self, stream: u32) -> impl Iterator<Item = &mut Operation> {
         let rows = self.streams.get_mut(&stream).map(|s| s.rows.as_mut_slice()).unwrap_or_default();
@@ -92,9 +129,7 @@ impl Operations {
         };
         self.busy.iter().copied().filter(is_covered).collect()
     }
-}
 
-impl Timeline<'_> {
     /// Opens the stream of a record, and completes an earlier stream that had its number.
     fn open_stream(&mut self, record: &Record) -> io::Result<()> {
         let number = record.stream;
@@ -105,15 +140,15 @@ impl Timeline<'_> {
             (None, Some(known)) => (known.handle, known.context, known.kind),
             (None, None) => (0, u32::from(record.context), StreamKind::Unknown),
         };
-        if self.operations.streams.get(&number).is_some_and(|s| s.handle == handle && s.context == context) {
+        if self.streams.get(&number).is_some_and(|s| s.handle == handle && s.context == context) {
             return Ok(());
         }
         let (until, at) = (record.entered, record.entered);
         self.complete(&Proven { scope: Scope::Stream(number), until, at })?;
         let name = format!("stream {number} ({handle:#x}, {kind})");
-        self.operations.count += 1;
-        let key = format!("stream {number} of operation {}", self.operations.count);
-        self.operations.streams.insert(number, Stream { handle, context, name, key, rows: Vec::new() });
+        self.count += 1;
+        let key = format!("stream {number} of operation {}", self.count);
+        self.streams.insert(number, Stream { handle, context, name, key, rows: Vec::new() });
         Ok(())
     }
 
@@ -124,8 +159,8 @@ impl Timeline<'_> {
             return Ok(());
         }
         self.open_stream(record)?;
-        self.operations.count += 1;
-        let (stream, serial) = (record.stream, self.operations.count);
+        self.count += 1;
+        let (stream, serial) = (record.stream, self.count);
         let class = record.entry_point.class();
         let payload = record.payload();
         if class == Class::EventRecord || matches!(payload, Payload::Wait(_) | Payload::Write(_)) {
@@ -134,7 +169,7 @@ impl Timeline<'_> {
             let origin = Origin { stream, serial, arrow };
             match payload {
                 _ if class == Class::EventRecord => {
-                    self.operations.records_of_events.insert((stream, record.entered), origin);
+                    self.records_of_events.insert((stream, record.entered), origin);
                 }
                 Payload::Wait(wait) => arrows.extend(self.value_wait(wait, origin)),
                 Payload::Write(write) => arrows.extend(self.value_write(write, origin)),
@@ -149,33 +184,33 @@ impl Timeline<'_> {
     /// An arrow from the operation that recorded an event.
     pub fn arrow_from_event(&mut self, recorded: Option<Recorded>) -> Option<u64> {
         let Recorded { stream, at, .. } = recorded?;
-        let from = *self.operations.records_of_events.get(&(stream, at))?;
+        let from = *self.records_of_events.get(&(stream, at))?;
         Some(self.arrow_from(from))
     }
 
     /// An arrow to the wait from the write that ends it, if the write was submitted first.
     fn value_wait(&mut self, wait: ValueWait, origin: Origin) -> Option<u64> {
         let word = word_of(wait.address);
-        let write = self.operations.writes.get(&word).copied().filter(|(write, _)| write.ends(&wait));
+        let write = self.writes.get(&word).copied().filter(|(write, _)| write.ends(&wait));
         if let Some((_, from)) = write {
             return Some(self.arrow_from(from));
         }
-        let mut waits = self.operations.waits.remove(&word).unwrap_or_default();
+        let mut waits = self.waits.remove(&word).unwrap_or_default();
         if waits.len() < MOST_WAITS {
             waits.push((wait, origin));
         }
-        self.operations.waits.insert(word, waits);
+        self.waits.insert(word, waits);
         None
     }
 
     /// Arrows to the write from the waits that it ends.
     fn value_write(&mut self, write: ValueWrite, origin: Origin) -> Vec<u64> {
         let word = word_of(write.address);
-        self.operations.writes.insert(word, (write, origin));
-        let waits = self.operations.waits.remove(&word).unwrap_or_default();
+        self.writes.insert(word, (write, origin));
+        let waits = self.waits.remove(&word).unwrap_or_default();
         let (ended, left): (Vec<_>, Vec<_>) = waits.into_iter().partition(|(wait, _)| write.ends(wait));
         if !left.is_empty() {
-            self.operations.waits.insert(word, left);
+            self.waits.insert(word, left);
         }
         ended.into_iter().map(|(_, from)| self.arrow_from(from)).collect()
     }
@@ -183,7 +218,7 @@ impl Timeline<'_> {
     /// An arrow from an operation: a new one while the operation is open and has fewer than [`MOST_ARROWS`].
     fn arrow_from(&mut self, origin: Origin) -> u64 {
         let arrow = self.arrow();
-        match self.operations.open(origin.stream).find(|operation| operation.serial == origin.serial) {
+        match self.open(origin.stream).find(|operation| operation.serial == origin.serial) {
             Some(operation) if operation.arrows.len() < MOST_ARROWS => {
                 operation.arrows.push(arrow);
                 arrow
@@ -195,8 +230,8 @@ impl Timeline<'_> {
     /// Arrows to a synchronize from what it waits for: of each stream the oldest and the newest operation.
     pub fn arrows_to(&mut self, scope: Scope, entered: Nanos) -> Vec<u64> {
         let mut arrows = Vec::new();
-        for stream in self.operations.covered(scope) {
-            let open = self.operations.open(stream).filter(|o| o.record.entered <= entered);
+        for stream in self.covered(scope) {
+            let open = self.open(stream).filter(|o| o.record.entered <= entered);
             let open: BTreeSet<_> = open.map(|o| o.serial).collect();
             let ends: BTreeSet<_> = open.first().into_iter().chain(open.last()).copied().collect();
             arrows.extend(ends.into_iter().map(|serial| self.arrow_from(Origin { stream, serial, arrow: 0 })));
@@ -206,8 +241,8 @@ impl Timeline<'_> {
 
     fn place(&mut self, operation: Operation) -> io::Result<()> {
         let (number, at) = (operation.record.stream, operation.record.entered);
-        let Some(mut stream) = self.operations.streams.remove(&number) else { return Ok(()) };
-        self.operations.busy.insert(number);
+        let Some(mut stream) = self.streams.remove(&number) else { return Ok(()) };
+        self.busy.insert(number);
         let free = stream.rows.iter().take(ROWS).position(|row| row.open.is_none() && row.free_from <= at);
         let index = match free {
             Some(index) => index,
@@ -225,14 +260,14 @@ impl Timeline<'_> {
             self.write(row, &before, Some(end), true)?;
             row.free_from = end;
         }
-        self.operations.streams.insert(number, stream);
+        self.streams.insert(number, stream);
         Ok(())
     }
 
     /// Ends the operations that a call proves to have ended, at the time of the proof.
     pub fn complete(&mut self, proven: &Proven) -> io::Result<()> {
-        for number in self.operations.covered(proven.scope) {
-            let Some(mut stream) = self.operations.streams.remove(&number) else { continue };
+        for number in self.covered(proven.scope) {
+            let Some(mut stream) = self.streams.remove(&number) else { continue };
             for row in &mut stream.rows {
                 let ended = row.open.take_if(|operation| operation.record.entered <= proven.until);
                 let Some(operation) = ended else { continue };
@@ -241,9 +276,9 @@ impl Timeline<'_> {
                 row.free_from = end;
             }
             if stream.rows.iter().all(|row| row.open.is_none()) {
-                self.operations.busy.remove(&number);
+                self.busy.remove(&number);
             }
-            self.operations.streams.insert(number, stream);
+            self.streams.insert(number, stream);
         }
         Ok(())
     }
@@ -287,9 +322,9 @@ impl Timeline<'_> {
         self.trace.slice(&event, end)
     }
 
-    pub fn finish_operations(&mut self) -> io::Result<()> {
-        for number in std::mem::take(&mut self.operations.busy) {
-            let Some(mut stream) = self.operations.streams.remove(&number) else { continue };
+    pub fn finish(&mut self) -> io::Result<()> {
+        for number in std::mem::take(&mut self.busy) {
+            let Some(mut stream) = self.streams.remove(&number) else { continue };
             // Operations without a proving call: the table has the time until which the stream is complete.
             let until = self.complete_until(&stream, number);
             for row in &mut stream.rows {

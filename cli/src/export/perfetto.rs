@@ -154,50 +154,34 @@ pub(super) enum Track<'a> {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beginning {
-    /// On `CLOCK_MONOTONIC`, in nanoseconds.
-    pub monotonic: u64,
-    /// On the wall, in nanoseconds since 1970.
-    pub unix: u64,
-}
-
-/// Texts of one kind, by number.
-#[derive(Default)]
-struct Interned(HashMap<Box<str>, u64>);
-
-#[derive(Clone, Copy)]
-enum Reference<'a> {
-    Number(u64),
-    /// There are too many texts to give it a number.
-    Text(&'a str),
+/// Texts of one kind, by number; and the fields that define such a text, refer to it by its number, and hold it where there are too many.
+struct Interned {
+    numbers: HashMap<Box<str>, u64>,
+    fields: [u32; 3],
 }
 
 impl Interned {
-    /// The text's number; a new one is defined in `fresh`, as the kind of text with this field.
-    fn refer<'a>(&mut self, text: &'a str, fresh: &mut Message, field: u32) -> Reference<'a> {
-        if let Some(&number) = self.0.get(text) {
-            return Reference::Number(number);
-        }
-        if self.0.len() == MOST_INTERNED {
-            return Reference::Text(text);
-        }
-        let number = self.0.len() as u64 + 1;
-        self.0.insert(text.into(), number);
-        fresh.message(field, |entry| {
-            entry.number(interned::IID, number);
-            entry.text(interned::TEXT, text);
-        });
-        Reference::Number(number)
+    fn of(fields: [u32; 3]) -> Self {
+        Self { numbers: HashMap::new(), fields }
     }
-}
 
-impl Reference<'_> {
-    fn write(self, message: &mut Message, by_number: u32, by_text: u32) {
-        match self {
-            Self::Number(number) => message.number(by_number, number),
-            Self::Text(text) => message.text(by_text, text),
+    /// Writes a text into a message; a new one is defined in `fresh`.
+    fn write(&mut self, text: &str, message: &mut Message, fresh: &mut Message) {
+        let [defines, by_number, by_text] = self.fields;
+        let known = self.numbers.get(text).copied();
+        if known.is_none() && self.numbers.len() == MOST_INTERNED {
+            return message.text(by_text, text);
         }
+        let number = known.unwrap_or_else(|| {
+            let number = self.numbers.len() as u64 + 1;
+            self.numbers.insert(text.into(), number);
+            fresh.message(defines, |entry| {
+                entry.number(interned::IID, number);
+                entry.text(interned::TEXT, text);
+            });
+            number
+        });
+        message.number(by_number, number);
     }
 }
 
@@ -217,18 +201,19 @@ pub(super) struct Trace<'o> {
 }
 
 impl<'o> Trace<'o> {
-    pub fn new(out: &'o mut dyn Write, beginning: Beginning) -> io::Result<Self> {
+    /// The times of the trace begin at this moment: on `CLOCK_MONOTONIC`, and in nanoseconds since 1970.
+    pub fn new(out: &'o mut dyn Write, monotonic: u64, unix: u64) -> io::Result<Self> {
         let mut trace = Self {
             out: BufWriter::with_capacity(1 << 20, out),
             written: 0,
             slices: 0,
-            beginning: beginning.monotonic,
+            beginning: monotonic,
             packet: Message::default(),
             fresh: Message::default(),
-            names: Interned::default(),
-            categories: Interned::default(),
-            fact_names: Interned::default(),
-            fact_texts: Interned::default(),
+            names: Interned::of([interned::EVENT_NAMES, event::NAME_IID, event::NAME]),
+            categories: Interned::of([interned::CATEGORIES, event::CATEGORY_IIDS, event::CATEGORIES]),
+            fact_names: Interned::of([interned::ANNOTATION_NAMES, annotation::NAME_IID, annotation::NAME]),
+            fact_texts: Interned::of([interned::ANNOTATION_TEXTS, annotation::TEXT_IID, annotation::TEXT]),
             tracks: 0,
         };
         trace.packet.number(packet::SEQUENCE_ID, SEQUENCE);
@@ -236,7 +221,7 @@ impl<'o> Trace<'o> {
         trace.packet.message(packet::DEFAULTS, |d| d.number(defaults::CLOCK_ID, MONOTONIC));
         trace.packet.message(packet::CLOCK_SNAPSHOT, |snapshot| {
             use clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
-            for (clock, time) in [(MONOTONIC, beginning.monotonic), (REALTIME, beginning.unix)] {
+            for (clock, time) in [(MONOTONIC, monotonic), (REALTIME, unix)] {
                 snapshot.message(CLOCKS, |entry| {
                     entry.number(CLOCK_ID, clock);
                     entry.number(CLOCK_TIMESTAMP, time);
@@ -300,26 +285,17 @@ impl<'o> Trace<'o> {
         packet.message(packet::TRACK_EVENT, |message| {
             message.number(event::TYPE, what as u64);
             message.number(event::TRACK, event.track);
-            names.refer(event.name, fresh, interned::EVENT_NAMES).write(message, event::NAME_IID, event::NAME);
-            categories.refer(event.category, fresh, interned::CATEGORIES).write(
-                message,
-                event::CATEGORY_IIDS,
-                event::CATEGORIES,
-            );
-            for (fact, value) in &event.facts.0 {
-                let name = fact_names.refer(fact, fresh, interned::ANNOTATION_NAMES);
+            names.write(event.name, message, fresh);
+            categories.write(event.category, message, fresh);
+            for (name, value) in &event.facts.0 {
                 message.message(event::ANNOTATIONS, |fact| {
-                    name.write(fact, annotation::NAME_IID, annotation::NAME);
+                    fact_names.write(name, fact, fresh);
                     match *value {
                         Value::Bool(value) => fact.number(annotation::BOOL, u64::from(value)),
                         Value::Unsigned(value) => fact.number(annotation::UNSIGNED, value),
-                        Value::Signed(value) => fact.signed(annotation::SIGNED, value),
+                        Value::Signed(value) => fact.number(annotation::SIGNED, value as u64),
                         Value::Pointer(value) => fact.number(annotation::POINTER, value),
-                        Value::Text(text) => fact_texts.refer(text, fresh, interned::ANNOTATION_TEXTS).write(
-                            fact,
-                            annotation::TEXT_IID,
-                            annotation::TEXT,
-                        ),
+                        Value::Text(text) => fact_texts.write(text, fact, fresh),
                     }
                 });
             }

@@ -26,11 +26,6 @@ impl Message {
         self.varint(value);
     }
 
-    /// An `int64`.
-    pub fn signed(&mut self, field: u32, value: i64) {
-        self.number(field, value as u64);
-    }
-
     /// A `fixed64`.
     pub fn fixed(&mut self, field: u32, value: u64) {
         self.key(field, FIXED_64);
@@ -145,7 +140,7 @@ pub(super) mod tests {
         // The examples of the format's own description.
         assert_eq!(message.bytes(), b"\x08\x96\x01\x12\x07testing");
         message.clear();
-        message.signed(3, -2);
+        message.number(3, -2_i64 as u64);
         assert_eq!(message.bytes(), [&[0x18, 0xfe][..], &[0xff; 8], &[1]].concat());
         message.clear();
         message.fixed(47, 1);

@@ -6,15 +6,14 @@
 
 use super::judged::Shown;
 use super::operations::Operations;
-use super::perfetto::{Beginning, Event, Facts, Trace, Track, Value};
-use crate::names::Names;
+use super::perfetto::{Event, Facts, Trace, Track, Value};
 use crate::symbolize::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{proves, Replay};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::read::{ContextSeen, Entry, Recording, Source, StreamSeen, StringTable, ThreadSeen};
+use lazyguard_core::trace::read::{Entry, Recording, Source, ThreadSeen};
 use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeSet, HashMap};
@@ -23,22 +22,14 @@ use std::ops::RangeInclusive;
 
 /// See the module.
 pub(super) struct Timeline<'a> {
-    pub strings: &'a StringTable,
-    pub streams_seen: &'a [StreamSeen],
-    pub contexts: &'a [ContextSeen],
     threads_seen: &'a [ThreadSeen],
-    pub trace: Trace<'a>,
-    pub names: Names<'a>,
     callers: Symbolizer,
     replay: Replay,
-    pub operations: Operations,
+    operations: Operations<'a>,
     process: u32,
-    /// The track of the process, under which others lie.
-    pub process_track: u64,
     /// By thread, the track of its calls, and that of the guard's work in it.
     calls: HashMap<u32, u64>,
     guards: HashMap<u32, u64>,
-    arrows: u64,
     /// Verdicts, each with the arrows that may begin or end at it.
     judgements: Vec<(Shown, Vec<u64>)>,
     /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
@@ -55,36 +46,22 @@ impl<'a> Timeline<'a> {
         out: &'a mut dyn Write,
     ) -> io::Result<Self> {
         let facts = recording.facts();
-        let beginning = Beginning { monotonic: facts.armed_monotonic_nanos, unix: facts.armed_unix_nanos };
-        let mut trace = Trace::new(out, beginning)?;
+        let mut trace = Trace::new(out, facts.armed_monotonic_nanos, facts.armed_unix_nanos)?;
         let process_track = trace.track(Track::Process { id: facts.process, name: &facts.program })?;
         Ok(Self {
-            strings: recording.strings(),
-            streams_seen: recording.streams(),
-            contexts: recording.contexts(),
             threads_seen: recording.threads(),
-            trace,
-            names: Names::new(recording.strings()),
             callers,
             replay: Replay::default(),
-            operations: Operations::default(),
+            operations: Operations::new(recording, trace, process_track),
             process: facts.process,
-            process_track,
             calls: HashMap::new(),
             guards: HashMap::new(),
-            arrows: 0,
             judgements: Vec::new(),
             to_operations: HashMap::new(),
             to_calls: HashMap::new(),
             met: BTreeSet::new(),
             last: facts.last_seen,
         })
-    }
-
-    /// The number of a new arrow.
-    pub fn arrow(&mut self) -> u64 {
-        self.arrows += 1;
-        self.arrows
     }
 
     /// Takes in a record, or a call in progress; they come in the order in which they were entered.
@@ -102,10 +79,10 @@ impl<'a> Timeline<'a> {
                 let class = record.entry_point.class();
                 let mut arrows = Vec::new();
                 if class == Class::EventSynchronize {
-                    arrows.extend(self.arrow_from_event(fact.recorded));
+                    arrows.extend(self.operations.arrow_from_event(fact.recorded));
                 } else if class.synchronizes() {
                     let scope = proves(record.entry_point, record.stream, record.context.into());
-                    arrows = scope.map_or_else(Vec::new, |scope| self.arrows_to(scope, record.entered));
+                    arrows = scope.map_or_else(Vec::new, |scope| self.operations.arrows_to(scope, record.entered));
                 }
                 if let Some(of_verdicts) = self.to_calls.get(&(entry.thread, record.entered)) {
                     arrows.extend(of_verdicts);
@@ -116,22 +93,23 @@ impl<'a> Timeline<'a> {
                     let key = (record.stream, record.entered);
                     let of_verdicts = self.to_operations.get(&key).cloned().unwrap_or_default();
                     self.met.extend(&of_verdicts);
-                    self.submitted(entry, fact.recorded, of_verdicts)?;
+                    self.operations.submitted(entry, fact.recorded, of_verdicts)?;
                 }
             }
         }
-        fact.ended.map_or(Ok(()), |proven| self.complete(&proven))
+        fact.ended.map_or(Ok(()), |proven| self.operations.complete(&proven))
     }
 
     /// Takes in a verdict, before or after the records that it is about, but before the calls in progress.
     pub fn judge(&mut self, shown: Shown) {
         let mut arrows = Vec::new();
         for &call in &shown.blocked {
-            arrows.push(self.arrow());
-            self.to_calls.entry(call).or_default().push(self.arrows);
+            let arrow = self.operations.arrow();
+            arrows.push(arrow);
+            self.to_calls.entry(call).or_default().push(arrow);
         }
         for &(stream, at) in &shown.culprits {
-            let arrow = self.arrow();
+            let arrow = self.operations.arrow();
             arrows.push(arrow);
             self.to_operations.entry((stream, at)).or_default().push(arrow);
             if self.operations.point_at(stream, at, arrow) {
@@ -153,14 +131,14 @@ impl<'a> Timeline<'a> {
             if shown.from > *range.end() || end < *range.start() {
                 continue;
             }
-            let track = self.track_below("LazyGuard verdict", "verdict")?;
+            let track = self.operations.track_below("LazyGuard verdict", "verdict")?;
             let mut facts = Facts::default();
             shown.facts.iter().for_each(|(name, value)| facts.add(name, Value::Text(value), true));
             facts.add("over since", Value::Bool(true), shown.until.is_some());
             let flows: Vec<_> = arrows.into_iter().filter(|arrow| self.met.contains(arrow)).collect();
             let at = shown.from.max(*range.start());
             let event = Event { track, at, name: &shown.name, category: "verdict", flows: &flows, facts: &facts };
-            self.trace.slice(&event, Some(end.min(*range.end())))?;
+            self.operations.trace.slice(&event, Some(end.min(*range.end())))?;
         }
         Ok(())
     }
@@ -168,20 +146,22 @@ impl<'a> Timeline<'a> {
     /// Writes what is still open, the verdicts as far as they lie in the range, and the last moment. Returns how many slices
     /// there are, and bytes.
     pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
-        self.finish_operations()?;
+        self.operations.finish()?;
         self.write_judgements(range)?;
-        let (track, at, name) = (self.process_track, self.last, format!("last seen; {how_it_ended}"));
+        let (track, at, name) = (self.operations.process_track, self.last, format!("last seen; {how_it_ended}"));
         let facts = Facts::default();
-        self.trace.instant(&Event { track, at, name: &name, category: "other", flows: &[], facts: &facts })?;
-        self.trace.finish()
+        self.operations.trace.instant(&Event {
+            track,
+            at,
+            name: &name,
+            category: "other",
+            flows: &[],
+            facts: &facts,
+        })?;
+        self.operations.trace.finish()
     }
 
     // --- threads ---
-
-    /// A new track under that of the process; those of one key are shown as one.
-    pub fn track_below(&mut self, name: &str, key: &str) -> io::Result<u64> {
-        self.trace.track(Track::Below { parent: self.process_track, name, key })
-    }
 
     fn thread(&mut self, entry: &Entry) -> io::Result<u64> {
         if let Some(track) = self.calls.get(&entry.thread_number) {
@@ -189,7 +169,7 @@ impl<'a> Timeline<'a> {
         }
         let known = self.threads_seen.iter().find(|t| t.number == entry.thread_number);
         let name = known.map_or("", |thread| thread.name.as_str());
-        let track = self.trace.track(Track::Thread { process: self.process, id: entry.thread, name })?;
+        let track = self.operations.trace.track(Track::Thread { process: self.process, id: entry.thread, name })?;
         self.calls.insert(entry.thread_number, track);
         Ok(track)
     }
@@ -200,7 +180,7 @@ impl<'a> Timeline<'a> {
         let category = event_of_record(record.kind, record.entry_point.class());
         let mut facts = Facts::default();
         facts.add("stream", Value::Unsigned(u64::from(record.stream)), record.stream != 0);
-        if let Some(function) = self.names.function_of(record) {
+        if let Some(function) = self.operations.names.function_of(record) {
             facts.add("function", Value::Text(function), true);
         }
         facts.add("loads", Value::Text("function"), record.kind == Kind::ColdFunction);
@@ -218,7 +198,7 @@ impl<'a> Timeline<'a> {
         facts.add("in progress", Value::Bool(true), record.returned == 0);
         let name = record.entry_point.symbol();
         let event = Event { track, at: record.entered, name, category, flows: arrows, facts: &facts };
-        self.trace.slice(&event, Some(record.returned).filter(|&returned| returned != 0))
+        self.operations.trace.slice(&event, Some(record.returned).filter(|&returned| returned != 0))
     }
 
     fn hazard(&mut self, entry: &Entry) -> io::Result<()> {
@@ -232,7 +212,7 @@ impl<'a> Timeline<'a> {
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
-        if let Some(function) = self.names.function(other.function, record.meant_at()) {
+        if let Some(function) = self.operations.names.function(other.function, record.meant_at()) {
             facts.add("in flight", Value::Text(function), true);
         }
         let count = noted.map_or(0, |noted| noted.count);
@@ -240,14 +220,16 @@ impl<'a> Timeline<'a> {
         facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)));
         let category = event_of_record(record.kind, record.entry_point.class());
         let event = Event { track, at: record.entered, name: &name, category, flows: &[], facts: &facts };
-        self.trace.instant(&event)
+        self.operations.trace.instant(&event)
     }
 
     fn preload(&mut self, entry: &Entry) -> io::Result<()> {
         let number = entry.thread_number;
         let track = match self.guards.get(&number) {
             Some(track) => *track,
-            None => self.track_below(&format!("guard in thread {}", entry.thread), &format!("guard {number}"))?,
+            None => {
+                self.operations.track_below(&format!("guard in thread {}", entry.thread), &format!("guard {number}"))?
+            }
         };
         self.guards.insert(number, track);
         let record = &entry.record;
@@ -260,7 +242,7 @@ impl<'a> Timeline<'a> {
         facts.add("in call", Value::Text(record.entry_point.symbol()), true);
         let category = event_of_record(record.kind, record.entry_point.class());
         let event = Event { track, at: record.entered, name: "preload", category, flows: &[], facts: &facts };
-        self.trace.slice(&event, Some(record.returned))
+        self.operations.trace.slice(&event, Some(record.returned))
     }
 }
 

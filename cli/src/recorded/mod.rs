@@ -6,7 +6,6 @@ mod text;
 
 pub(crate) use text::write_hang;
 
-use crate::names::lane_name;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
@@ -74,7 +73,7 @@ pub(crate) struct RecordingSeen<'a> {
     /// Records by their fate.
     records: RecordCounts,
     /// The same for each lane.
-    lanes: Vec<LaneRecords>,
+    lanes: Vec<LaneUse>,
     /// Threads with driver calls.
     threads: Vec<ThreadRecords>,
     /// Damage in the file, a line each.
@@ -94,19 +93,6 @@ pub(crate) struct RecordingSeen<'a> {
 struct RecordCounts {
     /// Written records.
     written: u64,
-    /// Remaining records.
-    present: u64,
-    /// Overwritten records.
-    overwritten: u64,
-    /// Records lost for lack of capacity.
-    dropped: u64,
-}
-
-/// A lane's records.
-#[derive(Serialize)]
-struct LaneRecords {
-    /// The lane.
-    lane: &'static str,
     /// Remaining records.
     present: u64,
     /// Overwritten records.
@@ -163,12 +149,6 @@ impl Recorded {
         let summaries = self.opened.recording.lanes();
         let (calls, launches) = self.opened.recording.calls_and_launches();
         let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
-        let lane = |summary: &LaneUse| LaneRecords {
-            lane: lane_name(summary.lane),
-            present: summary.present,
-            overwritten: summary.overwritten,
-            dropped: summary.dropped,
-        };
         let thread = |thread: &'_ ThreadSeen| ThreadRecords {
             number: thread.number,
             thread: thread.thread,
@@ -199,7 +179,7 @@ impl Recorded {
                 overwritten: sum(|summary| summary.overwritten),
                 dropped: sum(|summary| summary.dropped),
             },
-            lanes: summaries.iter().map(lane).collect(),
+            lanes: summaries.to_vec(),
             threads: self.threads().map(thread).collect(),
             defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
             snapshot: &self.snapshot,

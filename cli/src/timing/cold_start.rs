@@ -54,9 +54,7 @@ pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
 
 fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     write_line!(out, "loads, in the whole recording:")?;
-    let mut none = true;
     for loads in &summary.loads {
-        none = false;
         let what = match loads.part {
             Part::Compile => "compiled",
             Part::Modules => "modules and libraries",
@@ -66,7 +64,6 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     }
     let ahead = &summary.ahead;
     if ahead.times > 0 {
-        none = false;
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
         write_line!(
             out,
@@ -76,7 +73,7 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
             counted(ahead.times, "moment")
         )?;
     }
-    if none {
+    if summary.loads.is_empty() && ahead.times == 0 {
         write_line!(out, "  none")?;
     }
     Ok(())

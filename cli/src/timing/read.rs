@@ -1,20 +1,36 @@
 //! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards::{self, CardsOfStart};
-use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
+use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold, THRESHOLD_NANOS};
 use crate::runs::process_folders;
-use crate::source::{Opened, Run, RECORDING};
+use crate::source::{duration, Opened, Run, RECORDING};
 use crate::Failure;
 use lazyguard_core::replay::{Fact, Replay};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-pub(super) struct Asked {
+/// The options of `report` that this is about.
+#[derive(clap::Args, Clone, Debug)]
+// No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Where the time from the process's start to its steady state went.
+    #[arg(long)]
     pub cold_start: bool,
+    /// The calls documented as asynchronous that blocked the host, how long, and why.
+    #[arg(long)]
     pub blocking: bool,
-    /// From how long on a call has blocked the host.
-    pub threshold: Nanos,
+    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
+    pub slower_than: Option<Nanos>,
+}
+
+impl Arguments {
+    /// Whether one of the summaries was asked for.
+    pub fn wanted(&self) -> bool {
+        self.cold_start || self.blocking
+    }
 }
 
 /// The times of a process.
@@ -55,11 +71,12 @@ pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
 }
 
 impl ProcessTimes {
-    pub fn read(run: &Run, asked: &Asked) -> Result<Self, Failure> {
+    pub fn read(run: &Run, asked: &Arguments) -> Result<Self, Failure> {
         let opened = run.must_open()?;
         let (recording, end) = (&opened.recording, opened.last_seen());
         let mut cold_start = asked.cold_start.then(|| ColdStartFold::new(recording, end));
-        let mut blocking = asked.blocking.then(|| BlockingFold::new(recording, asked.threshold, end));
+        let mut blocking =
+            asked.blocking.then(|| BlockingFold::new(recording, asked.slower_than.unwrap_or(THRESHOLD_NANOS), end));
         replay(&opened, |fact| {
             cold_start.iter_mut().for_each(|fold| fold.see(fact));
             blocking.iter_mut().for_each(|fold| fold.see(fact));

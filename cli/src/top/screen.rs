@@ -7,7 +7,7 @@
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{retry_on_intr, Errno};
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::low_level::emulate_default_handler;
@@ -160,11 +160,7 @@ fn put_back(terminal: &OwnedFd) {
 
 fn write(terminal: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(terminal, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        bytes = &bytes[retry_on_intr(|| rustix::io::write(terminal, bytes))?..];
     }
     Ok(())
 }

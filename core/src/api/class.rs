@@ -4,7 +4,8 @@
 use crate::Nanos;
 
 /// A class of records with segments of its own, so that frequent records never displace rare ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// Launches, copies, fills, host functions, events, queries.
     Work = 0,

@@ -103,7 +103,7 @@ fn an_answer_of_before_the_call_says_nothing() {
     let (now, second) = (NOW, super::test_trace::SECOND);
     let story = story.patient(0);
     story.waits(1, now - second / 2, "cuCtxSynchronize", None);
-    let snapshot = super::snapshot_of(&story.recording(), second / 4, second / 4).unwrap();
+    let snapshot = super::snapshot_at(&story.recording(), 0, second / 4, second / 4).unwrap();
     let verdict = &super::diagnose(&snapshot).verdicts[0];
     assert_eq!(verdict.culprits[0].operation.function.as_deref(), Some("old"));
 }

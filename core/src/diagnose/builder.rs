@@ -436,12 +436,7 @@ fn keep_newest<T>(all: &mut VecDeque<T>, one: T) {
     all.push_back(one);
 }
 
-/// The snapshot of a recording, of all of its records. See [`SnapshotBuilder::snapshot`].
-pub fn snapshot_of<S: Source>(recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> io::Result<Snapshot> {
-    snapshot_at(recording, 0, threshold, patience)
-}
-
-/// The same, of a process that is alive at this moment.
+/// The snapshot of a recording, of all of its records, of a process that was alive at this moment. See [`SnapshotBuilder::snapshot`].
 pub fn snapshot_at<S: Source>(
     recording: &Recording<S>,
     now: Nanos,

@@ -73,7 +73,7 @@ fn the_first_waits_and_loads_are_kept_of_however_many() {
 fn without_a_threshold_nothing_is_past_it() {
     let story = TestTrace::new();
     story.launch(0, 10, "spin").waits(1, 30, "cuCtxSynchronize", None);
-    let snapshot = snapshot_of(&story.recording(), 0, 0).unwrap();
+    let snapshot = snapshot_at(&story.recording(), 0, 0, 0).unwrap();
     assert_eq!((snapshot.blocked.len(), snapshot.blocked[0].past_threshold), (1, false));
     assert_eq!(snapshot.at, super::super::test_trace::NOW);
 }

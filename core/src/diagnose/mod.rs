@@ -1,7 +1,7 @@
 //! From a snapshot to verdicts.
 //!
-//! [`Snapshot`] is plain data, made of a recording: by the live process of its own ([`snapshot_at`]), by the command-line tool
-//! of the file ([`snapshot_of`]), or read from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the tool
+//! [`Snapshot`] is plain data, made of a recording by [`SnapshotBuilder`] (the live process reads its own, the command the file), or read
+//! from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the tool
 //! cannot disagree.
 //!
 //! | file | holds |
@@ -71,7 +71,7 @@ mod view;
 
 pub use crate::api::{Code, ThreadActivity};
 pub use crate::replay::waits_for_peers;
-pub use builder::{snapshot_at, snapshot_of};
+pub use builder::snapshot_at;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};

@@ -1,6 +1,6 @@
 //! A process as a list of calls, each folded into the state and recorded as the hooks do it; for tests.
 
-use super::{diagnose, links_of, snapshot_of, Code, Diagnosis, Party, Snapshot, Status, ThreadActivity};
+use super::{diagnose, links_of, snapshot_at, Code, Diagnosis, Party, Snapshot, Status, ThreadActivity};
 use crate::api::{Class, ComputeTime, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
@@ -244,7 +244,7 @@ impl TestTrace {
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        snapshot_of(&self.recording(), THRESHOLD, self.patience).unwrap()
+        snapshot_at(&self.recording(), 0, THRESHOLD, self.patience).unwrap()
     }
 
     pub fn diagnosis(&self) -> Diagnosis {

@@ -211,13 +211,6 @@ impl Gathered {
     }
 }
 
-/// The hazards of a recording, from its records, by when they arose first.
-pub fn hazards_of<S: Source>(recording: &Recording<S>, records: impl IntoIterator<Item = Entry>) -> Vec<Hazard> {
-    let mut gathered = Gathered::default();
-    records.into_iter().for_each(|entry| gathered.see(recording, &entry));
-    gathered.hazards(recording)
-}
-
 #[cfg(test)]
 #[path = "aggregator_tests.rs"]
 mod tests;

@@ -79,16 +79,6 @@ pub struct HazardEvent {
     pub count: u32,
 }
 
-/// In the order of the numbers that records have for them, from 1.
-const CLASSES: [StreamClass; 6] = [
-    StreamClass::None,
-    StreamClass::Unknown,
-    StreamClass::Blocking,
-    StreamClass::NonBlocking,
-    StreamClass::Legacy,
-    StreamClass::PerThread,
-];
-
 impl HazardEvent {
     /// The occurrence in a record that the thread with this id in the system made; `None` if it is of no hazard that this build
     /// knows.
@@ -108,7 +98,7 @@ impl HazardEvent {
             noted: record.returned,
             context: record.context,
             stream: record.stream,
-            class: usize::from(numbers.class).checked_sub(1).and_then(|class| CLASSES.get(class).copied()),
+            class: StreamClass::from_number(numbers.class),
             function: record.function,
             other: ConflictingOperation {
                 stream: numbers.other_stream,
@@ -128,7 +118,7 @@ impl HazardEvent {
 
     /// The record that it leaves.
     pub fn record(&self) -> Record {
-        let class = self.class.and_then(|class| CLASSES.iter().position(|&c| c == class)).map_or(0, |at| at as u8 + 1);
+        let class = self.class.map_or(0, StreamClass::number);
         let (entered, before, function_or_thread) = match is_about_the_earlier(self.code) {
             true => (self.other.at, self.at, self.thread),
             false => (self.at, self.other.at, self.other.function),
@@ -218,7 +208,7 @@ mod tests {
         };
         assert_eq!(through(noted), noted);
         assert_eq!(noted.held(), Some(3_000_000));
-        for class in CLASSES {
+        for class in (1..=6).filter_map(StreamClass::from_number) {
             let noted = HazardEvent { class: Some(class), count: u32::MAX, ..noted };
             assert_eq!(through(noted), noted);
         }

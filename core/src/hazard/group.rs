@@ -36,16 +36,33 @@ impl StreamClass {
         }
     }
 
+    /// In the order of the variants: the number in records, the name, and the words of a sentence.
+    const TABLE: [(u8, &'static str, &'static str); 6] = [
+        (1, "none", "no stream"),
+        (5, "legacy", "the legacy default stream"),
+        (6, "per-thread", "a thread's own default stream"),
+        (3, "blocking", "a blocking stream"),
+        (4, "non-blocking", "a non-blocking stream"),
+        (2, "unknown", "a stream"),
+    ];
+
+    /// The class that a record means by this number; 0 for none.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        use StreamClass::{Blocking, Legacy, NonBlocking, None, PerThread, Unknown};
+        [None, Legacy, PerThread, Blocking, NonBlocking, Unknown].into_iter().find(|class| class.number() == number)
+    }
+
+    pub(super) const fn number(self) -> u8 {
+        Self::TABLE[self as usize].0
+    }
+
     /// As the key of a hazard, a suppression and the JSON spell it.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Legacy => "legacy",
-            Self::PerThread => "per-thread",
-            Self::Blocking => "blocking",
-            Self::NonBlocking => "non-blocking",
-            Self::Unknown => "unknown",
-        }
+        Self::TABLE[self as usize].1
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        Self::TABLE[self as usize].2
     }
 }
 

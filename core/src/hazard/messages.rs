@@ -14,17 +14,6 @@ fn lasted(nanos: Nanos) -> String {
     }
 }
 
-fn class(class: StreamClass) -> &'static str {
-    match class {
-        StreamClass::None => "no stream",
-        StreamClass::Legacy => "the legacy default stream",
-        StreamClass::PerThread => "a thread's own default stream",
-        StreamClass::Blocking => "a blocking stream",
-        StreamClass::NonBlocking => "a non-blocking stream",
-        StreamClass::Unknown => "a stream",
-    }
-}
-
 struct Words<'a> {
     hazard: &'a Hazard,
     flags: Flags,
@@ -311,7 +300,7 @@ pub fn line(hazard: &Hazard) -> String {
     let prevented = if hazard.prevented { "prevented " } else { "hazard " };
     let on = match hazard.stream_class {
         StreamClass::None => String::new(),
-        stream => format!(" on {}", class(stream)),
+        stream => format!(" on {}", stream.words()),
     };
     let of = hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
     let with = match hazard.first.other.as_str() {

@@ -38,7 +38,7 @@ pub mod messages;
 pub mod rules;
 mod waits;
 
-pub use aggregator::{hazards_of, Aggregator, Counted, Gathered, Names, MOST_GROUPS};
+pub use aggregator::{Aggregator, Counted, Gathered, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
 pub use group::{FirstOccurrence, Hazard, StreamClass};

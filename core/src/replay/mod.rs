@@ -15,7 +15,6 @@
 //!
 //! Must not: treat as ended what may not have ended; or grow with the number of records.
 
-mod collectives;
 mod images;
 mod proofs;
 mod remembered;
@@ -24,11 +23,12 @@ mod streams;
 mod tables;
 mod work;
 
-pub use collectives::{part_of_waiting, waits_for_peers};
 pub use images::Images;
 pub use proofs::{proves, Proofs, Proven, Recorded, Scope};
 pub use remembered::Remembered;
-pub use rules::{fills_device, in_turn, more_than_a_queue_holds, queue_may_be_full, takes_time};
+pub use rules::{
+    fills_device, in_turn, more_than_a_queue_holds, part_of_waiting, queue_may_be_full, takes_time, waits_for_peers,
+};
 pub use streams::Streams;
 pub use work::Work;
 

@@ -51,7 +51,7 @@ pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
     page.close();
     // The parts that took time, each with its number.
     let spent_by_any = |part: &Part| starts.iter().any(|start| spent(start, *part) > 0);
-    let parts: Vec<_> = (1..).zip(Part::ALL.iter().copied().filter(spent_by_any)).collect();
+    let parts: Vec<_> = (1..).zip(Part::all().into_iter().filter(spent_by_any)).collect();
     page.open(r#"ol class="legend parts""#, &[]);
     for (number, part) in &parts {
         page.key(class(*part), (2, 20)).element(NUMBER, &[("x", &12), ("y", &17), ("class", &class(*part))], number);

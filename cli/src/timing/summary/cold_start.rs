@@ -368,7 +368,7 @@ impl ColdStartFold {
         }
         let mut kernels: Vec<_> = kernels.into_iter().map(|(first, _)| first).collect();
         let parts =
-            Part::ALL.into_iter().zip(ended.spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns });
+            Part::all().into_iter().zip(ended.spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns });
         // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
         kernels.sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));

@@ -68,16 +68,12 @@ impl Part {
         (Self::Host, "the rest: the program on the host"),
     ];
 
+    pub const COUNT: usize = Self::TABLE.len();
+
     /// All of them, the one that goes before the others first.
-    pub const ALL: [Self; Self::TABLE.len()] = {
-        let mut all = [Self::Host; Self::TABLE.len()];
-        let mut n = 0;
-        while n < all.len() {
-            all[n] = Self::TABLE[n].0;
-            n += 1;
-        }
-        all
-    };
+    pub fn all() -> [Self; Self::COUNT] {
+        Self::TABLE.map(|(part, _)| part)
+    }
 
     pub const fn text(self) -> &'static str {
         Self::TABLE[self as usize].1
@@ -208,7 +204,7 @@ mod tests {
 
     #[test]
     fn all_parts_stand_in_their_order() {
-        assert!(Part::ALL.is_sorted());
-        assert!(Part::ALL.iter().enumerate().all(|(n, part)| *part as usize == n));
+        assert!(Part::all().is_sorted());
+        assert!(Part::all().iter().enumerate().all(|(n, part)| *part as usize == n));
     }
 }

@@ -15,7 +15,7 @@ pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 pub(super) const QUIET_SUBMISSIONS: u64 = 20;
 
 /// What the time went into, by part.
-pub(super) type Spent = [Nanos; Part::ALL.len()];
+pub(super) type Spent = [Nanos; Part::COUNT];
 
 pub(super) struct Ended {
     pub steady: bool,
@@ -40,7 +40,7 @@ struct Reached {
 #[derive(Default)]
 pub(super) struct Sweep {
     now: Nanos,
-    open: [u32; Part::ALL.len()],
+    open: [u32; Part::COUNT],
     ends: BinaryHeap<Reverse<(Nanos, Part, bool)>>,
     /// How many of the open events belong to a start.
     of_start: u32,

@@ -56,15 +56,17 @@ pub struct Facts {
 }
 
 /// What the recording keeps of a lane, and what of it is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LaneUse {
     pub lane: Lane,
+    #[serde(skip)]
     pub segments: u32,
     pub present: u64,
     pub overwritten: u64,
     /// Records that were not kept, because each segment was a thread's current one.
     pub dropped: u64,
     /// Records in segments that were released, whether or not they have been overwritten since.
+    #[serde(skip)]
     pub released: u64,
 }
 
