@@ -488,7 +488,7 @@ impl<'a> Recorder<'a> {
         LaneCounts {
             segments: (of(lane::SEGMENTS) >> 32) as u32,
             hand: of(lane::HAND),
-            overwritten: of(lane::OVERTAKEN),
+            overwritten: of(lane::OVERWRITTEN),
             released: of(lane::RELEASED),
             dropped: of(lane::DROPPED),
         }
@@ -564,7 +564,7 @@ impl<'a> Recorder<'a> {
             }
             // Counted before they are overwritten: whatever happens in between, no record is missing without being counted.
             let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
-            lane_words[lane::OVERTAKEN].fetch_add(overwritten, Ordering::Relaxed);
+            lane_words[lane::OVERWRITTEN].fetch_add(overwritten, Ordering::Relaxed);
             // The fences keep the stores in the order of the format: the state before the length, and the length before the records
             // it counted, so that a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
