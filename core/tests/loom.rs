@@ -311,7 +311,7 @@ fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
             .filter(|words| words[segment::STATE] & 0xffff_ffff == segment::BEING_TAKEN)
             .map(|words| words[segment::LENGTH])
             .sum();
-        let told = summary.present + file[header::LANES + lane::OVERTAKEN];
+        let told = summary.present + file[header::LANES + lane::OVERWRITTEN];
         assert!(complete <= told && told <= complete + being_taken, "{complete} {told} {being_taken}");
         let mut present = 0;
         for words in file[recorder.shape().segments_at()..].chunks(recorder.shape().segment_words()) {
@@ -358,7 +358,7 @@ fn a_crash_at_any_moment_leaves_every_record_that_a_cursor_has_passed() {
         let bytes: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).collect();
         let recording = Recording::open(bytes).unwrap();
         assert_eq!(recording.defects(), []);
-        let overtaken = file[header::LANES + lane::OVERTAKEN];
+        let overtaken = file[header::LANES + lane::OVERWRITTEN];
         let told = recording.lanes()[LANE as usize].present + overtaken;
         assert!(complete <= told && told <= 3 + overtaken.min(1), "{complete} {told}");
         join(calling);

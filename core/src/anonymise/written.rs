@@ -65,7 +65,7 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
             ..recorder.counts(of.lane)
         };
         let at = header::LANES + of.lane as usize * header::LANE_WORDS;
-        set(&words, at + lane::OVERTAKEN, counts.overwritten);
+        set(&words, at + lane::OVERWRITTEN, counts.overwritten);
         set(&words, at + lane::RELEASED, counts.released);
         set(&words, at + lane::DROPPED, counts.dropped);
     }

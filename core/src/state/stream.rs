@@ -10,6 +10,16 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
 use crate::Nanos;
 
+/// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    pub handle: u64,
+    /// The context's number for a default stream, else 0.
+    pub context: u32,
+    /// The thread for a per-thread default stream, else 0.
+    pub thread: u32,
+}
+
 /// See the module. What readers need of it after the process is gone lies in the recording's table of streams.
 pub struct Stream {
     words: Words,

@@ -7,9 +7,9 @@ use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
 use super::names::Names;
 use super::slab::Slab;
-use super::stream::Stream;
+use super::stream::{Stream, StreamKey};
 use super::thread::ThreadSlot;
-use crate::api::{GraphContents, GraphPart, Operation, StreamKind};
+use crate::api::{GraphContents, Operation};
 use crate::map::HashMap;
 use crate::order;
 use crate::replay::Scope;
@@ -22,58 +22,42 @@ use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StreamKey {
-    pub handle: u64,
-    /// The context's number for a default stream, else 0.
-    pub context: u32,
-    /// The thread for a per-thread default stream, else 0.
-    pub thread: u32,
-}
-
 #[derive(Clone, Copy)]
-struct EventState {
-    stream: u32,
-    context: u32,
-    recorded: Nanos,
+pub(super) struct EventState {
+    pub stream: u32,
+    pub context: u32,
+    pub recorded: Nanos,
     /// How many operations its stream had by then.
-    number: u64,
+    pub number: u64,
 }
-
-/// Executable graphs whose nodes are kept; one more is not listed.
-const MOST_GRAPHS: usize = 4096;
-
-/// Destroyed streams that are followed one by one until their work has ended.
-const MOST_DESTROYED: usize = 32;
 
 pub struct Tracker {
     pub(super) recorder: &'static Recorder<'static>,
-    threads: Slab<ThreadSlot>,
-    launchers: Arc<Launchers>,
+    pub(super) threads: Slab<ThreadSlot>,
+    pub(super) launchers: Arc<Launchers>,
     /// The number of the calling thread's slot, or 0.
     who: fn() -> u32,
     // Slots of threads that have ended while another one kept the turn in which their launches are folded.
     ended: Mutex<Vec<u32>>,
-    contexts: Slab<Context>,
-    streams: Slab<Stream>,
+    pub(super) contexts: Slab<Context>,
+    pub(super) streams: Slab<Stream>,
     pub(super) functions: Slab<Function>,
     context_numbers: DashMap<u64, u32, ByHandle>,
     // The handle of each device's primary context. One that is reset comes back under its handle, without another retain.
     primaries: Mutex<HashMap<i32, u64>>,
-    stream_numbers: DashMap<StreamKey, u32, ByHandle>,
+    pub(super) stream_numbers: DashMap<StreamKey, u32, ByHandle>,
     pub(super) function_numbers: DashMap<u64, u32, ByHandle>,
-    events: DashMap<u64, EventState, ByHandle>,
+    pub(super) events: DashMap<u64, EventState, ByHandle>,
     pub(super) names: Names,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
-    destroyed: Mutex<Vec<u32>>,
+    pub(super) destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
     // program has not used it since.
     pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
     // What executable graphs do, by handle, as it was recorded last.
-    graphs: Mutex<HashMap<u64, GraphContents>>,
+    pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
     // When a graph was last launched: it may record events again.
-    graph_launched: AtomicU64,
+    pub(super) graph_launched: AtomicU64,
     /// Launches are looked at one by one.
     slow_path: AtomicBool,
     epoch: &'static AtomicU32,
@@ -348,7 +332,7 @@ impl Tracker {
         self.contexts.give_back(number);
     }
 
-    fn idle_until(&self, context: u32) -> Nanos {
+    pub(super) fn idle_until(&self, context: u32) -> Nanos {
         self.contexts.get(context).map_or(0, Context::idle_until)
     }
 
@@ -365,18 +349,6 @@ impl Tracker {
             Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
             Scope::Context(context) => self.context_complete(context, until),
         }
-    }
-
-    /// Releases destroyed streams of a context whose work has ended; all of them if the context is gone.
-    fn reap(&self, context: u32, all: bool) {
-        lock(&self.destroyed).retain(|&number| {
-            let Some(stream) = self.streams.get(number).filter(|s| s.context() == context) else { return true };
-            let ended = all || !stream.busy(self.idle_until(context));
-            if ended {
-                self.end_stream(number);
-            }
-            !ended
-        });
     }
 
     /// Brings the launches that all threads have made into the streams' entries. Before it, an entry may lack some. Returns whether it lacks
@@ -458,201 +430,6 @@ impl Tracker {
         order::sort_by_key(&mut all, |f| f.oldest.at);
         all.extend((!is_known).then_some(InFlight::UNKNOWN));
         all
-    }
-
-    // --- streams ---
-
-    pub fn stream(&self, key: StreamKey, context: u32, kind: StreamKind, now: Nanos) -> u32 {
-        if let Some(number) = self.stream_numbers.get(&key) {
-            return *number;
-        }
-        *self.stream_numbers.entry(key).or_insert_with(|| {
-            let number = self.taken(self.streams.take(), self.recorder.shape().streams);
-            if let Some(stream) = self.streams.get(number) {
-                self.launchers.begin_stream(number);
-                stream.begin(key.handle, context, key.thread, kind, now);
-                self.recorder.add_stream(now, number, context, key.handle, kind.number());
-            }
-            number
-        })
-    }
-
-    pub fn known_stream(&self, key: StreamKey) -> Option<u32> {
-        self.stream_numbers.get(&key).map(|n| *n)
-    }
-
-    /// A stream's entry. It may lack launches that have not been folded ([`Tracker::fold`]).
-    pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
-        self.streams.get(number)
-    }
-
-    /// Whether any stream of a context but this one is known to have had work submitted to it.
-    pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
-        let _ = self.fold();
-        self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
-    }
-
-    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that is known to have had work
-    /// submitted to it.
-    pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
-        let _ = self.fold();
-        let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
-        self.streams()
-            .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
-    }
-
-    pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
-        self.streams.iter().filter(|(_, s)| s.alive())
-    }
-
-    pub fn stream_gone(&self, key: StreamKey) {
-        let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
-        // What is unknown counts as busy.
-        let is_known = self.fold_of(number);
-        match self.streams.get(number).filter(|s| !is_known || s.busy(self.idle_until(s.context()))) {
-            Some(stream) => {
-                stream.set_destroyed();
-                self.follow_destroyed(number);
-            }
-            None => self.end_stream(number),
-        }
-        self.next_epoch();
-    }
-
-    /// Follows a stream that was destroyed with work outstanding, and as many former ones as there is room for.
-    fn follow_destroyed(&self, number: u32) {
-        // A fold before the lock. Nothing is launched any more on the streams of the list.
-        let is_known = lock(&self.destroyed).len() >= MOST_DESTROYED && self.fold();
-        let mut destroyed = lock(&self.destroyed);
-        destroyed.push(number);
-        if destroyed.len() > MOST_DESTROYED && is_known {
-            // First those whose work is known to have ended, by an event or a host function: they say nothing more.
-            destroyed.retain(|&number| {
-                let is_busy = self.streams.get(number).is_none_or(|s| s.busy(self.idle_until(s.context())));
-                if !is_busy {
-                    self.end_stream(number);
-                }
-                is_busy
-            });
-        }
-        if destroyed.len() > MOST_DESTROYED {
-            // Of the oldest, only the context's orphan time is kept.
-            let oldest = destroyed.remove(0);
-            drop(destroyed);
-            if let Some(stream) = self.streams.get(oldest) {
-                let last = stream.last_submitted();
-                self.contexts.get(stream.context()).into_iter().for_each(|c| c.orphaned_until(last));
-            }
-            self.end_stream(oldest);
-        }
-    }
-
-    fn end_stream(&self, number: u32) {
-        if let Some(stream) = self.streams.get(number) {
-            stream.end();
-            if stream.set_capturing(false) {
-                self.contexts.get(stream.context()).into_iter().for_each(Context::capture_ended);
-            }
-            self.streams.give_back(number);
-        }
-    }
-
-    pub fn thread_streams_gone(&self, thread: u32) {
-        let gone: Vec<_> =
-            self.stream_numbers.iter().map(|e| *e.key()).filter(|k| k.thread == thread && thread != 0).collect();
-        gone.into_iter().for_each(|key| self.stream_gone(key));
-    }
-
-    pub fn stream_idle_until(&self, stream: &Stream) -> Nanos {
-        self.idle_until(stream.context())
-    }
-
-    /// A capture begins or has ended on a stream; returns whether that is a change.
-    pub fn set_capturing(&self, stream: u32, capturing: bool) -> bool {
-        let Some(stream) = self.streams.get(stream) else { return false };
-        let was = stream.set_capturing(capturing);
-        if let Some(context) = self.contexts.get(stream.context()) {
-            match (was, capturing) {
-                (false, true) => {
-                    context.capture_began();
-                    // After the count: a cached stream that is made in between is of the former epoch.
-                    self.next_epoch();
-                }
-                (true, false) => context.capture_ended(),
-                _ => {}
-            }
-        }
-        was != capturing
-    }
-
-    // --- events ---
-
-    /// An event was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
-    pub fn event_recorded(&self, event: u64, stream: u32, number: u64, context: u32, entered: Nanos) {
-        self.events.insert(event, EventState { stream, context, recorded: entered, number });
-    }
-
-    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the call that
-    /// showed it began: a record that came later is not what completed.
-    pub fn event_complete(&self, event: u64, entered: Nanos) {
-        let recorded_last =
-            |e: &EventState| e.recorded < entered && self.graph_launched.load(Ordering::Relaxed) < e.recorded;
-        let Some(state) = self.events.get(&event).map(|e| *e).filter(recorded_last) else { return };
-        if state.stream == 0 {
-            self.context_complete(state.context, state.recorded);
-        } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
-            stream.complete_until(state.recorded);
-            stream.passed(state.number);
-        }
-    }
-
-    pub fn graph_is(&self, handle: u64, contents: GraphContents, now: Nanos) {
-        let mut graphs = lock(&self.graphs);
-        if graphs.get(&handle).map_or(graphs.len() < MOST_GRAPHS, |known| *known != contents) {
-            self.recorder.add_graph(now, handle, &contents);
-            graphs.insert(handle, contents);
-        }
-    }
-
-    pub fn graph_node_is(&self, handle: u64, part: GraphPart, now: Nanos) {
-        let mut graphs = lock(&self.graphs);
-        if let Some(contents) = graphs.get_mut(&handle) {
-            if contents.change(part) {
-                self.recorder.add_graph(now, handle, contents);
-            }
-        }
-    }
-
-    /// A graph was launched. It may hold nodes that record events, so an earlier record of an event proves nothing.
-    pub fn graph_launched(&self, at: Nanos) {
-        self.graph_launched.fetch_max(at, Ordering::Relaxed);
-    }
-
-    pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
-        self.events.get(&event).map(|e| (e.stream, e.context))
-    }
-
-    /// The stream an event was recorded on last, or 0 where that was a whole context, and when, if that was seen.
-    pub fn event_recorded_at(&self, event: u64) -> Option<(u32, Nanos)> {
-        self.events.get(&event).map(|e| (e.stream, e.recorded))
-    }
-
-    /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
-    pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
-        let believed = self.graph_launched.load(Ordering::Relaxed);
-        let on_it = |e: &EventState| e.stream == stream && e.recorded > believed;
-        let mut events: Vec<_> =
-            self.events.iter().filter(|e| on_it(e.value())).map(|e| (*e.key(), e.recorded)).collect();
-        events.sort_unstable_by_key(|(_, recorded)| *recorded);
-        events
-    }
-
-    pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
-        self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
-    }
-
-    pub fn event_gone(&self, event: u64) {
-        self.events.remove(&event);
     }
 }
 

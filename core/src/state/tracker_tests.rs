@@ -1,5 +1,6 @@
+use super::super::streams::MOST_DESTROYED;
 use super::*;
-use crate::api::{Class, EntryPoint};
+use crate::api::{Class, EntryPoint, StreamKind};
 use crate::state::{begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
 
 #[path = "recorded_tests.rs"]

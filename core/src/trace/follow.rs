@@ -4,7 +4,7 @@
 
 use super::layout;
 use super::record::Record;
-use super::recorder::{Look, Owner, Recorder};
+use super::{Look, Owner, Recorder};
 use crate::api::Lane;
 use crate::order;
 

@@ -58,7 +58,7 @@ pub mod state {
 pub mod lane {
     pub const SEGMENTS: usize = 0;
     pub const HAND: usize = 1;
-    pub const OVERTAKEN: usize = 2;
+    pub const OVERWRITTEN: usize = 2;
     pub const RELEASED: usize = 3;
     pub const DROPPED: usize = 4;
 }

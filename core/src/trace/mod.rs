@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`layout`] | where everything lies |
 //! | `record`, `payload`, `raw` | one record; what it says by its kind and call, for readers and for writers |
-//! | `recorder` | the writer: segments, records, texts |
-//! | `follow` | what has come since, for the log, in the same process |
+//! | `recorder`, `add` | the writer: segments and records; texts |
+//! | `look`, `follow` | what has come since, for the log, in the same process |
 //! | [`read`] | the reader: any bytes give records and defects |
 //!
 //! Why it is built like this:
@@ -23,8 +23,10 @@
 //!
 //! Must not: allocate, lock or wait where a record is written, or look at a clock.
 
+mod add;
 mod follow;
 pub mod layout;
+mod look;
 mod payload;
 mod raw;
 pub mod read;
@@ -34,6 +36,7 @@ mod submission;
 
 pub use crate::api::{Keep, Lane, SLOW_NANOS};
 pub use follow::{Followed, Follower};
+pub use look::Look;
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
@@ -41,7 +44,6 @@ pub use record::{address_and_path, from_word};
 pub use record::{Kind, Record, WORDS};
 pub(crate) use recorder::{complete_at, place_at, put_launch, Cursor};
 pub use recorder::{
-    put_record, put_text, Current, LaneCounts, Look, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter,
-    StartFacts,
+    put_record, put_text, Current, LaneCounts, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter, StartFacts,
 };
 pub use submission::Submission;

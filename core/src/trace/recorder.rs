@@ -14,11 +14,10 @@
 //!
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
-use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
+use super::layout::{self, header, lane, record, segment, Shape, LANES};
 use super::record::Record;
-use crate::api::GraphContents;
 use crate::api::Lane;
-use crate::sync::{fence, lock, AtomicU64, Ordering};
+use crate::sync::{fence, AtomicU64, Ordering};
 use crate::Nanos;
 use std::ops::Range;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.
@@ -66,11 +65,11 @@ impl Cursor {
     }
 
     /// Of the head of its segment, where segments hold so many records; 0 without a segment.
-    fn head(self, records: usize) -> usize {
+    pub(super) fn head(self, records: usize) -> usize {
         self.end().saturating_sub(records + 1)
     }
 
-    fn length(self, records: usize) -> usize {
+    pub(super) fn length(self, records: usize) -> usize {
         self.at().saturating_sub(self.head(records) + 1)
     }
 }
@@ -197,9 +196,9 @@ pub struct LaneCounts {
 }
 
 pub struct Recorder<'a> {
-    words: &'a [AtomicU64],
-    shape: Shape,
-    texts: Mutex<()>,
+    pub(super) words: &'a [AtomicU64],
+    pub(super) shape: Shape,
+    pub(super) texts: Mutex<()>,
     /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
     released: [AtomicU64; LANES],
     exhausted: [AtomicU64; LANES],
@@ -208,7 +207,7 @@ pub struct Recorder<'a> {
     open: [AtomicUsize; LANES],
 }
 
-fn low(word: u64) -> u64 {
+pub(super) fn low(word: u64) -> u64 {
     word & 0xffff_ffff
 }
 
@@ -489,7 +488,7 @@ impl<'a> Recorder<'a> {
         LaneCounts {
             segments: (of(lane::SEGMENTS) >> 32) as u32,
             hand: of(lane::HAND),
-            overwritten: of(lane::OVERTAKEN),
+            overwritten: of(lane::OVERWRITTEN),
             released: of(lane::RELEASED),
             dropped: of(lane::DROPPED),
         }
@@ -524,7 +523,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Where segment `index` begins, in words.
-    fn segment_at(&self, index: usize) -> usize {
+    pub(super) fn segment_at(&self, index: usize) -> usize {
         self.shape.segments_at() + index * self.shape.segment_words()
     }
 
@@ -565,7 +564,7 @@ impl<'a> Recorder<'a> {
             }
             // Counted before they are overwritten: whatever happens in between, no record is missing without being counted.
             let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
-            lane_words[lane::OVERTAKEN].fetch_add(overwritten, Ordering::Relaxed);
+            lane_words[lane::OVERWRITTEN].fetch_add(overwritten, Ordering::Relaxed);
             // The fences keep the stores in the order of the format: the state before the length, and the length before the records
             // it counted, so that a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
@@ -586,150 +585,6 @@ impl<'a> Recorder<'a> {
         None
     }
 
-    // --- texts ---
-
-    /// Adds an entry to the texts: words, and then, if there is one, a text with its length in front. An entry that finds no
-    /// room is counted.
-    fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
-        let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
-        let size = (2 + content.len() + tail_words) * layout::WORD;
-        let _one_at_a_time = lock(&self.texts);
-        let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
-        if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let at = self.shape.texts_at() + used / layout::WORD;
-        let entry = &self.words[at..at + size / layout::WORD];
-        entry[0].store(u64::from(kind) | (size as u64) << 32, Ordering::Relaxed);
-        entry[1].store(now, Ordering::Relaxed);
-        for (to, word) in entry[2..].iter().zip(content) {
-            to.store(*word, Ordering::Relaxed);
-        }
-        if let Some(tail) = tail {
-            entry[2 + content.len()].store(tail.len() as u64, Ordering::Relaxed);
-            put_text(&entry[3 + content.len()..], tail);
-        }
-        // Release: the entry counts only when all of it is there.
-        self.words[header::TEXTS_USED].store((used + size) as u64, Ordering::Release);
-    }
-
-    pub fn add_name(&self, now: Nanos, number: u32, name: &str) {
-        self.add_text(text::NAME, now, &[u64::from(number)], Some(name));
-    }
-
-    pub fn add_function(&self, now: Nanos, number: u32, name: u32, handle: u64, owner: u64, kernel: bool) {
-        let ids = u64::from(number) | u64::from(name) << 32;
-        self.add_text(text::FUNCTION, now, &[ids, handle, owner, u64::from(kernel)], None);
-    }
-
-    /// A file of code in memory: where it begins and ends, and what makes an address of the file one in memory.
-    pub fn add_file(&self, now: Nanos, begin: u64, end: u64, bias: u64, path: &str) {
-        self.add_text(text::FILE, now, &[begin, end, bias], Some(path));
-    }
-
-    pub fn add_setting(&self, now: Nanos, setting: &str) {
-        self.add_text(text::SETTING, now, &[], Some(setting));
-    }
-
-    pub fn add_note(&self, now: Nanos, note: &str) {
-        self.add_text(text::NOTE, now, &[], Some(note));
-    }
-
-    pub fn add_stream(&self, now: Nanos, number: u32, context: u32, handle: u64, kind: u64) {
-        // Programs that make streams without end are not to take the room of the names.
-        if self.words[header::TEXTS_USED].load(Ordering::Relaxed) > self.shape.text_bytes as u64 / 2 {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
-    }
-
-    pub fn add_communicator(&self, now: Nanos, number: u32, name: &str) {
-        self.add_text(text::COMMUNICATOR, now, &[u64::from(number)], Some(name));
-    }
-
-    pub fn add_graph(&self, now: Nanos, handle: u64, contents: &GraphContents) {
-        let GraphContents { nodes, unseen, changed, parts } = contents;
-        let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed);
-        let room = self.shape.text_bytes as u64;
-        if used > room / 4 * 3 {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        // As for streams. What an earlier graph with the handle did is not to be taken for this one's.
-        let (unseen, parts) = if used > room / 2 { (nodes, &[][..]) } else { (unseen, &parts[..]) };
-        let mut words = vec![handle, u64::from(*nodes) | u64::from(*unseen) << 32, u64::from(*changed)];
-        for part in parts {
-            let wide = if part.wide { text::GRAPH_PART_WIDE } else { 0 };
-            let kind = u64::from(part.kind.number()) | u64::from(part.condition) << 16 | wide;
-            words.extend([kind | u64::from(part.count) << 32, part.what, part.value]);
-        }
-        self.add_text(text::GRAPH, now, &words, None);
-    }
-
-    /// A path from the program's code to its calls: the return addresses of its frames, the innermost first.
-    pub fn add_path(&self, now: Nanos, number: u16, frames: &[u64]) {
-        let words: Vec<_> = std::iter::once(u64::from(number)).chain(frames.iter().copied()).collect();
-        self.add_text(text::PATH, now, &words, None);
-    }
-
-    // --- reading in the same process ---
-
-    /// What lies in segment `index`, if it has been taken and not been taken again meanwhile: the state's word, the owner,
-    /// the number of the first record, and how many are complete.
-    pub fn look(&self, index: usize) -> Option<Look> {
-        let base = self.segment_at(index);
-        if self.closed().iter().any(|words| words.contains(&base)) {
-            return None;
-        }
-        let words = self.words.get(base..base + segment::RECORDS)?;
-        let state = words[segment::STATE].load(Ordering::Acquire);
-        if low(state) == segment::FREE || low(state) == segment::BEING_TAKEN {
-            return None;
-        }
-        let length = self.length_of(base / record::WORDS, state, words);
-        let who = words[segment::WHO].load(Ordering::Relaxed);
-        let look = Look {
-            index,
-            state,
-            owner: Owner { number: who as u32, thread: (who >> 32) as u32 },
-            first: words[segment::FIRST].load(Ordering::Relaxed),
-            length: length.min(self.shape.records as u64) as u32,
-        };
-        self.unchanged(&look).then_some(look)
-    }
-
-    /// Complete records in the segment with this head, which had this state: by the cursor of its thread, where that is in it, else by the head.
-    fn length_of(&self, head: usize, state: u64, words: &[AtomicU64]) -> u64 {
-        let entry =
-            words[segment::ENTRY].load(Ordering::Relaxed).checked_sub(1).filter(|_| low(state) == segment::CURRENT);
-        let entry = entry.and_then(|index| self.thread_entry(index as usize));
-        // Acquire: partner of the Release with which a record is complete, and with which a segment is left, whose head has the count.
-        let cursor = entry.map(|entry| Cursor(entry[layout::thread::CURSOR].load(Ordering::Acquire)));
-        match cursor.filter(|cursor| cursor.head(self.shape.records) == head) {
-            Some(cursor) => cursor.length(self.shape.records) as u64,
-            None => words[segment::LENGTH].load(Ordering::Acquire),
-        }
-    }
-
-    /// Whether a segment is still the same owner's as when it was looked at.
-    fn unchanged(&self, look: &Look) -> bool {
-        fence(Ordering::Acquire);
-        let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
-        // From current to released nothing else changes.
-        now >> 32 == look.state >> 32 && low(now) != segment::BEING_TAKEN
-    }
-
-    /// The words of record `number` of a segment, unless the segment has been taken again meanwhile. One past the length is
-    /// that of a call in progress, if the thread's mark says so.
-    pub fn read(&self, look: &Look, number: u32) -> Option<[u64; record::WORDS]> {
-        let at = self.segment_at(look.index) + segment::RECORDS + number as usize * record::WORDS;
-        let place: Place<'_> = (number < self.shape.records as u32).then(|| self.words.get(at..)?.first_chunk())??;
-        let words = place.each_ref().map(|word| word.load(Ordering::Relaxed));
-        self.unchanged(look).then_some(words)
-    }
-
     /// Segments of a lane: the first, and how many.
     pub fn segments_of(&self, which: Lane) -> (usize, usize) {
         (self.shape.segments[..which as usize].iter().sum(), self.shape.segments[which as usize])
@@ -742,27 +597,6 @@ pub struct Current<'a> {
     pub length: u64,
     /// The place of the next record, also where that is behind the segment.
     pub at: u32,
-}
-
-/// A segment, as it was at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    pub index: usize,
-    state: u64,
-    pub owner: Owner,
-    pub first: u64,
-    pub length: u32,
-}
-
-impl Look {
-    pub fn is_current(&self) -> bool {
-        low(self.state) == segment::CURRENT
-    }
-
-    /// Tells one owner's use of the segment from another's.
-    pub fn taken(&self) -> u32 {
-        (self.state >> 32) as u32
-    }
 }
 
 /// Stores a text in words, cut to whole characters where it does not fit, and filled up with zeros.

@@ -346,7 +346,7 @@ fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneUse; LANES], [(u64, u64); 
             lane: name,
             segments: high(word(head, at + lane::SEGMENTS)),
             present: 0,
-            overwritten: word(head, at + lane::OVERTAKEN),
+            overwritten: word(head, at + lane::OVERWRITTEN),
             dropped: word(head, at + lane::DROPPED),
             released: word(head, at + lane::RELEASED),
         }

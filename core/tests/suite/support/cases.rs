@@ -239,10 +239,10 @@ fn overwritten() -> Vec<u8> {
     file.segment(3, 1, (77, 5000), 0, &[call(sync, 1, 2)]);
     file.state(3, segment::RELEASED, 1);
     file.set_lane(0, lane::HAND, 130);
-    file.set_lane(0, lane::OVERTAKEN, 4_294_967_412);
+    file.set_lane(0, lane::OVERWRITTEN, 4_294_967_412);
     file.set_lane(0, lane::RELEASED, 4_294_967_416);
     file.set_lane(0, lane::DROPPED, 17);
-    file.set_lane(1, lane::OVERTAKEN, 4);
+    file.set_lane(1, lane::OVERWRITTEN, 4);
     file.bytes
 }
 
@@ -329,7 +329,7 @@ fn taking_a_segment() -> Vec<u8> {
     file.segment(5, 0, SECOND, 0, &two(130));
     file.state(5, segment::FREE, 0);
     file.set_lane(0, lane::HAND, 27);
-    file.set_lane(0, lane::OVERTAKEN, 10);
+    file.set_lane(0, lane::OVERWRITTEN, 10);
     file.bytes
 }
 

@@ -1,0 +1,83 @@
+//! Looks at segments in the process that writes them, while it does.
+
+use super::layout::{self, record, segment};
+use super::recorder::{low, Cursor};
+use super::{Owner, Place, Recorder};
+use crate::sync::{fence, AtomicU64, Ordering};
+
+/// A segment, as it was at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub index: usize,
+    state: u64,
+    pub owner: Owner,
+    pub first: u64,
+    pub length: u32,
+}
+
+impl Look {
+    pub fn is_current(&self) -> bool {
+        low(self.state) == segment::CURRENT
+    }
+
+    /// Tells one owner's use of the segment from another's.
+    pub fn taken(&self) -> u32 {
+        (self.state >> 32) as u32
+    }
+}
+
+impl Recorder<'_> {
+    /// What lies in segment `index`, if it has been taken and not been taken again meanwhile: the state's word, the owner,
+    /// the number of the first record, and how many are complete.
+    pub fn look(&self, index: usize) -> Option<Look> {
+        let base = self.segment_at(index);
+        if self.closed().iter().any(|words| words.contains(&base)) {
+            return None;
+        }
+        let words = self.words.get(base..base + segment::RECORDS)?;
+        let state = words[segment::STATE].load(Ordering::Acquire);
+        if low(state) == segment::FREE || low(state) == segment::BEING_TAKEN {
+            return None;
+        }
+        let length = self.length_of(base / record::WORDS, state, words);
+        let who = words[segment::WHO].load(Ordering::Relaxed);
+        let look = Look {
+            index,
+            state,
+            owner: Owner { number: who as u32, thread: (who >> 32) as u32 },
+            first: words[segment::FIRST].load(Ordering::Relaxed),
+            length: length.min(self.shape.records as u64) as u32,
+        };
+        self.unchanged(&look).then_some(look)
+    }
+
+    /// Complete records in the segment with this head, which had this state: by the cursor of its thread, where that is in it, else by the head.
+    fn length_of(&self, head: usize, state: u64, words: &[AtomicU64]) -> u64 {
+        let entry =
+            words[segment::ENTRY].load(Ordering::Relaxed).checked_sub(1).filter(|_| low(state) == segment::CURRENT);
+        let entry = entry.and_then(|index| self.thread_entry(index as usize));
+        // Acquire: partner of the Release with which a record is complete, and with which a segment is left, whose head has the count.
+        let cursor = entry.map(|entry| Cursor(entry[layout::thread::CURSOR].load(Ordering::Acquire)));
+        match cursor.filter(|cursor| cursor.head(self.shape.records) == head) {
+            Some(cursor) => cursor.length(self.shape.records) as u64,
+            None => words[segment::LENGTH].load(Ordering::Acquire),
+        }
+    }
+
+    /// Whether a segment is still the same owner's as when it was looked at.
+    fn unchanged(&self, look: &Look) -> bool {
+        fence(Ordering::Acquire);
+        let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
+        // From current to released nothing else changes.
+        now >> 32 == look.state >> 32 && low(now) != segment::BEING_TAKEN
+    }
+
+    /// The words of record `number` of a segment, unless the segment has been taken again meanwhile. One past the length is
+    /// that of a call in progress, if the thread's mark says so.
+    pub fn read(&self, look: &Look, number: u32) -> Option<[u64; record::WORDS]> {
+        let at = self.segment_at(look.index) + segment::RECORDS + number as usize * record::WORDS;
+        let place: Place<'_> = (number < self.shape.records as u32).then(|| self.words.get(at..)?.first_chunk())??;
+        let words = place.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.unchanged(look).then_some(words)
+    }
+}
