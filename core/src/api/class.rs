@@ -3,7 +3,7 @@
 
 use crate::Nanos;
 
-/// A class of records with segments of its own, so that frequent records never displace rare ones.
+/// Records with segments of their own: frequent ones never displace rare ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
@@ -11,7 +11,7 @@ pub enum Lane {
     Work = 0,
     /// Calls in which a thread waits for work.
     Waits = 1,
-    /// Loads, unloads, memory operations, the life of contexts and streams, captures, hazards, and what blocked.
+    /// All others, and calls that blocked.
     RareEvents = 2,
 }
 

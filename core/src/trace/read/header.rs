@@ -58,12 +58,15 @@ pub struct Facts {
 /// What the recording keeps of a lane, and what of it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LaneUse {
+    /// The lane.
     pub lane: Lane,
     #[serde(skip)]
     pub segments: u32,
+    /// Remaining records.
     pub present: u64,
+    /// Overwritten records.
     pub overwritten: u64,
-    /// Records that were not kept, because each segment was a thread's current one.
+    /// Records lost for lack of capacity.
     pub dropped: u64,
     /// Records in segments that were released, whether or not they have been overwritten since.
     #[serde(skip)]
