@@ -13,7 +13,6 @@
 use super::caller::Frame;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
-use crate::lookup::nccl;
 use crate::preload::attempt::Occasion;
 use crate::preload::gate;
 use crate::record::gpu_dump::{self, stays_blocked};
@@ -21,7 +20,7 @@ use crate::record::{guard, path, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
 use crate::watch::revoke;
-use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
 use lazyguard_core::replay::proves;
@@ -137,7 +136,10 @@ fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
         _ => result,
     };
     match results::is_set(REVOKED) {
-        true => revoke::result_of(entry.entry_point, entry.caller().address as u64, entered, result),
+        true => {
+            let caller = entry.caller().address as u64;
+            door::inside(|| revoke::result_of(entry.entry_point, caller, entered, result)).unwrap_or(result)
+        }
         false => result,
     }
 }
@@ -153,7 +155,7 @@ pub fn around(
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
     if results::is_set(REVOKED) {
-        revoke::wait_until_over();
+        door::inside(revoke::wait_until_over);
     }
     let mut call = None;
     let armed = armed();
@@ -167,8 +169,8 @@ pub fn around(
         })
     });
     let result = real();
-    if results::is_set(REVOKED) && (!nccl::begun(result) || entry.entry_point.class() == Class::CommunicatorEnd) {
-        revoke::is_to_be_told();
+    if results::is_set(REVOKED) {
+        door::inside(|| revoke::told_by_nccl(entry.entry_point, result));
     }
     if let (Some(true), Some(call)) = (published, &call) {
         if call.guard.is_armed() {

@@ -81,18 +81,19 @@ fn of_executable(call: &mut Call, executable: Handle) {
 }
 
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl Real) -> i32 {
-    let waits = entry.entry_point.symbol().contains("Wait");
-    let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
-    changes_to(entry, executable, GraphPart::about(kind, event as u64), real)
+    changes_to(entry, executable, real, || {
+        let waits = entry.entry_point.symbol().contains("Wait");
+        GraphPart::about(if waits { NodeKind::EventWait } else { NodeKind::EventRecord }, event as u64)
+    })
 }
 
 /// A node of an executable graph does something else, which is not followed.
 pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl Real) -> i32 {
-    changes_to(entry, executable, GraphPart::of(NodeKind::Other), real)
+    changes_to(entry, executable, real, || GraphPart::of(NodeKind::Other))
 }
 
-fn changes_to(entry: Entry, executable: Handle, part: GraphPart, real: impl Real) -> i32 {
-    succeeds(entry, |call| of_executable(call, executable), real, |call| call.changed(executable, part))
+fn changes_to(entry: Entry, executable: Handle, real: impl Real, part: impl FnOnce() -> GraphPart) -> i32 {
+    succeeds(entry, |call| of_executable(call, executable), real, |call| call.changed(executable, part()))
 }
 
 impl Call {

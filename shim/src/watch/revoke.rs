@@ -21,14 +21,14 @@ use crate::lookup::nccl;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
-use lazyguard_core::api::EntryPoint;
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The error: `CUDA_ERROR_TIMEOUT`, which leaves the context as it is.
@@ -36,6 +36,10 @@ const TIMEOUT: i32 = REVOKED_RESULT;
 
 /// A revoke that has not returned by then counts as failed.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// In place of a result of NCCL's, which are not negative.
+const NONE_YET: i32 = -1;
+const FAILED: i32 = -2;
 
 const UNDER_WAY: u8 = 1;
 const OVER: u8 = 2;
@@ -128,19 +132,19 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
     }
     begin(guard);
     let since = Instant::now();
-    let (sender, results) = mpsc::channel();
-    let mut begun = 0;
-    for one in &meant {
-        let (sender, handle) = (sender.clone(), one.handle());
-        let revoke = move || {
-            // The watchdog may have given up.
-            let _ = sender.send(nccl::revoke(handle as Handle));
-        };
-        begun += usize::from(own_thread::begin("lazyguard-nccl", || (), revoke).is_ok());
+    let answers: Arc<[AtomicI32]> = meant.iter().map(|_| AtomicI32::new(NONE_YET)).collect();
+    for (number, one) in meant.iter().enumerate() {
+        let (handle, answer) = (one.handle(), answers.clone());
+        let revoke = move || answer[number].store(nccl::revoke(handle as Handle).unwrap_or(FAILED), Ordering::Relaxed);
+        if own_thread::begin("lazyguard-nccl", || (), revoke).is_err() {
+            answers[number].store(FAILED, Ordering::Relaxed);
+        }
     }
-    let left = || LIMIT.saturating_sub(since.elapsed());
-    let all: Vec<_> = (0..begun).map_while(|_| results.recv_timeout(left()).ok()).collect();
-    let worked = all.iter().filter(|result| **result == Some(nccl::SUCCESS)).count();
+    let count = |result: i32| answers.iter().filter(|answer| answer.load(Ordering::Relaxed) == result).count();
+    while count(NONE_YET) > 0 && since.elapsed() < LIMIT {
+        door::pause(Duration::from_millis(2));
+    }
+    let worked = count(nccl::SUCCESS);
     PHASE.store(OVER, Ordering::Release);
     if worked < meant.len() {
         end();
@@ -214,9 +218,15 @@ pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, r
     }
 }
 
-/// Whether the calling thread is still to be told. It is told then: by a driver call, by an error of NCCL's, or because it ends the
-/// communicator itself.
-pub fn is_to_be_told() -> bool {
+/// A call of NCCL has returned to the thread. By an error, or because it ends a communicator itself, the thread knows.
+pub fn told_by_nccl(entry_point: EntryPoint, result: i32) {
+    if !nccl::begun(result) || entry_point.class() == Class::CommunicatorEnd {
+        is_to_be_told();
+    }
+}
+
+/// Whether the calling thread is still to be told, which it is then.
+fn is_to_be_told() -> bool {
     // SAFETY: null, or a list that is never freed.
     let Some(threads) = (unsafe { TO_TELL.load(Ordering::Relaxed).as_ref() }) else { return false };
     let own = thread::own_number();

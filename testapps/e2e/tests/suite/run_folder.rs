@@ -255,7 +255,7 @@ fn completions_and_the_manual_are_there() {
     fs::write(&script, said(&["completions", "bash"])).unwrap();
     for (words, expect) in [
         (&["--on-h"][..], "--on-hang"),
-        (&["--on-hang", ""], "report abort fail kill"),
+        (&["--on-hang", ""], "report abort fail revoke kill"),
         (&["--preload", "a"], "auto"),
         (&["--annotations", "g"], "github gitlab"),
     ] {
