@@ -179,7 +179,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));
     let nothing = "of the program, which ran without a folder, or without the guard".to_owned();
     let unseen: Vec<_> = unseen.chain(unread).chain(library.is_none().then_some(nothing)).collect();
-    if watched.is_some() && ended.unguarded.expected.is_none() && !root.holds_anything() {
+    if root.had_a_process() {
+        // It has initialised CUDA under the guard. What it kept in memory is lost where it has left by `_exit`.
+        ended.unguarded.expected = None;
+    } else if watched.is_some() && ended.unguarded.expected.is_none() && !root.holds_anything() {
         ended.unguarded.expected = program::uses_cuda(&name);
     }
     let run = Finished {

@@ -114,6 +114,11 @@ impl Root {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
+    /// Whether a process has made a folder here, with or without a recording in it.
+    pub fn had_a_process(&self) -> bool {
+        folders(&self.path).iter().any(|folder| process_with(folder).is_some())
+    }
+
     pub fn note(&self, ends: &[ProcessEnd]) {
         let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();

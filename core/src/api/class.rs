@@ -165,6 +165,14 @@ impl Class {
         self.has(LOADS)
     }
 
+    /// Whether the driver may be at work in such a call for long, with nothing that it waits for: it compiles, pins or maps memory, makes or
+    /// ends a context.
+    pub const fn may_compute(self) -> bool {
+        self.loads_module()
+            || matches!(self, Self::Init | Self::ContextCreate | Self::ContextDestroy | Self::Allocate | Self::Free)
+            || matches!(self, Self::LibraryLoad | Self::FunctionLoad | Self::GraphInstantiate)
+    }
+
     /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
     /// because the program asked to wait.
     pub const fn needs_an_idle_context(self) -> bool {

@@ -127,7 +127,16 @@ fn a_load_that_computes_with_nothing_in_flight_is_slow_for_as_long_as_it_does() 
     let story = load(&[SECOND]);
     story.launch(0, 10, "k");
     story.check(&[(Code::LG202, "k")]);
-    // So do calls that load nothing.
+    // Pinning memory is such work as well.
+    for (symbol, text) in [
+        ("cuMemHostRegister_v2", "computes in cuMemHostRegister_v2 (98 % of 1.0 s), and waits"),
+        ("cuInit", "computes in cuInit"),
+    ] {
+        let story = TestTrace::new();
+        story.blocked(1, 30, symbol, None, Kind::Call, "").computed(1, SECOND * 98 / 100);
+        story.check_slow(text);
+    }
+    // A wait computes by looking again and again.
     let story = TestTrace::new();
     story.waits(1, 30, "cuCtxSynchronize", None).computed(1, SECOND);
     story.check_unexplained();

@@ -194,11 +194,13 @@ pub(super) const COMPILES: &str = "the driver has to compile its code first, whi
 
 pub(super) fn compiles(call: &BlockedCall) -> String {
     let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
+    let loads = call.cold.is_some() || call.call.class().is_some_and(Class::loads_module);
     format!(
-        "{} computes in {}{}, as a compiler does, and waits for nothing that is known",
+        "{} computes in {}{}{}, and waits for nothing that is known",
         thread(call),
         call.call,
-        share.unwrap_or_default()
+        share.unwrap_or_default(),
+        if loads { ", as a compiler does" } else { "" }
     )
 }
 

@@ -20,8 +20,8 @@ pub(super) fn loads_module(call: &BlockedCall) -> bool {
 }
 
 /// Whether a call loads code, or may do so on a first use: the only calls in which the driver compiles.
-fn loads_code(call: &BlockedCall) -> bool {
-    loads_module(call) || call.cold.is_some() || call.call.class() == Some(Class::LibraryLoad)
+fn may_compute(call: &BlockedCall) -> bool {
+    call.cold.is_some() || call.call.class().is_some_and(Class::may_compute)
 }
 
 pub(super) struct Decision<'a> {
@@ -73,7 +73,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// The call that computes in a load of code, as a compiler does, where nothing is outstanding in its context that it could wait for. One
+    /// The call in which the driver is at work, as a compiler is, where nothing is outstanding in its context that it could wait for. One
     /// that waits may compute as well, by looking again and again; nothing else tells the two apart.
     pub(super) fn compiles(&self) -> Option<&'a BlockedCall> {
         let is_idle = |call: &BlockedCall| {
@@ -82,7 +82,7 @@ impl<'a> Decision<'a> {
             !outstanding && self.unseen(call).is_none()
         };
         let computes = |call: &&BlockedCall| call.computes.is_some_and(ComputeTime::is_most);
-        self.snapshot.blocked.iter().filter(computes).find(|call| loads_code(call) && is_idle(call))
+        self.snapshot.blocked.iter().filter(computes).find(|call| may_compute(call) && is_idle(call))
     }
 
     pub(super) fn queue_is_full(&self, stream: &StreamRef) -> bool {

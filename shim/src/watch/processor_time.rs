@@ -1,4 +1,4 @@
-//! How much threads compute that are in a call which loads code: a compiler computes, and a call that waits does not.
+//! How much threads compute that are in a call in which the driver may be at work for long: a call that waits computes little.
 //!
 //! The kernel's scheduler counts a thread's time on a processor and its waits for one; the sum does not depend on how busy the machine is. The
 //! driver's own threads may do a part of the work, so their time counts as well.
@@ -23,7 +23,7 @@ const LEAST: Nanos = 100_000_000;
 pub fn note(guard: &'static Guard, threshold: Nanos) {
     let mut known = lock(&guard.reports.computing);
     let (at, least) = (guard.now(), LEAST.max(threshold / 4));
-    let is_long = |call: &PublishedCall| loads_code(call) && at.saturating_sub(call.entered) >= threshold / 2;
+    let is_long = |call: &PublishedCall| may_compute(call) && at.saturating_sub(call.entered) >= threshold / 2;
     let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
     known.retain(|(waiting, _)| calls().any(|call| (call.thread, call.entered) == *waiting));
     let is_due = |since: Nanos| at.saturating_sub(since) >= least;
@@ -47,9 +47,8 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
     }
 }
 
-fn loads_code(call: &PublishedCall) -> bool {
-    let class = call.entry_point.class();
-    call.cold != 0 || class.loads_module() || class == Class::LibraryLoad
+fn may_compute(call: &PublishedCall) -> bool {
+    call.cold != 0 || call.entry_point.class().may_compute()
 }
 
 /// For how long a thread has run, or waited for a processor.

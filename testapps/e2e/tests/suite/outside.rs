@@ -206,3 +206,26 @@ fn a_load_that_neither_returns_nor_computes_is_a_hang_and_acted_upon() {
     let said = asked("report", &out).1;
     assert!(said.contains(COMPUTES) && !said.contains("HANG"), "{said}");
 }
+
+/// As one that pins hundreds of gigabytes.
+#[test]
+fn an_allocation_that_computes_with_nothing_in_flight_is_slow_and_not_acted_upon() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = |more: &[(&str, &str)]| {
+        let run = Run::new(&work, corpus_program("busy_server")).guarded().hang_after("300ms");
+        let run = run.set("LAZYGUARD_ON_HANG", "exit:9").set("LGSIM_NEVER_RETURN", "cuMemAlloc_v2");
+        let run = more.iter().fold(run, |run, (name, value)| run.set(name, value));
+        let mut running = run.start();
+        std::thread::sleep(Duration::from_secs(3));
+        let runs = running.runs();
+        if runs {
+            send("KILL", &running.process().to_string());
+        }
+        (runs, running.finish_within(PATIENCE))
+    };
+    let (runs, computes) = outcome(&[("LGSIM_COMPUTES", "cuMemAlloc_v2")]);
+    assert!(runs && computes.stderr.contains("computes in cuMemAlloc_v2"), "{computes}");
+    assert!(!computes.stderr.contains("HANG"), "{computes}");
+    let (runs, sleeps) = outcome(&[]);
+    assert!(!runs && sleeps.stderr.contains("HANG"), "{sleeps}");
+}

@@ -57,6 +57,18 @@ fn a_process_that_has_loaded_the_driver_without_the_guard_is_named() {
     assert_eq!(outcome.code, Some(119), "{outcome}");
 }
 
+/// Its folder is on a disk, so its recording is in memory, and `_exit` loses it.
+#[test]
+fn a_process_that_leaves_by_underscore_exit_was_guarded() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = format!(
+        "{LOADS}time.sleep(1)\ncuda.cuInit(0)\ncontext = ctypes.c_void_p()\n\
+         cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\ncuda.cuCtxSetCurrent(context)\n\
+         cuda.cuCtxSynchronize()\nos._exit(0)"
+    );
+    assert_eq!(said(&under(&work, &[], &["python3", "-c", &program]).finish()), (Some(0), vec![]));
+}
+
 #[test]
 fn a_process_that_has_loaded_the_driver_and_has_not_initialised_it_is_told_of_where_nothing_is_recorded() {
     let work = Work::new(lazyguard_e2e::this_test!());
