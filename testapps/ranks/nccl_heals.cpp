@@ -1,12 +1,13 @@
 // A rank of a training that gives its communicator up when a step fails, makes a new one, and goes on with the last good step.
 //
-//   RANK=N WORLD_SIZE=N nccl_heals FILE FAULT     FILE: what the ranks share; FAULT: none, skip, load, query, two
+//   RANK=N WORLD_SIZE=N nccl_heals FILE FAULT     FILE: what the ranks share; FAULT: none, skip, late, load, query, two
 //
 // Each step sums the ranks' numbers, and checks the sum. In one step, once, a rank has a fault. Without help the others wait for good;
 // where the blocked calls return an error, every rank ends with the sum of all steps.
 //
 //   skip   the last rank sleeps instead of its collective, and calls it much later
 //   load   the first rank loads a module behind its collective; the last one comes when that is loaded
+//   late   as skip, but it sleeps on for some seconds when another rank has given up
 //   query  as skip, and the ranks poll for the end of a step
 //   two    as skip, and another communicator has work that nobody waits for in vain
 #include <fcntl.h>
@@ -60,6 +61,7 @@ class Rank {
     CK(cuStreamCreate(&other_stream_, CU_STREAM_NON_BLOCKING));
     CK(cuMemAlloc(&from_, sizeof(float)));
     CK(cuMemAlloc(&to_, sizeof(float)));
+    CK(cuMemAlloc(&other_words_, 2 * sizeof(float)));
   }
 
   void run() {
@@ -105,9 +107,9 @@ class Rank {
     const float own = static_cast<float>(rank_ + 1 + step);
     CK(cuMemcpyHtoD(from_, &own, sizeof own));
     CK(cuMemsetD8(to_, 0, sizeof(float)));
-    if (other_ != nullptr && reduce(other_, other_stream_) != ncclSuccess) return "the other communicator's collective is refused";
+    if (other_ != nullptr && reduce(other_, other_stream_, other_words_, other_words_ + sizeof(float)) != ncclSuccess) return "the other communicator's collective is refused";
     if (is_faulty && rank_ + 1 == ranks_) come_late();
-    const ncclResult_t called = reduce(comm_, stream_);
+    const ncclResult_t called = reduce(comm_, stream_, from_, to_);
     if (called != ncclSuccess) return std::string("the collective: ") + ncclGetErrorString(called);
     if (is_faulty && rank_ == 0 && fault_ == "load") {
       const auto code = lg::image("corpus_other");
@@ -122,8 +124,8 @@ class Rank {
     return copied == CUDA_SUCCESS ? "" : in_words("cuMemcpyDtoH", copied);
   }
 
-  ncclResult_t reduce(ncclComm_t comm, CUstream stream) const {
-    return ncclAllReduce(reinterpret_cast<void*>(from_), reinterpret_cast<void*>(to_), 1, ncclFloat32, ncclSum, comm, stream);
+  static ncclResult_t reduce(ncclComm_t comm, CUstream stream, CUdeviceptr from, CUdeviceptr to) {
+    return ncclAllReduce(reinterpret_cast<void*>(from), reinterpret_cast<void*>(to), 1, ncclFloat32, ncclSum, comm, stream);
   }
 
   CUresult poll() const {
@@ -138,6 +140,7 @@ class Rank {
       if (fault_ == "load" && shared_->loaded) return;
       usleep(10 * 1000);
     }
+    if (fault_ == "late") sleep(4);
   }
 
   static std::string in_words(const char* call, CUresult result) {
@@ -166,7 +169,7 @@ class Rank {
   int rank_ = number("RANK"), ranks_ = number("WORLD_SIZE"), generation_ = 0;
   ncclComm_t comm_ = nullptr, other_ = nullptr;
   CUstream stream_ = nullptr, other_stream_ = nullptr;
-  CUdeviceptr from_ = 0, to_ = 0;
+  CUdeviceptr from_ = 0, to_ = 0, other_words_ = 0;  // the other communicator's work may last while `from_` changes
 };
 
 }  // namespace

@@ -39,6 +39,10 @@ fn report_in(folder: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
+pub(super) fn is_reported_in(folder: &Path) -> bool {
+    report_in(folder).is_some()
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// The file, and when it was made, of each report read.
@@ -65,7 +69,7 @@ impl Watch {
     }
 }
 
-fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
     let own: Vec<_> = places.iter().flat_map(|place| folders(place)).collect();
     // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
     let nested = own.iter().filter(|folder| is_nested_in(folder, &places[0])).flat_map(|folder| folders(folder));

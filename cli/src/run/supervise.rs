@@ -97,6 +97,10 @@ pub(super) fn supervise(
     .run(caught)
 }
 
+fn is_stopped(process: u32) -> bool {
+    Stat::of(process as i32).is_some_and(Stat::is_stopped)
+}
+
 fn name_of(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -300,7 +304,7 @@ impl Supervisor<'_> {
     }
 
     /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
-    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well.
+    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well; after a revoke, those that are stopped.
     fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
         if self.failing.is_empty() {
             self.say(format!(
@@ -309,7 +313,10 @@ impl Supervisor<'_> {
                 self.limits.kill_after
             ));
             let hangs = process_with(&folder);
-            let others = if action == REVOKE { Vec::new() } else { hang::with_contexts(&self.places) };
+            let others = match action {
+                REVOKE => hang::folders_of_processes(&self.places),
+                _ => hang::with_contexts(&self.places),
+            };
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
             ask_all(asked, Last::Fails, EVIDENCE_WITHIN);
             let until = Instant::now() + self.limits.kill_after;
@@ -323,9 +330,14 @@ impl Supervisor<'_> {
         if self.failing.is_empty() {
             return None;
         }
-        let alive = self.alive();
-        self.failing.retain(|(folder, _)| process_with(folder).is_some_and(|process| alive.contains(&process)));
-        let now = Instant::now();
+        let (alive, now) = (self.alive(), Instant::now());
+        let revokes = self.limits.returns == Some(REVOKE);
+        // After a revoke, a rank that does not hang itself goes on in its own time, unless it is stopped.
+        let goes_on = |folder: &Path, process| revokes && !hang::is_reported_in(folder) && !is_stopped(process);
+        self.failing.retain(|(folder, until)| {
+            process_with(folder)
+                .is_some_and(|process| alive.contains(&process) && (now < *until || !goes_on(folder, process)))
+        });
         let is_late = |(folder, until): &&(PathBuf, Instant)| {
             // What came of the request is in a new report, with which the time begins anew.
             now >= *until + self.limits.gpu_dump_wait || now >= *until && !hang::waits_for_the_driver(folder)

@@ -78,13 +78,18 @@ pub fn submits_to(communicator: &Communicator, stream: u32) {
     }
 }
 
-/// The communicators, as all ranks know them, with work on streams on which a kernel waits for other ranks; none where no such kernel is on
-/// the path of the reported hang.
+/// The communicators, as all ranks know them, with work on the streams of the reported hang's path, and on others that the driver calls busy,
+/// on which a kernel waits for other ranks. None where no such kernel is on the path.
 pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
     let on_path = culprits.filter(|culprit| culprit.operation.waits_for_peers()).map(|culprit| culprit.stream.number);
-    let waits =
-        report.snapshot.streams.iter().filter(|busy| busy.oldest.waits_for_peers()).map(|busy| busy.stream.number);
+    let says_busy = |stream: u32| report.probe.as_ref().is_some_and(|seen| seen.busy.contains(&stream));
+    let waits = report
+        .snapshot
+        .streams
+        .iter()
+        .filter(|busy| busy.oldest.waits_for_peers() && says_busy(busy.stream.number))
+        .map(|busy| busy.stream.number);
     let on_path: Vec<_> = on_path.collect();
     let streams: Vec<_> = if on_path.is_empty() { on_path } else { on_path.into_iter().chain(waits).collect() };
     let stream =
