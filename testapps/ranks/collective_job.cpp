@@ -13,9 +13,7 @@
 //     other      launches another collective
 //     load       joins, and loads a module before it lets the other ranks begin that collective
 //     unwritten  waits on its stream for a value that no operation writes, before it launches the collective
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,6 +24,7 @@
 
 #include "../common/image.hpp"
 #include "../common/session.hpp"
+#include "../common/shared.hpp"
 
 namespace {
 
@@ -36,14 +35,6 @@ struct Shared {
   std::atomic<unsigned> all_reduce[kMostRanks], all_gather[kMostRanks];
   std::atomic<bool> may_begin;
 };
-
-Shared* share(const char* path) {
-  const int file = open(path, O_RDWR | O_CREAT, 0600);
-  EXPECT(file >= 0 && ftruncate(file, sizeof(Shared)) == 0);
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  EXPECT(memory != MAP_FAILED);
-  return static_cast<Shared*>(memory);
-}
 
 class Rank {
  public:
@@ -127,6 +118,6 @@ int main(int count, char** arguments) {
     std::fputs("usage: RANK=N WORLD_SIZE=N collective_job FILE FAULT\n", stderr);
     return 2;
   }
-  Rank(share(arguments[1]), static_cast<unsigned>(std::atoi(rank)), static_cast<unsigned>(std::atoi(ranks))).run(arguments[2]);
+  Rank(lg::share<Shared>(arguments[1]), static_cast<unsigned>(std::atoi(rank)), static_cast<unsigned>(std::atoi(ranks))).run(arguments[2]);
   return 0;
 }

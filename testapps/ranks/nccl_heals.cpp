@@ -10,9 +10,7 @@
 //   late   as skip, but it sleeps on for some seconds when another rank has given up
 //   query  as skip, and the ranks poll for the end of a step
 //   two    as skip, and another communicator has work that nobody waits for in vain
-#include <fcntl.h>
 #include <nccl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +20,7 @@
 
 #include "image.hpp"
 #include "session.hpp"
+#include "shared.hpp"
 
 namespace {
 
@@ -35,17 +34,8 @@ struct Generation {
 };
 struct Shared {
   Generation generations[kMostGenerations];
-  std::atomic<bool> loaded, goes_on;
+  std::atomic<bool> loaded;
 };
-
-Shared* share(const char* path) {
-  const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  EXPECT(file >= 0 && ftruncate(file, sizeof(Shared)) == 0);
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  EXPECT(memory != MAP_FAILED);
-  close(file);
-  return static_cast<Shared*>(memory);
-}
 
 int number(const char* name) {
   const char* text = std::getenv(name);
@@ -176,6 +166,6 @@ class Rank {
 
 int main(int count, char** arguments) {
   EXPECT(count == 3);
-  Rank(share(arguments[1]), arguments[2]).run();
+  Rank(lg::share<Shared>(arguments[1]), arguments[2]).run();
   return 0;
 }

@@ -220,7 +220,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
-/// What became of a run that was made again after a hang.
+/// The outcome of a run that was made again after a hang.
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
     let each = seen

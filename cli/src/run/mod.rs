@@ -71,8 +71,7 @@ const ONE_RANK: &str = "--retry: this is one rank of a job, and is not made agai
 
 pub(crate) fn run(options: Options) -> ExitCode {
     let made = match options.retry {
-        0 => supervised(options),
-        _ if options.attempt.is_some() => supervised(options),
+        retries if retries == 0 || options.attempt.is_some() => supervised(options),
         retries if settings::rank(variable).is_none() => retry::attempts(retries),
         _ => {
             output::say(ONE_RANK);

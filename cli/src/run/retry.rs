@@ -20,13 +20,9 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The option by which an attempt gets the file of those before it.
 pub(super) const ATTEMPT: &str = "--attempt";
-
-/// How often this command looks whether an attempt has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Makes the run, and makes it again after a hang, at most so many times. The exit code is the last attempt's.
 pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
@@ -92,7 +88,7 @@ fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, bool), Failure
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::Input(format!("--retry: the attempt cannot be waited for: {error}"))),
         }
-        for heard in caught.wait(Some(LOOK_EVERY)).iter().filter(|heard| !heard.is_own()) {
+        for heard in caught.wait(None).iter().filter(|heard| !heard.is_own()) {
             let passed_on = heard.passed_on(attempt);
             interrupted |= heard.is_ctrl_c() || passed_on.is_some_and(|signal| ENDS.contains(&signal));
             passed_on.into_iter().for_each(|signal| tree::send(attempt, signal));

@@ -97,8 +97,8 @@ pub(super) fn supervise(
     .run(caught)
 }
 
-fn is_stopped(process: u32) -> bool {
-    Stat::of(process as i32).is_some_and(Stat::is_stopped)
+fn is_stopped(process: i32) -> bool {
+    Stat::of(process).is_some_and(Stat::is_stopped)
 }
 
 fn name_of(folder: &Path) -> String {
@@ -214,7 +214,7 @@ impl Supervisor<'_> {
     /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
-        if !there_is_a_terminal() || (!again && Stat::of(self.program.as_raw_pid()).is_some_and(Stat::is_stopped)) {
+        if !there_is_a_terminal() || (!again && is_stopped(self.program.as_raw_pid())) {
             tree::send(self.program, Signal::CONT);
         }
     }
@@ -333,7 +333,7 @@ impl Supervisor<'_> {
         let (alive, now) = (self.alive(), Instant::now());
         let revokes = self.limits.returns == Some(REVOKE);
         // After a revoke, a rank that does not hang itself goes on in its own time, unless it is stopped.
-        let goes_on = |folder: &Path, process| revokes && !hang::is_reported_in(folder) && !is_stopped(process);
+        let goes_on = |folder: &Path, process| revokes && !hang::is_reported_in(folder) && !is_stopped(process as i32);
         self.failing.retain(|(folder, until)| {
             process_with(folder)
                 .is_some_and(|process| alive.contains(&process) && (now < *until || !goes_on(folder, process)))

@@ -71,11 +71,13 @@ pub enum Outcome {
 /// By the number of each communicator, from 1: the stream of its newest collective, send or receive.
 static STREAMS: [AtomicU32; header::COMMUNICATOR_COUNT] = [const { AtomicU32::new(0) }; header::COMMUNICATOR_COUNT];
 
+fn stream_of(communicator: &Communicator) -> Option<&'static AtomicU32> {
+    STREAMS.get(communicator.number.wrapping_sub(1) as usize)
+}
+
 /// A collective, a send or a receive is called.
 pub fn submits_to(communicator: &Communicator, stream: u32) {
-    if let Some(place) = STREAMS.get(communicator.number.wrapping_sub(1) as usize) {
-        place.store(stream, Ordering::Relaxed);
-    }
+    stream_of(communicator).into_iter().for_each(|place| place.store(stream, Ordering::Relaxed));
 }
 
 /// The communicators, as all ranks know them, with work on the streams of the reported hang's path, and on others that the driver calls busy,
@@ -92,9 +94,8 @@ pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
         .map(|busy| busy.stream.number);
     let on_path: Vec<_> = on_path.collect();
     let streams: Vec<_> = if on_path.is_empty() { on_path } else { on_path.into_iter().chain(waits).collect() };
-    let stream =
-        |one: &Communicator| STREAMS.get(one.number.wrapping_sub(1) as usize).map_or(0, |s| s.load(Ordering::Relaxed));
-    let is_busy = |one: &Communicator| streams.contains(&stream(one));
+    let is_busy =
+        |one: &Communicator| stream_of(one).is_some_and(|stream| streams.contains(&stream.load(Ordering::Relaxed)));
     guard.tracker.communicators().with_peers().filter(is_busy).map(|one| one.id()).collect()
 }
 
@@ -150,7 +151,6 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
         door::pause(Duration::from_millis(2));
     }
     let worked = count(nccl::SUCCESS);
-    PHASE.store(OVER, Ordering::Release);
     if worked < meant.len() {
         end();
         return Outcome::Failed(format!(
@@ -158,6 +158,7 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
             meant.len()
         ));
     }
+    PHASE.store(OVER, Ordering::Release);
     let communicators = meant.iter().map(|one| one.number).collect();
     Outcome::Revoked(RevokedSeen {
         at: guard.now(),

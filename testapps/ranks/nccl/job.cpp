@@ -1,10 +1,8 @@
 #include "job.hpp"
 
 #include <cuda.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +15,7 @@
 #include "image.hpp"
 #include "program.hpp"
 #include "session.hpp"
+#include "shared.hpp"
 
 #define NK(call) check_nccl((call), #call)
 
@@ -35,15 +34,6 @@ struct Shared {
   ncclUniqueId id;
   unsigned grids[kMostRanks];
 };
-
-Shared* share(const char* path) {
-  const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  EXPECT(file >= 0 && ftruncate(file, sizeof(Shared)) == 0);
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  EXPECT(memory != MAP_FAILED);
-  close(file);
-  return static_cast<Shared*>(memory);
-}
 
 void wait_for(const std::atomic<bool>& word) {
   while (!word) usleep(1000);
@@ -358,7 +348,7 @@ int nccl_job(const Nccl& nccl, int count, char** arguments) {
   if (kind != "random" && (kind != "steps" || !is_fault(arguments[3]))) return wrong_use();
   const Program program = kind == "random" ? random_program(number(ranks), std::strtoull(arguments[3], nullptr, 10)) : program_of(arguments[3], number(ranks), count - 4, arguments + 4);
   if (!is_well(program)) return wrong_use();
-  Rank(nccl, program, share(arguments[1]), number(rank)).run();
+  Rank(nccl, program, share<Shared>(arguments[1]), number(rank)).run();
   return 0;
 }
 
