@@ -8,8 +8,9 @@
 use super::root::{folders, process_with};
 use crate::parallel::Beside;
 use crate::runs::is_nested_in;
+use crate::source::Run;
 use crate::{attach, files};
-use lazyguard_core::report::DumpReport;
+use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -37,6 +38,14 @@ pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
 fn report_in(folder: &Path) -> Option<Value> {
     let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short).ok()?;
     serde_json::from_slice(&text).ok()
+}
+
+/// The calls that a process has made, but for those of PyTorch's threads that ask for the ends of collectives: they go on in a rank that
+/// sleeps. `None` where no recording can be read.
+pub(super) fn calls_of(folder: &Path) -> Option<u64> {
+    let recording = Run::find_quietly(folder).ok()?.open_live().ok()??;
+    let threads = recording.tables().threads().iter().filter(|thread| !thread.name.starts_with(WATCHES_COLLECTIVES));
+    Some(threads.map(|thread| thread.calls).sum())
 }
 
 pub(super) fn is_reported_in(folder: &Path) -> bool {

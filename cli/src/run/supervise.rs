@@ -113,6 +113,27 @@ struct Ending {
     killed: Option<Instant>,
 }
 
+/// A process whose blocked calls return an error on purpose.
+struct Failing {
+    folder: PathBuf,
+    /// Until when it may go without an answer.
+    until: Instant,
+    /// Its calls of the driver when that was asked for.
+    calls: Option<u64>,
+}
+
+impl Failing {
+    fn new(folder: PathBuf, until: Instant) -> Self {
+        Self { calls: hang::calls_of(&folder), folder, until }
+    }
+
+    /// After a revoke, a process without a hang of its own goes on where it has called the driver since, or that cannot be known.
+    fn goes_on(&self, process: u32) -> bool {
+        let called = || self.calls.is_none_or(|before| hang::calls_of(&self.folder).is_none_or(|now| now != before));
+        !hang::is_reported_in(&self.folder) && !is_stopped(process as i32) && called()
+    }
+}
+
 struct Supervisor<'a> {
     root: &'a Root,
     /// Where the processes have their folders: in that of the run, and where those that have changed their user put them.
@@ -129,8 +150,8 @@ struct Supervisor<'a> {
     limits: Limits,
     started: Instant,
     hang: Watch,
-    /// Folders of processes whose blocked calls return an error on purpose, and until when they may go without an answer.
-    failing: Vec<(PathBuf, Instant)>,
+    /// The processes whose blocked calls return an error on purpose.
+    failing: Vec<Failing>,
     ending: Option<Ending>,
     interrupted: bool,
     thin_out_at: Option<Instant>,
@@ -304,8 +325,10 @@ impl Supervisor<'_> {
     }
 
     /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
-    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well; after a revoke, those that are stopped.
+    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well; after a revoke, those that do not
+    /// call the driver any more.
     fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
+        let until = Instant::now() + self.limits.kill_after;
         if self.failing.is_empty() {
             self.say(format!(
                 "{process} hangs, and --on-hang is {action}: its blocked calls are to return an error, and those of the other processes; \
@@ -319,11 +342,11 @@ impl Supervisor<'_> {
             };
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
             ask_all(asked, Last::Fails, EVIDENCE_WITHIN);
-            let until = Instant::now() + self.limits.kill_after;
-            self.failing.extend(others.into_iter().filter(|other| *other != folder).map(|other| (other, until)));
+            let others = others.into_iter().filter(|other| *other != folder);
+            self.failing.extend(others.map(|other| Failing::new(other, until)));
         }
-        self.failing.retain(|(known, _)| *known != folder);
-        self.failing.push((folder, Instant::now() + self.limits.kill_after));
+        self.failing.retain(|known| known.folder != folder);
+        self.failing.push(Failing::new(folder, until));
     }
 
     fn does_not_answer(&mut self) -> Option<PathBuf> {
@@ -332,18 +355,17 @@ impl Supervisor<'_> {
         }
         let (alive, now) = (self.alive(), Instant::now());
         let revokes = self.limits.returns == Some(REVOKE);
-        // After a revoke, a rank that does not hang itself goes on in its own time, unless it is stopped.
-        let goes_on = |folder: &Path, process| revokes && !hang::is_reported_in(folder) && !is_stopped(process as i32);
-        self.failing.retain(|(folder, until)| {
-            process_with(folder)
-                .is_some_and(|process| alive.contains(&process) && (now < *until || !goes_on(folder, process)))
+        self.failing.retain(|known| {
+            let living = process_with(&known.folder).filter(|process| alive.contains(process));
+            living.is_some_and(|process| !(revokes && now >= known.until && known.goes_on(process)))
         });
-        let is_late = |(folder, until): &&(PathBuf, Instant)| {
+        let is_late = |known: &&Failing| {
             // What came of the request is in a new report, with which the time begins anew.
-            now >= *until + self.limits.gpu_dump_wait || now >= *until && !hang::waits_for_the_driver(folder)
+            now >= known.until + self.limits.gpu_dump_wait
+                || now >= known.until && !hang::waits_for_the_driver(&known.folder)
         };
-        let mut late = self.failing.iter().filter(is_late).map(|(folder, _)| folder);
-        late.find(|folder| !hang::answers(folder)).cloned()
+        let late = self.failing.iter().filter(is_late).find(|known| !hang::answers(&known.folder));
+        late.map(|known| known.folder.clone())
     }
 
     fn look_for_the_unseen(&mut self, now: bool) {

@@ -76,6 +76,9 @@ impl GpuDumpSeen {
 /// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
 pub const REVOKED_RESULT: i32 = 909;
 
+/// How the names of PyTorch's own threads begin that ask for the ends of collectives.
+pub const WATCHES_COLLECTIVES: &str = "pt_nccl_";
+
 /// Communicators of a hang, revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedSeen {

@@ -17,7 +17,7 @@ pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
 pub use dump::{fails, is_last, DumpReport};
 pub use event::{event_of, event_of_record, EVENTS};
-pub use hang::{GpuDumpSeen, HangReport, Outcome, RevokedSeen, REVOKED_RESULT};
+pub use hang::{GpuDumpSeen, HangReport, Outcome, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
 pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;

@@ -51,6 +51,12 @@ impl ThreadSlot {
         self.set(place::OUTER, 0);
     }
 
+    /// The call of NCCL that the thread is in: which, its communicator's number, or 0, and when it was entered.
+    pub fn in_nccl(&self) -> Option<(EntryPoint, u32, Nanos)> {
+        let outer = self.entry[place::OUTER].load(Ordering::Acquire);
+        Some((EntryPoint::by_id(outer as u16)?, (outer >> 32) as u32, self.get(place::OUTER_ENTERED)))
+    }
+
     fn outer(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         let outer = self.entry[place::OUTER].load(Ordering::Acquire);
         let entry_point = EntryPoint::by_id(outer as u16).filter(|_| self.in_use())?;

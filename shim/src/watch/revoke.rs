@@ -22,7 +22,7 @@ use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
 use lazyguard_core::api::{Class, EntryPoint};
-use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT};
+use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::header;
@@ -68,20 +68,28 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// By the number of each communicator, from 1: the stream of its newest collective, send or receive.
-static STREAMS: [AtomicU32; header::COMMUNICATOR_COUNT] = [const { AtomicU32::new(0) }; header::COMMUNICATOR_COUNT];
+/// The newest streams of a communicator's collectives, sends and receives. FSDP gathers on one stream and reduces on another.
+type Streams = [AtomicU32; 4];
 
-fn stream_of(communicator: &Communicator) -> Option<&'static AtomicU32> {
+/// By the number of each communicator, from 1.
+static STREAMS: [Streams; header::COMMUNICATOR_COUNT] =
+    [const { [const { AtomicU32::new(0) }; 4] }; header::COMMUNICATOR_COUNT];
+
+fn streams_of(communicator: &Communicator) -> Option<&'static Streams> {
     STREAMS.get(communicator.number.wrapping_sub(1) as usize)
 }
 
-/// A collective, a send or a receive is called.
+/// A collective, a send or a receive is called. NCCL lets one thread at a time use a communicator.
 pub fn submits_to(communicator: &Communicator, stream: u32) {
-    stream_of(communicator).into_iter().for_each(|place| place.store(stream, Ordering::Relaxed));
+    let Some(places) = streams_of(communicator) else { return };
+    if places.iter().all(|place| place.load(Ordering::Relaxed) != stream) {
+        let mut newest = stream;
+        places.iter().for_each(|place| newest = place.swap(newest, Ordering::Relaxed));
+    }
 }
 
 /// The communicators, as all ranks know them, with work on the streams of the reported hang's path, and on others that the driver calls busy,
-/// on which a kernel waits for other ranks. None where no such kernel is on the path.
+/// on which a kernel waits for other ranks. None where no such kernel is on the path, and no call of a collective is blocked itself.
 pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
     let on_path = culprits.filter(|culprit| culprit.operation.waits_for_peers()).map(|culprit| culprit.stream.number);
@@ -94,9 +102,29 @@ pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
         .map(|busy| busy.stream.number);
     let on_path: Vec<_> = on_path.collect();
     let streams: Vec<_> = if on_path.is_empty() { on_path } else { on_path.into_iter().chain(waits).collect() };
-    let is_busy =
-        |one: &Communicator| stream_of(one).is_some_and(|stream| streams.contains(&stream.load(Ordering::Relaxed)));
-    guard.tracker.communicators().with_peers().filter(is_busy).map(|one| one.id()).collect()
+    let is_on = |stream: &AtomicU32| streams.contains(&stream.load(Ordering::Relaxed));
+    let is_busy = |one: &Communicator| streams_of(one).is_some_and(|own| own.iter().any(is_on));
+    let in_calls = waited_for_in_calls(guard);
+    let is_concerned = |one: &Communicator| is_busy(one) || in_calls.contains(&one.number);
+    guard.tracker.communicators().with_peers().filter(is_concerned).map(|one| one.id()).collect()
+}
+
+/// The numbers of the communicators whose collectives, sends or receives are blocked in NCCL's own call, for which no kernel stands yet: the
+/// first one of a communicator connects the ranks.
+fn waited_for_in_calls(guard: &Guard) -> Vec<u32> {
+    let waits = |class| matches!(class, Class::Collective | Class::PointToPoint);
+    let since = guard.now().saturating_sub(guard.settings.hang_after_nanos);
+    calls_of_nccl(guard).filter(|(call, _, at)| waits(call.class()) && *at < since).map(|(_, one, _)| one).collect()
+}
+
+fn calls_of_nccl(guard: &Guard) -> impl Iterator<Item = (EntryPoint, u32, Nanos)> + '_ {
+    guard.tracker.threads().filter(|(_, slot)| slot.in_use()).filter_map(|(_, slot)| slot.in_nccl())
+}
+
+/// Whether the program makes a communicator again after a revoke, to which other ranks may come late.
+pub fn waits_for_latecomers(guard: &Guard) -> bool {
+    PHASE.load(Ordering::Acquire) == OVER
+        && calls_of_nccl(guard).any(|(call, ..)| call.class() == Class::CommunicatorCreate)
 }
 
 /// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
@@ -173,10 +201,7 @@ pub fn none(guard: &Guard, why: String) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why) }
 }
 
-/// How the names of PyTorch's own threads begin that ask for the ends of collectives. An error there ends the process, before the program
-/// could go on; the threads that use the results are told.
-const WATCHES_COLLECTIVES: &str = "pt_nccl_";
-
+/// An error in a thread that watches collectives ends the process, before the program could go on; the threads that use the results are told.
 fn is_to_know(thread: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
     !name.is_ok_and(|name| name.starts_with(WATCHES_COLLECTIVES))

@@ -52,6 +52,8 @@ const OVERSLEPT_NANOS: u64 = 400_000_000;
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
+/// In thresholds: how long other ranks get to come to a communicator that is made again after a revoke.
+const LATECOMERS_PATIENCE: u64 = 10;
 /// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
@@ -262,11 +264,15 @@ impl Watch {
     /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
     /// kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
-        let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
+        let (guard, awake_since, threshold) = (self.guard, self.awake_since, self.threshold);
+        let mut patience = guard.settings.patience_nanos();
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
             return;
         };
-        let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
+        let mut certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
+        if revoke::waits_for_latecomers(guard) {
+            (certain, patience) = (false, threshold.saturating_mul(LATECOMERS_PATIENCE));
+        }
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
         // If no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
@@ -312,7 +318,11 @@ impl Watch {
     /// Another process of the job hangs, and revokes communicators of which this one is a rank.
     fn take_part_in_a_revoke(&mut self) {
         let guard = self.guard;
-        let ids = guard.marker.as_ref().and_then(Marker::revoked);
+        let mut ids = guard.marker.as_ref().and_then(Marker::revoked);
+        if let (Some(ids), Some(incident)) = (&mut ids, &self.incident) {
+            // Where ranks use communicators in different orders, each waits in another one.
+            ids.extend(revoke::concerned(guard, &incident.report));
+        }
         let seen = match revoke::revoke(guard, ids.as_deref()) {
             revoke::Outcome::None => return,
             revoke::Outcome::Revoked(seen) => seen,

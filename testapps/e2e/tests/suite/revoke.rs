@@ -109,14 +109,17 @@ fn without_revoke_and_without_a_collective_it_is_as_fail() {
 
 /// The others cannot go on without it.
 #[test]
-fn a_rank_that_is_stopped_ends_the_job_and_one_that_sleeps_does_not() {
+fn a_rank_that_does_not_come_back_in_time_ends_the_job() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let stops = job(&work, 3, "skip").replace("c=0;", "sleep 1; kill -STOP ${p##* }; c=0;");
     let options = [&OPTIONS[..], &["--kill-after", "2s"]].concat();
     let outcome = under(&work, &options, &["sh", "-c", &stops]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     assert!(outcome.stderr.contains("has not answered --on-hang revoke in 2s"), "{outcome}");
-    let sleeps = revoked(&work, 2, "late", &["--kill-after", "1s"]);
-    assert_eq!(sleeps.code, Some(0), "{sleeps}");
+    let sleeps = revoked(&work, 2, "late", &[]);
+    assert_eq!(sleeps.code, Some(0), "it sleeps for less than --kill-after: {sleeps}");
     expect_the_right_sum(&sleeps, 2);
+    let sleeps = revoked(&work, 2, "late", &["--kill-after", "1s"]);
+    assert_eq!(sleeps.code, Some(117), "it sleeps for longer: {sleeps}");
+    assert!(sleeps.stderr.contains("has not answered --on-hang revoke in 1s"), "{sleeps}");
 }
