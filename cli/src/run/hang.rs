@@ -8,10 +8,11 @@
 use super::root::{folders, process_with};
 use crate::parallel::Beside;
 use crate::runs::is_nested_in;
-use crate::source::Run;
+use crate::source::{RecordingFile, Run};
 use crate::{attach, files};
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
+use lazyguard_core::trace::read::LiveRecording;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -40,12 +41,22 @@ fn report_in(folder: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
+fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
+    Run::find_quietly(folder).ok()?.open_live().ok()?
+}
+
 /// The calls that a process has made, but for those of PyTorch's threads that ask for the ends of collectives: they go on in a rank that
 /// sleeps. `None` where no recording can be read.
 pub(super) fn calls_of(folder: &Path) -> Option<u64> {
-    let recording = Run::find_quietly(folder).ok()?.open_live().ok()??;
+    let recording = recording_in(folder)?;
     let threads = recording.tables().threads().iter().filter(|thread| !thread.name.starts_with(WATCHES_COLLECTIVES));
     Some(threads.map(|thread| thread.calls).sum())
+}
+
+/// The folders of processes that may be ranks of a communicator: what keeps its recording in memory is not known.
+pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
+    let is_rank = |folder: &PathBuf| recording_in(folder).is_none_or(|one| !one.tables().communicators().is_empty());
+    folders_of_processes(places).into_iter().filter(is_rank).collect()
 }
 
 pub(super) fn is_reported_in(folder: &Path) -> bool {

@@ -337,7 +337,7 @@ impl Supervisor<'_> {
             ));
             let hangs = process_with(&folder);
             let others = match action {
-                REVOKE => hang::folders_of_processes(&self.places),
+                REVOKE => hang::with_communicators(&self.places),
                 _ => hang::with_contexts(&self.places),
             };
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();

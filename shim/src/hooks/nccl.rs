@@ -85,7 +85,13 @@ impl Call {
             false => None,
         };
         match handle {
-            Some(handle) => self.guard.tracker.communicators().made(one, handle as u64, self.returned),
+            Some(handle) => {
+                self.guard.tracker.communicators().made(one, handle as u64, self.returned);
+                // Of one that is split off only NCCL knows it, once it is complete.
+                if let (SUCCESS, false, Some((rank, ranks))) = (result, one.has_rank(), rank_and_count(handle)) {
+                    one.set_rank(rank, ranks);
+                }
+            }
             None => one.end(self.returned),
         }
     }

@@ -18,6 +18,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 thread_local! {
     /// Whether the thread is being given a slot.
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
+    /// Whether it is the guard's own.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is the guard's own, and calls a library for the program: no call that the library makes in it is the program's.
+pub fn is_own() {
+    OWN.set(true);
+    BEGINNING.set(true);
 }
 
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -67,8 +75,10 @@ pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {
         return Some(slot);
     }
     if BEGINNING.replace(true) {
-        // A signal handler, or an allocator that uses CUDA, on top of the lines below.
-        pass_through::note(PassThrough::ThreadBeginning);
+        if !OWN.get() {
+            // A signal handler, or an allocator that uses CUDA, on top of the lines below.
+            pass_through::note(PassThrough::ThreadBeginning);
+        }
         return None;
     }
     let slot = begin(process);

@@ -16,12 +16,12 @@
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
 use super::telling::say_that_it_is_due;
-use crate::lookup::driver::{Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::nccl;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
-use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::api::{Call, Class, EntryPoint};
 use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
@@ -114,17 +114,15 @@ pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
 fn waited_for_in_calls(guard: &Guard) -> Vec<u32> {
     let waits = |class| matches!(class, Class::Collective | Class::PointToPoint);
     let since = guard.now().saturating_sub(guard.settings.hang_after_nanos);
-    calls_of_nccl(guard).filter(|(call, _, at)| waits(call.class()) && *at < since).map(|(_, one, _)| one).collect()
+    let calls = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).filter_map(|(_, slot)| slot.in_nccl());
+    calls.filter(|(call, _, at)| waits(call.class()) && *at < since).map(|(_, one, _)| one).collect()
 }
 
-fn calls_of_nccl(guard: &Guard) -> impl Iterator<Item = (EntryPoint, u32, Nanos)> + '_ {
-    guard.tracker.threads().filter(|(_, slot)| slot.in_use()).filter_map(|(_, slot)| slot.in_nccl())
-}
-
-/// Whether the program makes a communicator again after a revoke, to which other ranks may come late.
-pub fn waits_for_latecomers(guard: &Guard) -> bool {
-    PHASE.load(Ordering::Acquire) == OVER
-        && calls_of_nccl(guard).any(|(call, ..)| call.class() == Class::CommunicatorCreate)
+/// Whether the program was making a communicator again after a revoke, to which other ranks may come late.
+pub fn waits_for_latecomers(report: &HangReport) -> bool {
+    let makes = |call: &Call| matches!(call, Call::Known(one) if one.class() == Class::CommunicatorCreate);
+    let mut calls = report.snapshot.blocked.iter().filter(|blocked| blocked.past_threshold);
+    PHASE.load(Ordering::Acquire) == OVER && calls.any(|blocked| makes(&blocked.call))
 }
 
 /// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
@@ -168,8 +166,8 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
     let since = Instant::now();
     let answers: Arc<[AtomicI32]> = meant.iter().map(|_| AtomicI32::new(NONE_YET)).collect();
     for (number, one) in meant.iter().enumerate() {
-        let (handle, answer) = (one.handle(), answers.clone());
-        let revoke = move || answer[number].store(nccl::revoke(handle as Handle).unwrap_or(FAILED), Ordering::Relaxed);
+        let (handle, context, answer) = (one.handle(), context_of(guard, one), answers.clone());
+        let revoke = move || answer[number].store(revoke_here(handle as Handle, context), Ordering::Relaxed);
         if own_thread::begin("lazyguard-nccl", || (), revoke).is_err() {
             answers[number].store(FAILED, Ordering::Relaxed);
         }
@@ -194,6 +192,25 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
         communicators,
         missing: None,
     })
+}
+
+/// The handle of the context in which a communicator has worked, or 0.
+fn context_of(guard: &Guard, one: &Communicator) -> u64 {
+    let newest = streams_of(one).map_or(0, |streams| streams[0].load(Ordering::Relaxed));
+    let stream = guard.tracker.stream_entry(newest);
+    stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
+}
+
+/// Revokes in the calling thread, which is the guard's own. At its end NCCL makes the device current that was it before: for a thread without a
+/// context that is the first one, on which the runtime then makes a context.
+fn revoke_here(communicator: Handle, context: u64) -> i32 {
+    thread::is_own();
+    let is_current = context != 0 && driver::ctx_push(context as Handle) == Some(SUCCESS);
+    let result = nccl::revoke(communicator).unwrap_or(FAILED);
+    if is_current {
+        driver::ctx_pop(&mut std::ptr::null_mut());
+    }
+    result
 }
 
 /// What is reported where none was revoked.

@@ -264,13 +264,13 @@ impl Watch {
     /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
     /// kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
-        let (guard, awake_since, threshold) = (self.guard, self.awake_since, self.threshold);
-        let mut patience = guard.settings.patience_nanos();
+        let (awake_since, threshold) = (self.awake_since, self.threshold);
+        let mut patience = self.guard.settings.patience_nanos();
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
             return;
         };
         let mut certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
-        if revoke::waits_for_latecomers(guard) {
+        if revoke::waits_for_latecomers(&incident.report) {
             (certain, patience) = (false, threshold.saturating_mul(LATECOMERS_PATIENCE));
         }
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
