@@ -6,9 +6,10 @@
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use super::root::{folders, process_with};
-use crate::parallel::Beside;
-use crate::runs::is_nested_in;
-use crate::{attach, files};
+use crate::folder::runs::is_nested_in;
+use crate::inspect::attach;
+use crate::machine::files;
+use crate::machine::parallel::Beside;
 use lazyguard_core::report::DumpReport;
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use serde_json::Value;

@@ -24,6 +24,7 @@
 //!
 //! Must not: write anything on success that the user did not ask for.
 
+mod conclude;
 mod hang;
 mod inherited;
 pub(crate) mod options;
@@ -40,15 +41,20 @@ mod unseen;
 
 pub(crate) use options::Options;
 
-use crate::doctor::{self, sanitizer};
-use crate::exit_code;
-use crate::files;
-use crate::findings::{self, Annotations, Finished};
-use crate::metrics::Writer;
-use crate::nvml::Sampler;
-use crate::on_hang::{FAIL, KILL, REVOKE};
-use crate::system::{unix_now, Exec};
-use crate::{library, output, profile_cache, timing, Failure};
+use crate::folder::profile_cache;
+use crate::forms::annotations::Annotations;
+use crate::forms::prometheus::writer::Writer;
+use crate::forms::timing;
+use crate::inspect::doctor;
+use crate::inspect::doctor::sanitizer;
+use crate::judge::seen::{self, Finished};
+use crate::machine::files;
+use crate::machine::library;
+use crate::machine::nvml::Sampler;
+use crate::machine::system::{unix_now, Exec};
+use crate::words::exit_code;
+use crate::words::on_hang::{FAIL, KILL, REVOKE};
+use crate::words::{output, Failure};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::{
@@ -104,9 +110,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     };
     options.wanted.fill_in(&facts);
     if let Some(path) = &mut options.metrics {
-        findings::fill_in(path, &facts);
+        conclude::fill_in(path, &facts);
     }
-    findings::check(&options.wanted)?;
+    conclude::check(&options.wanted)?;
     learn_from_earlier_attempts(&mut options);
     let library = find_library(&options)?;
     if options.require_records && library.is_none() {
@@ -412,12 +418,12 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
         told.unwrap_or_else(|failure| output::say(failure.to_string()));
     }
-    let concluded = findings::conclude(run, &options.wanted);
+    let concluded = conclude::conclude(run, &options.wanted);
     if let (Some(file), Some(hung)) = (&options.attempt, concluded.as_ref().ok().and_then(|c| c.hung.clone())) {
         retry::note(file, hung);
     }
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
-    let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
+    let code = seen::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
     // Where the user has named the folder and there are no findings, the command prints nothing.

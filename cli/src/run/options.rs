@@ -5,9 +5,9 @@
 //! Must not: look at the environment. Without an option, its variable keeps its value.
 
 use super::retry::ATTEMPT;
-use crate::exit_code;
-use crate::findings::Wanted;
-use crate::on_hang::KILL;
+use crate::run::conclude::Wanted;
+use crate::words::exit_code;
+use crate::words::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};

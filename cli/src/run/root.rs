@@ -7,13 +7,16 @@
 //!
 //! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
 
-use crate::ends::{self, ProcessEnd};
-use crate::files::{self, Locked};
-use crate::old_runs;
-use crate::process::exists;
-use crate::runs::{self, is_run};
-use crate::source::{is_process_folder, HAZARDS, RECORDING};
-use crate::Failure;
+use crate::folder::ends;
+use crate::folder::ends::ProcessEnd;
+use crate::folder::old_runs;
+use crate::folder::process::exists;
+use crate::folder::runs;
+use crate::folder::runs::is_run;
+use crate::folder::source::{is_process_folder, HAZARDS, RECORDING};
+use crate::machine::files;
+use crate::machine::files::Locked;
+use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;

@@ -7,8 +7,8 @@
 
 use super::remembered::Identity;
 use super::unseen::{is_given, processes_in, records_elsewhere};
-use crate::files;
-use crate::findings::Unguarded;
+use crate::judge::seen::Unguarded;
+use crate::machine::files;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;
 use std::collections::HashSet;

@@ -7,7 +7,7 @@
 
 use super::remembered::Identity;
 use super::root::{folders, process_with};
-use crate::files;
+use crate::machine::files;
 use lazyguard_core::settings::RUN_ROOT;
 use rustix::process::Pid;
 use std::collections::HashSet;
