@@ -1,8 +1,7 @@
 //! `lazyguard export`: writes a recording in the format of another program.
 
 use crate::folder::runs::one_process;
-use crate::folder::source::duration;
-use crate::folder::source::hang_in;
+use crate::folder::source::{duration, hang_in};
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;

@@ -6,9 +6,8 @@
 //! Must not: ask a process anything, write anything, or take longer than the half second in which a heartbeat is waited for.
 
 use crate::folder::live::{Depth, Job, Life, ProcessNow};
-use crate::words::exit_code;
 use crate::words::output::{write_line, Output};
-use crate::words::Outcome;
+use crate::words::{exit_code, Outcome};
 use lazyguard_core::api::{counted, lasted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -7,8 +7,7 @@
 //! Must not: write to a file that is in use.
 
 use crate::machine::files;
-use crate::machine::library;
-use crate::machine::library::LIBRARY;
+use crate::machine::library::{self, LIBRARY};
 use crate::words::output::{write_line, Output};
 use crate::words::{Failure, Outcome};
 use std::fs;

@@ -2,14 +2,12 @@
 //!
 //! A running process that keeps no recording in a file is asked ([`dump`]); one that is not guarded is looked at from outside ([`attach`]).
 
-use crate::folder::gpu_core;
-use crate::folder::runs;
 use crate::folder::source::{is_process_folder, Run};
+use crate::folder::{gpu_core, runs};
 use crate::forms::one::report_one;
 use crate::forms::report::{self, Format as FindingsFormat};
 use crate::forms::timing;
-use crate::inspect::attach;
-use crate::inspect::dump;
+use crate::inspect::{attach, dump};
 use crate::judge::collect::holds_processes;
 use crate::words::format::Format;
 use crate::words::output::Output;

@@ -8,10 +8,9 @@
 //!
 //! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
-use crate::folder::ends;
-use crate::folder::old_runs;
 use crate::folder::process::{ask_as, denied, maps_of, recording_of, Status};
 pub(crate) use crate::folder::recording_header::RECORDING;
+use crate::folder::{ends, old_runs};
 use crate::machine::files;
 use crate::stacks::symbolize::Symbolizer;
 use crate::words::output::Progress;

@@ -234,7 +234,7 @@ fn digest(program: &str, key: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::{seen, Told};
+    use crate::judge::test_samples::{seen, Told};
 
     #[test]
     fn a_system_is_known_by_its_variable() {

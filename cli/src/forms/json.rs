@@ -250,7 +250,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::{seen, Told};
+    use crate::judge::test_samples::{seen, Told};
     use serde_json::Value;
     use std::collections::BTreeSet;
 

@@ -199,7 +199,7 @@ fn of_hazard(finding: &Finding, program: &str) -> TestCase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::{hang_report, recording, seen, Told};
+    use crate::judge::test_samples::{hang_report, recording, seen, Told};
     use quick_junit::Report;
     use std::path::Path;
 

@@ -4,8 +4,7 @@
 
 use super::{html, json, junit, sarif, text};
 use crate::folder::source::{is_process_folder, Run};
-use crate::judge::collect;
-use crate::judge::collect::Collected;
+use crate::judge::collect::{self, Collected};
 use crate::judge::judged::Rules;
 use crate::judge::seen::Seen;
 use crate::judge::{baseline, suppress};

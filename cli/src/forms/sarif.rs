@@ -205,7 +205,7 @@ fn uri(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::{seen, Told};
+    use crate::judge::test_samples::{seen, Told};
 
     fn log(told: &Told) -> Value {
         let mut text = String::new();

@@ -352,7 +352,7 @@ pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::{seen, Told};
+    use crate::judge::test_samples::{seen, Told};
 
     fn told(told: &Told, lines: fn(&Seen<'_>) -> Vec<String>) -> Vec<String> {
         let mut all = Vec::new();

@@ -40,7 +40,7 @@ pub(crate) fn text(keys: BTreeSet<String>) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::Scratch;
+    use crate::judge::test_samples::Scratch;
 
     #[test]
     fn what_is_written_is_read_again_and_has_a_key_a_line_in_order() {

@@ -95,7 +95,7 @@ impl fmt::Display for FailOn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::hazard;
+    use crate::judge::test_samples::hazard;
 
     #[test]
     fn every_form_of_it_is_read_and_written_again() {

@@ -155,8 +155,8 @@ impl Merged {
 mod tests {
     use super::*;
     use crate::judge::process::HazardSeen;
-    use crate::judge::samples::{hazard, Scratch};
     use crate::judge::suppress;
+    use crate::judge::test_samples::{hazard, Scratch};
     use lazyguard_core::diagnose::Code;
 
     fn process(program: &str, rank: &str, armed: u64, hazards: Vec<Hazard>) -> Process {

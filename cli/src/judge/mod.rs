@@ -13,9 +13,9 @@ pub(crate) mod hangs;
 pub(crate) mod judged;
 pub(crate) mod process;
 pub(crate) mod ranks;
-#[cfg(test)]
-pub(crate) mod samples;
 pub(crate) mod seen;
 pub(crate) mod stood;
 pub(crate) mod suppress;
+#[cfg(test)]
+pub(crate) mod test_samples;
 pub(crate) mod timing;

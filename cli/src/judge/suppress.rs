@@ -104,7 +104,7 @@ fn split(line: &str) -> Result<(What, &str), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::samples::hazard;
+    use crate::judge::test_samples::hazard;
 
     fn parsed(text: &str) -> Result<Vec<Suppression>, String> {
         parse(Path::new("known.txt"), text).map_err(|failure| failure.to_string())

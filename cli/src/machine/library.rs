@@ -2,8 +2,7 @@
 //!
 //! Must not: load it.
 
-use crate::machine::elf;
-use crate::machine::elf::{machine_name, own_machine, Elf};
+use crate::machine::elf::{self, machine_name, own_machine, Elf};
 use crate::words::output::{write_line, Output};
 use crate::words::{Failure, Outcome};
 use lazyguard_core::build_note::{self, Build};

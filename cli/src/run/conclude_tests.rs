@@ -1,10 +1,10 @@
 //! Tests of a run's outcome, from the folders that its processes leave.
 
 use super::*;
-use crate::judge::samples::{
+use crate::judge::seen::exit_code;
+use crate::judge::test_samples::{
     finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch,
 };
-use crate::judge::seen::exit_code;
 use crate::recordings::{ended_process, Job, SMALL};
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};

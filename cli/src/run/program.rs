@@ -5,10 +5,8 @@
 use super::inherited;
 use crate::machine::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::machine::library::{of_search_path, LIBRARY};
-use crate::machine::system;
-use crate::machine::system::Exec;
-use crate::words::exit_code;
-use crate::words::output;
+use crate::machine::system::{self, Exec};
+use crate::words::{exit_code, output};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
 use std::ffi::{CString, OsStr, OsString};

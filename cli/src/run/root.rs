@@ -7,15 +7,12 @@
 //!
 //! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
 
-use crate::folder::ends;
-use crate::folder::ends::ProcessEnd;
+use crate::folder::ends::{self, ProcessEnd};
 use crate::folder::old_runs;
 use crate::folder::process::exists;
-use crate::folder::runs;
-use crate::folder::runs::is_run;
+use crate::folder::runs::{self, is_run};
 use crate::folder::source::{is_process_folder, HAZARDS, RECORDING};
-use crate::machine::files;
-use crate::machine::files::Locked;
+use crate::machine::files::{self, Locked};
 use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::judge::samples::{seen, Told};
+use crate::judge::test_samples::{seen, Told};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements and attributes that a page may have. A script, a style or a policy is there once.

@@ -1,8 +1,8 @@
 use crate::judge::collectives::Collectives;
 use crate::judge::process::Process;
 use crate::judge::ranks::compare;
-use crate::judge::samples::hanging_in;
 use crate::judge::stood::{Course, Stood};
+use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::{Call, StreamKind};
 use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
 use lazyguard_core::Nanos;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::judge::collectives::Collectives;
-use crate::judge::samples::hanging_in;
 use crate::judge::stood::Stood;
+use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::StreamKind;
 use lazyguard_core::diagnose::{Code, Culprit, StreamRef};
 use serde_json::json;

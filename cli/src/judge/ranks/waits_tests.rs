@@ -1,7 +1,7 @@
 use crate::judge::communications::{Called, Communications, Meeting, Member, Peer};
 use crate::judge::process::Process;
 use crate::judge::ranks::compare;
-use crate::judge::samples::hanging_in;
+use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Communication;
