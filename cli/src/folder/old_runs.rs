@@ -105,10 +105,7 @@ fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
 /// The newest private folder of an ended process; standard error lists it and the others. An error says why a folder is not read.
 pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
     let found = folders_of(process);
-    let whose = |owner: u32| match owner == getuid().as_raw() {
-        true => String::new(),
-        false => format!(" of user {owner}"),
-    };
+    let whose = |owner: u32| if owner == getuid().as_raw() { String::new() } else { format!(" of user {owner}") };
     let mut own = found.own.into_iter();
     let Some(newest) = own.next() else {
         return match found.others.first() {

@@ -197,10 +197,7 @@ pub(crate) enum Status {
 impl Status {
     pub fn of(process: u32) -> Self {
         let Ok(stat) = files::read_text(format!("/proc/{process}/stat")) else {
-            return match exists(process) {
-                true => Self::Hidden,
-                false => Self::Gone,
-            };
+            return if exists(process) { Self::Hidden } else { Self::Gone };
         };
         match Stat::read(&stat) {
             Some(stat) if stat.has_ended() => Self::Gone,

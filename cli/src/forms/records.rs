@@ -175,7 +175,6 @@ impl<'a> Line<'a> {
         let is_call = record.kind.is_call() || record.kind == Kind::Communication;
         let returned = record.returned != 0;
         let in_progress = is_call && !returned;
-        let payload = record.payload();
         let cold = match record.kind {
             Kind::ColdFunction => Some("function"),
             Kind::ColdModule => Some("module"),
@@ -208,41 +207,46 @@ impl<'a> Line<'a> {
             in_progress,
             ..Self::default()
         };
-        match payload {
+        line.take_payload(record);
+        line
+    }
+
+    fn take_payload(&mut self, record: &Record) {
+        let class = record.entry_point.class();
+        match record.payload() {
             Payload::Launch(launch) => {
-                (line.grid, line.block) = (Some(launch.grid), Some(launch.block));
-                line.shared_bytes = launch.shared_bytes;
+                (self.grid, self.block) = (Some(launch.grid), Some(launch.block));
+                self.shared_bytes = launch.shared_bytes;
             }
             Payload::Wait(wait) => {
-                (line.address, line.value, line.wait) = (Some(wait.address), Some(wait.value), Some(true));
-                line.condition = Some(wait.condition().name());
+                (self.address, self.value, self.wait) = (Some(wait.address), Some(wait.value), Some(true));
+                self.condition = Some(wait.condition().name());
             }
             Payload::Write(write) => {
-                (line.address, line.value, line.wait) = (Some(write.address), Some(write.value), Some(false));
+                (self.address, self.value, self.wait) = (Some(write.address), Some(write.value), Some(false));
             }
             Payload::Memory { address, bytes } => {
                 let allocation =
                     matches!(class, Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync);
                 let moves_bytes = allocation || matches!(class, Class::Copy | Class::CopyAsync);
-                line.address = Some(address).filter(|&address| allocation && address != 0);
-                line.bytes = Some(bytes).filter(|&bytes| moves_bytes && bytes != 0);
+                self.address = Some(address).filter(|&address| allocation && address != 0);
+                self.bytes = Some(bytes).filter(|&bytes| moves_bytes && bytes != 0);
             }
-            Payload::Queries { count, .. } => line.count = Some(count),
+            Payload::Queries { count, .. } => self.count = Some(count),
             Payload::Preload(preload) => {
-                line.loaded = Some(preload.loaded);
-                (line.refused, line.left_out) = (Some(preload.refused), Some(preload.left_out));
+                self.loaded = Some(preload.loaded);
+                (self.refused, self.left_out) = (Some(preload.refused), Some(preload.left_out));
             }
-            Payload::Graph(graph) => line.graph = Some(graph),
-            Payload::HostCall { function, .. } => line.host_function = Some(function),
+            Payload::Graph(graph) => self.graph = Some(graph),
+            Payload::HostCall { function, .. } => self.host_function = Some(function),
             Payload::Communication(about) => {
-                line.communicator = Some(about.communicator).filter(|&number| number != 0);
-                line.sequence = Some(about.number).filter(|&number| number != 0);
+                self.communicator = Some(about.communicator).filter(|&number| number != 0);
+                self.sequence = Some(about.number).filter(|&number| number != 0);
                 let has_arguments = matches!(class, Class::Collective | Class::PointToPoint);
-                line.about = has_arguments.then(|| arguments_in_words(record.entry_point, &about));
+                self.about = has_arguments.then(|| arguments_in_words(record.entry_point, &about));
             }
-            _ => line.seen = seen(record),
+            _ => self.seen = seen(record),
         }
-        line
     }
 }
 
@@ -375,6 +379,31 @@ impl fmt::Display for Text<'_> {
             }
             _ => write!(out, ": {}", line.call)?,
         }
+        self.write_objects(out)?;
+        match line.took_ns {
+            _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
+            Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
+            _ => {}
+        }
+        if line.left {
+            out.write_str(", left without returning")?;
+        } else if let Some(result) = line.result.filter(|&result| result != 0) {
+            write!(out, ", result {result}")?;
+        }
+        if line.captured {
+            out.write_str(", captured")?;
+        }
+        match caller {
+            Some(name) => write!(out, ", from {name}"),
+            None => behind(out, ", from ", line.caller),
+        }
+    }
+}
+
+impl Text<'_> {
+    /// What the record is about: function, shape, memory, stream.
+    fn write_objects(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.line;
         behind(out, " of ", line.function)?;
         if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
             write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
@@ -396,29 +425,13 @@ impl fmt::Display for Text<'_> {
         behind(out, " of ", line.holds.as_ref())?;
         behind(out, " on stream ", line.stream)?;
         behind(out, " ", line.handle.map(|handle| format!("({handle:#x})")))?;
-        if kind == Kind::Hazard {
+        if self.kind == Kind::Hazard {
             write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
             behind(out, " on stream ", line.in_flight_on)?;
         }
         behind(out, ", ", line.count.map(|count| Quantity(count, "time")))?;
         behind(out, ", loaded the ", line.cold.map(|cold| format!("{cold} on first use")))?;
-        match line.took_ns {
-            _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
-            Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
-            _ => {}
-        }
-        if line.left {
-            out.write_str(", left without returning")?;
-        } else if let Some(result) = line.result.filter(|&result| result != 0) {
-            write!(out, ", result {result}")?;
-        }
-        if line.captured {
-            out.write_str(", captured")?;
-        }
-        match caller {
-            Some(name) => write!(out, ", from {name}"),
-            None => behind(out, ", from ", line.caller),
-        }
+        Ok(())
     }
 }
 

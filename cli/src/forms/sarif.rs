@@ -182,10 +182,7 @@ fn locations(line: Option<&SourceLine>, program: &str, kernel: Option<&str>, see
     if let Some(line) = line {
         let place = Place::of(line, &seen.here);
         let path = Path::new(&place.path);
-        let file = match place.is_inside {
-            true => json!({ "uri": uri(path), "uriBaseId": HERE }),
-            false => self::location(path),
-        };
+        let file = if place.is_inside { json!({ "uri": uri(path), "uriBaseId": HERE }) } else { self::location(path) };
         let region = json!({ "startLine": place.line });
         location.insert("physicalLocation".to_owned(), json!({ "artifactLocation": file, "region": region }));
     }

@@ -331,14 +331,7 @@ impl FromArgMatches for Options {
             check(setting, value)?;
             settings.push((setting.name, value.to_owned()));
         }
-        // One would be written over the other.
-        let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
-        for (at, flag) in outputs.iter().enumerate() {
-            let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
-            if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
-                return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
-            }
-        }
+        expect_different_files(file)?;
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         Ok(Self {
             settings,
@@ -386,6 +379,18 @@ impl FromArgMatches for Options {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// One output would be written over the other.
+fn expect_different_files(file: impl Fn(&str) -> Option<PathBuf>) -> Result<(), clap::Error> {
+    let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
+    for (at, flag) in outputs.iter().enumerate() {
+        let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
+        if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
+            return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
+        }
+    }
+    Ok(())
 }
 
 const MOST_RETRIES: u32 = 100;

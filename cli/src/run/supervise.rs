@@ -5,7 +5,6 @@
 
 use super::hang::{self, Watch};
 use super::inherited::StandardError;
-use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
 use super::root::{process_with, Root};
 use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
@@ -65,12 +64,18 @@ pub(super) struct Ended {
     pub unguarded: Unguarded,
 }
 
+/// The program, what it has started, and the signals that this process catches.
+pub(super) struct Started {
+    pub program: Pid,
+    pub tree: Tree,
+    pub caught: Caught,
+}
+
+/// `places` are those in which the processes have their folders: that of the run, and that for processes which have changed their user.
 pub(super) fn supervise(
-    program: Pid,
-    tree: Tree,
-    caught: Caught,
+    Started { program, tree, caught }: Started,
     root: &Root,
-    others: Option<&OtherUsers>,
+    places: Vec<PathBuf>,
     limits: Limits,
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
@@ -81,7 +86,7 @@ pub(super) fn supervise(
         unseen: Unseen::default(),
         unseen_looked_at: Instant::now(),
         unguarded,
-        places: [root.path()].into_iter().chain(others.map(OtherUsers::path)).map(Path::to_owned).collect(),
+        places,
         root,
         standard_error: StandardError::of(program),
         tree,
@@ -115,7 +120,6 @@ struct Ending {
 
 struct Supervisor<'a> {
     root: &'a Root,
-    /// Where the processes have their folders: in that of the run, and where those that have changed their user put them.
     places: Vec<PathBuf>,
     standard_error: StandardError,
     tree: Tree,

@@ -75,17 +75,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     if process == std::process::id() {
         return Err(failure("that is this command itself".to_owned()));
     }
-    let mut opened = 0;
-    let (target, first, mut refused) = loop {
-        let target = Target::open(process).map_err(failure)?;
-        let looker = Looker::new(&target);
-        let (first, refused) = (looker.look_at_all(), looker.refused());
-        opened += 1;
-        // A library that was opened since then has the frames at which a stack ends.
-        if opened > MOST_OPENED || first.iter().all(|look| look.seen.is_whole) || !target.has_other_modules_now() {
-            break (target, first, refused);
-        }
-    };
+    let (target, first, mut refused) = first_look(process).map_err(failure)?;
     let looker = Looker::new(&target);
     let python = Python::of(&target);
     let begin = Instant::now();
@@ -125,6 +115,21 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The process, its threads as they are now, and what could not be read of them.
+fn first_look(process: u32) -> Result<(Target, Vec<Look>, Vec<String>), String> {
+    let mut opened = 0;
+    loop {
+        let target = Target::open(process)?;
+        let looker = Looker::new(&target);
+        let (first, refused) = (looker.look_at_all(), looker.refused());
+        opened += 1;
+        // A library that was opened since then has the frames at which a stack ends.
+        if opened > MOST_OPENED || first.iter().all(|look| look.seen.is_whole) || !target.has_other_modules_now() {
+            return Ok((target, first, refused));
+        }
+    }
 }
 
 const MOST_NOTED: usize = 8;

@@ -22,53 +22,14 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     if attached.guarded {
         write_line!(out, "it is guarded: lazyguard report {process} knows more once it has initialised CUDA")?;
     }
-    for refused in &attached.refused {
-        write_line!(out, "{refused}")?;
-    }
-    let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
-    let the_drivers = threads.iter().filter(|thread| thread.is_the_drivers).count();
-    let others = if the_drivers == 0 {
-        String::new()
-    } else {
-        format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers))
-    };
-    let of = counted(threads.len() as u64, "thread");
-    match (&attached.driver, in_calls) {
-        (None, _) => {
-            write_line!(out, "it has no CUDA driver: no libcuda.so is mapped, so what it waits for is not CUDA")?
-        }
-        (Some(_), 0) => write_line!(
-            out,
-            "none of its {of} is in a driver call{others}: it waits for something on the host, or polls and was seen between two questions"
-        )?,
-        (Some(driver), _) => {
-            let between = Took(attached.between_nanos);
-            write_line!(
-                out,
-                "{in_calls} of its {of} {} in a driver call ({driver}){others}; looked at twice, {between} apart",
-                is_or_are(in_calls)
-            )?;
-        }
-    }
-    let is_of_interest = |thread: &&ThreadSeen| all || thread.call.is_some() || thread.runs_host_function;
-    let mut shown: Vec<_> = threads.iter().filter(is_of_interest).collect();
-    if shown.is_empty() {
-        shown = threads.iter().filter(|thread| !thread.is_the_drivers).take(MOST_SHOWN).collect();
-    }
-    for thread in &shown {
-        write_thread(thread, out)?;
-    }
-    if shown.len() < threads.len() {
-        let rest = threads.len() - shown.len();
-        write_line!(out, "{} {} not shown: --all", counted(rest as u64, "more thread"), is_or_are(rest))?;
-    }
-    if in_calls == 0 && !threads.iter().any(|thread| thread.runs_host_function) {
+    attached.refused.iter().try_for_each(|refused| write_line!(out, "{refused}"))?;
+    write_sum(attached, out)?;
+    write_threads(threads, all, out)?;
+    if !threads.iter().any(|thread| thread.call.is_some() || thread.runs_host_function) {
         return Ok(());
     }
     write_line!(out, "what fits:")?;
-    for candidate in &attached.candidates {
-        write_line!(out, "    {}", candidate.text())?;
-    }
+    attached.candidates.iter().try_for_each(|candidate| write_line!(out, "    {}", candidate.text()))?;
     if attached.candidates.is_empty() {
         write_line!(out, "    no call lasted from the first look to the second: the process does something")?;
     }
@@ -80,6 +41,49 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
         out,
         "next: run it again under the guard, which prevents or names it: lazyguard run -- {command}; lazyguard explain CODE has the fixes"
     )
+}
+
+/// How many of the threads are in the driver.
+fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
+    let threads = &attached.threads;
+    let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
+    let the_drivers = threads.iter().filter(|thread| thread.is_the_drivers).count();
+    let others = if the_drivers == 0 {
+        String::new()
+    } else {
+        format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers))
+    };
+    let of = counted(threads.len() as u64, "thread");
+    match (&attached.driver, in_calls) {
+        (None, _) => {
+            write_line!(out, "it has no CUDA driver: no libcuda.so is mapped, so what it waits for is not CUDA")
+        }
+        (Some(_), 0) => write_line!(
+            out,
+            "none of its {of} is in a driver call{others}: it waits for something on the host, or polls and was seen between two questions"
+        ),
+        (Some(driver), _) => {
+            let between = Took(attached.between_nanos);
+            write_line!(
+                out,
+                "{in_calls} of its {of} {} in a driver call ({driver}){others}; looked at twice, {between} apart",
+                is_or_are(in_calls)
+            )
+        }
+    }
+}
+
+fn write_threads(threads: &[ThreadSeen], all: bool, out: &mut Output<'_>) -> io::Result<()> {
+    let is_of_interest = |thread: &&ThreadSeen| all || thread.call.is_some() || thread.runs_host_function;
+    let mut shown: Vec<_> = threads.iter().filter(is_of_interest).collect();
+    if shown.is_empty() {
+        shown = threads.iter().filter(|thread| !thread.is_the_drivers).take(MOST_SHOWN).collect();
+    }
+    shown.iter().try_for_each(|thread| write_thread(thread, out))?;
+    match threads.len() - shown.len() {
+        0 => Ok(()),
+        rest => write_line!(out, "{} {} not shown: --all", counted(rest as u64, "more thread"), is_or_are(rest)),
+    }
 }
 
 fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
