@@ -13,7 +13,7 @@ use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -120,7 +120,7 @@ impl Folder {
     fn make_one_part(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
-        write_whole(&one, self.known.text().as_bytes())?;
+        files::replace(&one, self.known.text().as_bytes(), Some(0o600))?;
         self.parts.iter().try_for_each(fs::remove_file)
     }
 
@@ -131,19 +131,7 @@ impl Folder {
 
 /// What a file of the profile holds, which is no link.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    files::read_in(path.parent().unwrap_or(Path::new(".")), &name)
-}
-
-/// Writes a file that no reader sees before it is whole.
-fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let fresh = path.with_file_name(format!(".{}.new", std::process::id()));
-    let mut file = files::create_new_for_its_owner(&fresh)?;
-    let written = file.write_all(content).and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written
+    files::open_unlinked(path).and_then(files::all_of)
 }
 
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
@@ -265,7 +253,7 @@ fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
             let Some(id) = id.filter(|id| !all.image(*id).exists()) else { continue };
             let content = read(&path).map_err(failed)?;
             if ImageId::of(&content) == id {
-                write_whole(&all.image(id), &content).map_err(failed)?;
+                files::replace(&all.image(id), &content, Some(0o600)).map_err(failed)?;
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::folder::process::{ask_as, denied, maps_of, recording_of, Status};
 pub(crate) use crate::folder::recording_header::RECORDING;
 use crate::folder::{ends, old_runs};
 use crate::machine::files;
+use crate::machine::system::host_name;
 use crate::stacks::symbolize::Symbolizer;
 use crate::words::output::Progress;
 use crate::words::Failure;
@@ -291,7 +292,7 @@ impl Opened {
     pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // If this machine's name is unknown, the recording may be of this machine.
-        host.is_empty() || files::read_text("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
+        host.is_empty() || host_name().is_none_or(|name| name == *host)
     }
 
     /// The calls that had not returned when the recording was read, the oldest first.
@@ -312,8 +313,7 @@ impl Opened {
     }
 
     pub fn settings(&self) -> Settings {
-        let settings = self.recording.strings().settings().iter();
-        Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
+        settings_of(&self.recording)
     }
 
     /// A snapshot of the time at which the process was last seen; `builder` has seen all records.
@@ -391,6 +391,12 @@ impl Opened {
             None => Ok(()),
         }
     }
+}
+
+/// The settings that a process had.
+pub(super) fn settings_of<S: Source>(recording: &Recording<S>) -> Settings {
+    let settings = recording.strings().settings().iter();
+    Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
 }
 
 /// A duration or a moment, in nanoseconds, as settings have it.

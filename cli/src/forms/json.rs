@@ -181,11 +181,11 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
 }
 
 fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
-    let (ended, status, signal) = match run.end {
-        End::Exited(status) => ("exited", Some(status), None),
-        End::Signalled(signal) => ("signalled", None, Some(signal)),
-        End::TimedOut => ("timed out", None, None),
-        End::EndedOnHang => ("ended on hang", None, None),
+    let (ended, status) = match run.end {
+        End::Exited(status) => ("exited", Some(status)),
+        End::Signalled(_) => ("signalled", None),
+        End::TimedOut => ("timed out", None),
+        End::EndedOnHang => ("ended on hang", None),
     };
     RunSeen {
         command: &run.command,
@@ -193,7 +193,7 @@ fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
         nanos: run.nanos,
         ended,
         status,
-        signal,
+        signal: run.end.signal(),
         unguarded: seen.unguarded(),
         exit_code: exit_code(run.end, seen.failed),
         rank: run.rank.as_deref(),

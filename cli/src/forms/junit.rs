@@ -11,7 +11,7 @@ use crate::judge::process::Process;
 use crate::judge::ranks::compare;
 use crate::judge::seen::{End, FailedOn, Hung, Seen};
 use crate::judge::stood::{asks_to_end, Course, Stood};
-use crate::machine::files;
+use crate::machine::system::host_name;
 use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
@@ -57,8 +57,7 @@ pub(crate) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
 /// The machine: where the processes ran, else this one.
 fn host(seen: &Seen<'_>) -> String {
     let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
-    let own = || files::read_text("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
-    host.or_else(own).filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned())
+    host.or_else(host_name).unwrap_or_else(|| "localhost".to_owned())
 }
 
 fn properties(seen: &Seen<'_>) -> Vec<Property> {

@@ -6,7 +6,7 @@ use super::text;
 use crate::judge::hangs::{hangs, HangSeen};
 use crate::judge::judged::{Finding, Status};
 use crate::judge::process::Process;
-use crate::judge::seen::{exit_code, End, Seen};
+use crate::judge::seen::{exit_code, Seen};
 use crate::stacks::symbolize::SourceLine;
 use crate::words::format::utc;
 use crate::words::pages;
@@ -81,13 +81,7 @@ fn invocation(seen: &Seen<'_>) -> Value {
         ("endTimeUtc", Some(json!(moment(run.started_unix_nanos.saturating_add(run.nanos))))),
         ("exitCode", Some(json!(code))),
         ("exitCodeDescription", (code != 0).then(|| json!(run.end.to_string()))),
-        (
-            "exitSignalNumber",
-            match run.end {
-                End::Signalled(signal) => Some(json!(signal)),
-                _ => None,
-            },
-        ),
+        ("exitSignalNumber", run.end.signal().map(|signal| json!(signal))),
     ];
     invocation.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     Value::Object(invocation)
@@ -202,6 +196,7 @@ fn uri(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::seen::End;
     use crate::judge::test_samples::{seen, Told};
 
     fn log(told: &Told) -> Value {

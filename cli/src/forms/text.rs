@@ -161,9 +161,7 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
     lines.extend(more(crashed.len(), MOST_HANGS));
     let ended = seen.run.map(|run| run.end).filter(|_| lines.is_empty());
     lines.extend(
-        ended
-            .filter(|end| matches!(end, End::Signalled(signal) if is_of_a_crash(*signal)))
-            .map(|end| format!("{} {end}", program(seen))),
+        ended.filter(|end| end.signal().is_some_and(is_of_a_crash)).map(|end| format!("{} {end}", program(seen))),
     );
     lines
 }

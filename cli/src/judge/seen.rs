@@ -40,6 +40,15 @@ pub(crate) enum End {
     EndedOnHang,
 }
 
+impl End {
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Self::Signalled(signal) => Some(signal),
+            _ => None,
+        }
+    }
+}
+
 impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

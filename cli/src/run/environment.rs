@@ -7,7 +7,7 @@ use super::Options;
 use crate::folder::profile_cache;
 use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
-use crate::machine::files;
+use crate::machine::system::host_name;
 use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, KILL, REVOKE};
 use crate::words::output;
@@ -20,8 +20,7 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 pub(super) fn host() -> String {
-    let host = files::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
-    Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
+    host_name().map_or_else(|| "host".to_owned(), |host| host.replace('/', "_"))
 }
 
 pub(super) fn settings_of(options: &Options) -> Settings {

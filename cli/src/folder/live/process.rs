@@ -8,14 +8,13 @@ use super::tally::Tally;
 use crate::folder::ends;
 use crate::folder::process::Status;
 use crate::folder::recorded::Recorded;
-use crate::folder::source::{RecordingFile, Run, HAZARDS};
+use crate::folder::source::{settings_of, RecordingFile, Run, HAZARDS};
 use crate::words::names::Names;
 use crate::words::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::HANG;
-use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
@@ -202,8 +201,7 @@ impl Followed {
         let (calls, launches) = recording.calls_and_launches();
         // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
-        let settings = recording.strings().settings().iter();
-        let settings = Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0;
+        let settings = settings_of(recording);
         let hang = self.hang.newest.as_ref().filter(|_| goes_on).and_then(HangNow::of);
         let rests = goes_on && hang.is_none() && stands_at_rest(recording, settings.hang_after_nanos);
         let noted = self.hazards.newest.as_ref().map(|file| file.hazards.clone()).unwrap_or_default();

@@ -49,18 +49,23 @@ pub(super) enum What {
 }
 
 impl What {
-    pub const ALL: [Self; 10] = [
-        Self::Blocked,
-        Self::Load,
-        Self::Preload,
-        Self::Hazard,
-        Self::Communication,
-        Self::Submission,
-        Self::Memory,
-        Self::Wait,
-        Self::Other,
-        Self::InFlight,
+    /// All of them in their order, each with its name in the style sheet, and for a person.
+    const TABLE: [(Self, &'static str, &'static str); 10] = [
+        (Self::Blocked, "blocked", "blocked call"),
+        (Self::Load, "load", "load or unload of code"),
+        (Self::Preload, "preload", "preloaded by the guard"),
+        (Self::Hazard, "hazard", "hazard"),
+        (Self::Communication, "communication", "call of NCCL"),
+        (Self::Submission, "submission", "submission"),
+        (Self::Memory, "memory", "memory"),
+        (Self::Wait, "wait", "wait or query"),
+        (Self::Other, "other", "other call"),
+        (Self::InFlight, "in-flight", "operation not known to have ended"),
     ];
+
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::TABLE.into_iter().map(|(what, ..)| what)
+    }
 
     fn of(record: &Record) -> Option<Self> {
         Some(match event_of_record(record.kind, record.entry_point.class()) {
@@ -79,29 +84,12 @@ impl What {
         })
     }
 
-    /// Its name in the style sheet.
     pub const fn class(self) -> &'static str {
-        self.names().0
+        Self::TABLE[self as usize].1
     }
 
-    /// For a person.
     pub const fn words(self) -> &'static str {
-        self.names().1
-    }
-
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Blocked => ("blocked", "blocked call"),
-            Self::Load => ("load", "load or unload of code"),
-            Self::Preload => ("preload", "preloaded by the guard"),
-            Self::Hazard => ("hazard", "hazard"),
-            Self::Communication => ("communication", "call of NCCL"),
-            Self::Submission => ("submission", "submission"),
-            Self::Memory => ("memory", "memory"),
-            Self::Wait => ("wait", "wait or query"),
-            Self::Other => ("other", "other call"),
-            Self::InFlight => ("in-flight", "operation not known to have ended"),
-        }
+        Self::TABLE[self as usize].2
     }
 
     /// Only slices of one kind become one: loads and calls of NCCL are what a reader looks for.

@@ -91,7 +91,7 @@ fn tools(page: &mut Markup) {
 
 fn legend(page: &mut Markup, moments: &Moments) {
     page.open(r#"ul class="legend""#, &[]);
-    for what in What::ALL {
+    for what in What::all() {
         if moments.lanes.iter().flat_map(|lane| &lane.slices).any(|slice| slice.what == what) {
             page.key(what.class(), place(what)).close().text(what.words()).close();
         }

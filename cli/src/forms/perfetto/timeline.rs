@@ -148,16 +148,9 @@ impl<'a> Timeline<'a> {
     pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
         self.operations.finish()?;
         self.write_judgements(range)?;
-        let (track, at, name) = (self.operations.process_track, self.last, format!("last seen; {how_it_ended}"));
-        let facts = Facts::default();
-        self.operations.trace.instant(&Event {
-            track,
-            at,
-            name: &name,
-            category: "other",
-            flows: &[],
-            facts: &facts,
-        })?;
+        let (track, at, name) = (self.operations.process_track, self.last, &*format!("last seen; {how_it_ended}"));
+        let facts = &Facts::default();
+        self.operations.trace.instant(&Event { track, at, name, category: "other", flows: &[], facts })?;
         self.operations.trace.finish()
     }
 
@@ -180,9 +173,7 @@ impl<'a> Timeline<'a> {
         let category = event_of_record(record.kind, record.entry_point.class());
         let mut facts = Facts::default();
         facts.add("stream", Value::Unsigned(u64::from(record.stream)), record.stream != 0);
-        if let Some(function) = self.operations.names.function_of(record) {
-            facts.add("function", Value::Text(function), true);
-        }
+        facts.some("function", self.operations.names.function_of(record).map(Value::Text));
         facts.add("loads", Value::Text("function"), record.kind == Kind::ColdFunction);
         facts.add("loads", Value::Text("module"), record.kind == Kind::ColdModule);
         if let Payload::Queries { count, .. } = record.payload() {
@@ -212,9 +203,7 @@ impl<'a> Timeline<'a> {
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
-        if let Some(function) = self.operations.names.function(other.function, record.meant_at()) {
-            facts.add("in flight", Value::Text(function), true);
-        }
+        facts.some("in flight", self.operations.names.function(other.function, record.meant_at()).map(Value::Text));
         let count = noted.map_or(0, |noted| noted.count);
         facts.add("times so far", Value::Unsigned(count.into()), count != 0);
         facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)));

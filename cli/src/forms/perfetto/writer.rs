@@ -20,72 +20,26 @@ const SEQUENCE: u64 = 1;
 const REALTIME: u64 = 1;
 const MONOTONIC: u64 = 3;
 
-// Numbers of fields, by message.
 const PACKET: u32 = 1;
-mod packet {
-    pub const CLOCK_SNAPSHOT: u32 = 6;
-    pub const TIMESTAMP: u32 = 8;
-    pub const SEQUENCE_ID: u32 = 10;
-    pub const TRACK_EVENT: u32 = 11;
-    pub const INTERNED_DATA: u32 = 12;
-    pub const SEQUENCE_FLAGS: u32 = 13;
-    pub const DEFAULTS: u32 = 59;
-    pub const TRACK_DESCRIPTOR: u32 = 60;
+
+/// The numbers of fields, by message.
+macro_rules! fields {
+    ($($message:ident { $($name:ident = $number:literal),* })*) => {
+        $(mod $message { $(pub const $name: u32 = $number;)* })*
+    };
 }
-mod clock_snapshot {
-    pub const CLOCKS: u32 = 1;
-    pub const PRIMARY: u32 = 2;
-    pub const CLOCK_ID: u32 = 1;
-    pub const CLOCK_TIMESTAMP: u32 = 2;
-}
-mod defaults {
-    pub const CLOCK_ID: u32 = 58;
-}
-mod interned {
-    pub const CATEGORIES: u32 = 1;
-    pub const EVENT_NAMES: u32 = 2;
-    pub const ANNOTATION_NAMES: u32 = 3;
-    pub const ANNOTATION_TEXTS: u32 = 29;
-    pub const IID: u32 = 1;
-    pub const TEXT: u32 = 2;
-}
-mod event {
-    pub const CATEGORY_IIDS: u32 = 3;
-    pub const CATEGORIES: u32 = 22;
-    pub const ANNOTATIONS: u32 = 4;
-    pub const TYPE: u32 = 9;
-    pub const NAME_IID: u32 = 10;
-    pub const TRACK: u32 = 11;
-    pub const NAME: u32 = 23;
-    pub const FLOWS: u32 = 47;
-}
-mod annotation {
-    pub const NAME_IID: u32 = 1;
-    pub const NAME: u32 = 10;
-    pub const BOOL: u32 = 2;
-    pub const UNSIGNED: u32 = 3;
-    pub const SIGNED: u32 = 4;
-    pub const TEXT: u32 = 6;
-    pub const POINTER: u32 = 7;
-    pub const TEXT_IID: u32 = 17;
-}
-mod track {
-    pub const UUID: u32 = 1;
-    pub const NAME: u32 = 2;
-    pub const PROCESS: u32 = 3;
-    pub const THREAD: u32 = 4;
-    pub const PARENT: u32 = 5;
-    pub const MERGE: u32 = 15;
-    pub const MERGE_KEY: u32 = 16;
-}
-mod process {
-    pub const ID: u32 = 1;
-    pub const NAME: u32 = 6;
-}
-mod thread {
-    pub const PROCESS: u32 = 1;
-    pub const ID: u32 = 2;
-    pub const NAME: u32 = 5;
+
+fields! {
+    packet { CLOCK_SNAPSHOT = 6, TIMESTAMP = 8, SEQUENCE_ID = 10, TRACK_EVENT = 11, INTERNED_DATA = 12, SEQUENCE_FLAGS = 13,
+             DEFAULTS = 59, TRACK_DESCRIPTOR = 60 }
+    clock_snapshot { CLOCKS = 1, PRIMARY = 2, CLOCK_ID = 1, CLOCK_TIMESTAMP = 2 }
+    defaults { CLOCK_ID = 58 }
+    interned { CATEGORIES = 1, EVENT_NAMES = 2, ANNOTATION_NAMES = 3, ANNOTATION_TEXTS = 29, IID = 1, TEXT = 2 }
+    event { CATEGORY_IIDS = 3, CATEGORIES = 22, ANNOTATIONS = 4, TYPE = 9, NAME_IID = 10, TRACK = 11, NAME = 23, FLOWS = 47 }
+    annotation { NAME_IID = 1, NAME = 10, BOOL = 2, UNSIGNED = 3, SIGNED = 4, TEXT = 6, POINTER = 7, TEXT_IID = 17 }
+    track { UUID = 1, NAME = 2, PROCESS = 3, THREAD = 4, PARENT = 5, MERGE = 15, MERGE_KEY = 16 }
+    process { ID = 1, NAME = 6 }
+    thread { PROCESS = 1, ID = 2, NAME = 5 }
 }
 
 const STATE_CLEARED: u64 = 1;
@@ -130,7 +84,11 @@ pub(super) struct Facts<'a>(Vec<(&'a str, Value<'a>)>);
 
 impl<'a> Facts<'a> {
     pub fn add(&mut self, name: &'a str, value: Value<'a>, applies: bool) {
-        self.0.extend(applies.then_some((name, value)));
+        self.some(name, Some(value).filter(|_| applies));
+    }
+
+    pub fn some(&mut self, name: &'a str, value: Option<Value<'a>>) {
+        self.0.extend(value.map(|value| (name, value)));
     }
 }
 

@@ -16,7 +16,7 @@ use lazyguard_core::report::arguments_in_words;
 use lazyguard_core::trace::Communication;
 use std::collections::BTreeMap;
 
-const fn by_calls(sentence: String) -> Ranks {
+fn by_calls(sentence: String) -> Ranks {
     Ranks::new(sentence, ComparedBy::Communicators)
 }
 

@@ -41,10 +41,11 @@ pub struct BlockedRank {
 }
 
 /// By what ranks are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedBy {
     /// The calls of NCCL.
+    #[default]
     Communicators,
     /// Kernel names in launch order.
     Kernels,
@@ -73,7 +74,7 @@ pub struct RankGroup {
 }
 
 /// The ranks, compared at the collective in which they wait.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ranks {
     /// The rank to blame.
     pub sentence: String,
@@ -106,20 +107,8 @@ impl Ranks {
     }
 
     /// A sentence about nothing further.
-    pub const fn new(sentence: String, compared_by: ComparedBy) -> Self {
-        Self {
-            sentence,
-            compared_by,
-            communicator: None,
-            number: None,
-            collective: None,
-            behind: Vec::new(),
-            different: Vec::new(),
-            joined: Vec::new(),
-            blocked: Vec::new(),
-            groups: Vec::new(),
-            not_compared: Vec::new(),
-        }
+    pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
+        Self { sentence, compared_by, ..Self::default() }
     }
 }
 
@@ -140,20 +129,12 @@ pub fn named(odd: &[OddRank]) -> String {
     ranks_in_words(odd.iter().map(|odd| odd.rank).collect())
 }
 
-pub const fn have(ranks: usize) -> &'static str {
-    if ranks == 1 {
-        "has"
-    } else {
-        "have"
-    }
+pub fn have(ranks: usize) -> &'static str {
+    ["have", "has"][usize::from(ranks == 1)]
 }
 
-pub const fn wait(ranks: usize) -> &'static str {
-    if ranks == 1 {
-        "waits"
-    } else {
-        "wait"
-    }
+pub fn wait(ranks: usize) -> &'static str {
+    ["wait", "waits"][usize::from(ranks == 1)]
 }
 
 /// `; ranks 0, 2 wait in it`.
