@@ -94,11 +94,7 @@ fn hang(process: &ProcessNow) -> String {
 
 /// ` (and 2 more)`, where there are others.
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
-    if others == 0 {
-        String::new()
-    } else {
-        format!(" (and {} more)", what(others as u64))
-    }
+    (others > 0).then(|| format!(" (and {} more)", what(others as u64))).unwrap_or_default()
 }
 
 /// Why it cannot be said whether a process that exists is well.

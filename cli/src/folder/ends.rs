@@ -47,7 +47,6 @@ impl ProcessEnd {
     }
 }
 
-/// The text for an unknown end.
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
 /// The end in words as every form says it: what the run has seen, unless an orderly end with status 0 needs no more; else what the

@@ -55,7 +55,6 @@ pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -
     }
 }
 
-/// The line about a core dump that cannot be read.
 pub(crate) fn unreadable(why: &str) -> String {
     format!("the core dump of the GPU cannot be read: {why}")
 }

@@ -29,7 +29,6 @@ pub(crate) fn remove(folder: &Path) {
     let _ = remove_folder(folder, &mut MOST_ENTRIES.clone());
 }
 
-/// A folder that a process has left.
 pub(crate) struct Left {
     pub path: PathBuf,
     /// When the newest entry in it was made.
@@ -62,7 +61,6 @@ pub(crate) fn sight() -> Sight<'static> {
     }
 }
 
-/// What processes with one number have left.
 #[derive(Default)]
 pub(crate) struct Found {
     /// The folders that are this user's to read and to trust, the newest first.
@@ -70,7 +68,6 @@ pub(crate) struct Found {
     others: Vec<(PathBuf, u32)>,
 }
 
-/// The private folders of processes with this number.
 pub(crate) fn folders_of(process: u32) -> Found {
     among(private_bases(std::env::var_os("TMPDIR")), process, getuid().as_raw())
 }
@@ -148,7 +145,6 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     ));
 }
 
-/// Whether the process of a folder still runs, where its recording says so.
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
     match started_by_header(&folder.join(RECORDING)) {
@@ -169,7 +165,6 @@ fn runs_in(folder: &Path) -> Vec<Left> {
     found
 }
 
-/// The process of the run in a folder.
 fn process_of(folder: &Path) -> Option<u32> {
     if let Ok(process) = crate::folder::recording_header::process_by_header(&folder.join(RECORDING)) {
         return Some(process);

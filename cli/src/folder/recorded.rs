@@ -212,11 +212,7 @@ impl Recorded {
 
     /// Kernels that run while no thread waits for them, a line each; of a process that stands still, none.
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        if self.diagnosis.status == Status::Well {
-            self.snapshot.unwatched()
-        } else {
-            Vec::new()
-        }
+        (self.diagnosis.status == Status::Well).then(|| self.snapshot.unwatched()).unwrap_or_default()
     }
 
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
@@ -227,7 +223,6 @@ impl Recorded {
         self.opened.alive.then(runs).flatten().or_else(longest)
     }
 
-    /// The hang, as the live report would have described it.
     pub fn hang(&self, snapshot: Snapshot) -> HangReport {
         let facts = self.opened.recording.facts();
         HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(

@@ -7,7 +7,6 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Name of the recording in a run folder.
 pub(crate) const RECORDING: &str = "trace.lgt";
 
 /// When the process of a recording started, by the header alone.

@@ -31,7 +31,6 @@ use std::time::UNIX_EPOCH;
 const MOST_RUNS: usize = 5;
 /// The runs of one job start within this time, in nanoseconds.
 const START_WITHIN: u64 = 600_000_000_000;
-/// The most processes that are named where one has to be chosen.
 const MOST_NAMED: usize = 8;
 
 /// The keys read from the mark of a run.
@@ -39,7 +38,6 @@ const MOST_NAMED: usize = 8;
 struct Mark {
     /// The folder of the run whose program has started this one.
     around: Option<PathBuf>,
-    /// The job that this run is a rank of.
     job: Option<String>,
     #[serde(default)]
     host: String,
@@ -139,7 +137,6 @@ impl OneRun {
     }
 }
 
-/// When a file was written, in nanoseconds since 1970.
 fn written_at(file: &Path) -> u64 {
     let since = fs::metadata(file).and_then(|about| about.modified()).ok();
     let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();

@@ -33,7 +33,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The hazards of a process, in its run folder.
 pub(crate) const HAZARDS: &str = "hazards.json";
 
 /// A folder that holds one of these is a process's.
@@ -42,13 +41,11 @@ const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 /// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
-/// The run or recording that a command was asked to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
     pub recording: Option<PathBuf>,
-    /// The process that the user named by its id.
     pub process: Option<u32>,
 }
 
@@ -138,7 +135,6 @@ impl Run {
         Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
     }
 
-    /// Opens the recording to follow it while it is written.
     pub fn open_live(&self) -> Result<Option<LiveRecording<RecordingFile>>, Failure> {
         Ok(self.open_as(LiveRecording::open)?.map(|(_, live)| live))
     }
@@ -350,7 +346,6 @@ impl Opened {
         (lasts && hang.resolved.is_none()).then(|| Newest { at: self.last_seen(), is_now: self.alive })
     }
 
-    /// Names for the addresses in the records.
     pub fn callers(&self) -> Symbolizer {
         let callers = Symbolizer::new(self.recording.strings().files(), self.recording.facts().armed_unix_nanos);
         match self.live_process() {
@@ -393,7 +388,6 @@ impl Opened {
     }
 }
 
-/// The settings that a process had.
 pub(super) fn settings_of<S: Source>(recording: &Recording<S>) -> Settings {
     let settings = recording.strings().settings().iter();
     Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
@@ -404,7 +398,6 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
 }
 
-/// Whether a folder holds what a process leaves.
 pub(crate) fn is_process_folder(folder: &Path) -> bool {
     OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }

@@ -27,7 +27,6 @@ pub(crate) fn write_hang(
 }
 
 impl Recorded {
-    /// The hang when the process was last seen.
     pub(crate) fn write_standstill(&self, out: &mut Output<'_>) -> io::Result<()> {
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
@@ -111,7 +110,6 @@ impl Recorded {
         told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
     }
 
-    /// The last record of each thread, the newest last.
     fn write_newest(&self, out: &mut Output<'_>) -> io::Result<()> {
         let mut newest: Vec<_> = self.newest.values().collect();
         newest.sort_by_key(|entry| (entry.record.entered, entry.thread_number));

@@ -95,12 +95,8 @@ fn none_or_counted(count: usize, noun: &str) -> String {
 pub(crate) fn program(seen: &Seen<'_>) -> String {
     let command = seen.run.and_then(|run| run.command.first());
     let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
-    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    if name.is_empty() {
-        path
-    } else {
-        name.to_owned()
-    }
+    let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
+    name.map(str::to_owned).unwrap_or(path)
 }
 
 pub(crate) fn result(seen: &Seen<'_>) -> String {

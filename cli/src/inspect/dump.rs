@@ -55,7 +55,6 @@ pub(crate) struct Arguments {
     timeout: u64,
 }
 
-/// Asks a process, and prints its answer.
 pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     ask(process_meant(&arguments.what)?, arguments.format, Duration::from_nanos(arguments.timeout))
 }
@@ -65,7 +64,6 @@ pub(crate) fn can_be_asked(process: u32) -> bool {
     Asked::of(process).is_ok()
 }
 
-/// Asks this process, and prints its answer.
 pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
     let asked = Asked::of(process)?;
     let answer = asked.answer(limit)?;
@@ -310,7 +308,6 @@ impl Way {
         }
     }
 
-    /// The number of the newest request.
     fn number(&self) -> io::Result<u64> {
         match self {
             Self::Recording { reads, .. } => header_word(reads, header::ASKED),

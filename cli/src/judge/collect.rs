@@ -76,7 +76,6 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> Collected {
     (found, problems)
 }
 
-/// Whether any process has left something under the root.
 pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }

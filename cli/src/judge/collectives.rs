@@ -82,7 +82,6 @@ impl<'o> Reader<'o> {
 }
 
 impl Collectives {
-    /// The kernel of one of them.
     pub fn name(&self, index: usize) -> Option<&str> {
         let (_, kernel) = self.launches.get(index)?;
         self.kernels.get(usize::from(*kernel)).map(String::as_str)

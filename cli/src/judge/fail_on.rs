@@ -10,11 +10,9 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailOn {
     pub hang: bool,
-    /// Every hazard that was not prevented.
     pub hazard: bool,
     /// Hazards with one of these codes that were not prevented.
     pub codes: BTreeSet<Code>,
-    /// Every hazard that the guard prevented.
     pub prevented: bool,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
     pub unguarded: bool,

@@ -54,13 +54,8 @@ pub(crate) fn gist(report: &HangReport) -> Option<String> {
     report.verdicts.first().map(|verdict| format!("{}: {}", verdict.code, sentence(verdict)))
 }
 
-/// The wait of a verdict in one sentence.
 pub(crate) fn sentence(verdict: &Verdict) -> &str {
-    if verdict.sentence.is_empty() {
-        &verdict.title
-    } else {
-        &verdict.sentence
-    }
+    [&verdict.title, &verdict.sentence][usize::from(!verdict.sentence.is_empty())]
 }
 
 impl SameHang<'_> {

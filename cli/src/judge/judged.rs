@@ -18,7 +18,6 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// In a word, for people and for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::New => "new",
@@ -100,11 +99,9 @@ impl Rules {
         hazard.count = merged.met_by.iter().map(|met| met.count).fold(0, u64::saturating_add);
         hazard.at_least = merged.at_least;
         let status = if merged.unsuppressed {
-            let is_known = self.baseline.as_ref().is_some_and(|keys| keys.contains(&key));
-            if is_known {
-                Status::Known
-            } else {
-                Status::New
+            match self.baseline.as_ref().is_some_and(|keys| keys.contains(&key)) {
+                true => Status::Known,
+                false => Status::New,
             }
         } else {
             Status::Suppressed(merged.by.iter().map(|&number| self.suppressions[number].text()).collect())

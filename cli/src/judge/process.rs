@@ -55,7 +55,6 @@ pub(crate) struct Process {
     pub launches: u64,
     pub has_ended: bool,
     pub names: OnceLock<Names>,
-    /// What could not be read; a line each.
     pub problems: Vec<String>,
 }
 
@@ -76,7 +75,6 @@ impl Process {
         self.names.get_or_init(|| self.look_up(Run::find_quietly(&self.folder).ok().as_ref()))
     }
 
-    /// The process, to be opened once more.
     pub fn run(&self) -> Option<Run> {
         let recording = self.recording.as_deref()?;
         Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
@@ -135,7 +133,6 @@ impl Process {
         }
     }
 
-    /// In a word: its state, or how it ended.
     pub fn word(&self) -> &'static str {
         self.stood.as_ref().map_or(self.course.word(), Stood::word)
     }

@@ -113,12 +113,10 @@ pub(crate) struct Seen<'a> {
     pub judged: Judged,
     pub fail_on: &'a FailOn,
     pub has_baseline: bool,
-    /// The attempts before this run that hung.
     pub earlier: &'a [Hung],
     pub failed: Option<FailedOn>,
     /// Whether the folder of the run stays: it is named only then.
     pub folder_stays: bool,
-    /// What could not be read of the root itself.
     pub unreadable: Vec<String>,
 }
 
@@ -140,7 +138,6 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
     }

@@ -7,7 +7,6 @@ use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{HangReport, Newest, Outcome, Summary};
 use rustix::process::Signal;
 
-/// The hang or slow operation of a process.
 pub(crate) enum Stood {
     /// A hang, as it was reported, or as the recording shows it.
     Hang(HangReport),
@@ -45,7 +44,6 @@ impl Stood {
         }
     }
 
-    /// In a word, for people and for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Hang(_) => "hang",
@@ -119,7 +117,6 @@ impl Course {
         }
     }
 
-    /// In a word, for people and for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Signalled(_) => "signalled",

@@ -175,12 +175,10 @@ impl Elf {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
 
-    /// Whether it has a function of this name for others.
     pub fn exports(&self, name: &str) -> bool {
         self.symbol(name).is_some_and(|symbol| symbol.defined && !symbol.data)
     }
 
-    /// Whether it calls a function of this name that it does not have.
     pub fn imports(&self, name: &str) -> bool {
         self.symbol(name).is_some_and(|symbol| !symbol.defined)
     }

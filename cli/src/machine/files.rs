@@ -30,7 +30,6 @@ pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
 
-/// The same to write to a file that is there.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true), 0)
 }
@@ -40,7 +39,6 @@ pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
     open_unlinked(&folder.join(name))
 }
 
-/// The same by its path.
 pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path)?.file_type().is_symlink() {
         true => Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),

@@ -103,7 +103,6 @@ pub(crate) fn build_of(path: &Path) -> Option<Build> {
     Build::read(&elf::section(path, build_note::SECTION)?)
 }
 
-/// Prints the path of the library that `lazyguard run` preloads.
 pub(crate) fn path() -> Outcome {
     let found = find(None)?;
     look_into(&found).map_err(Failure::Input)?;

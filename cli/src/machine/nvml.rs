@@ -23,7 +23,6 @@ pub(crate) const FILE: &str = "card.json";
 const SCHEMA: u32 = 1;
 /// The library's name on a machine without CUDA's development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// The interval between samples in the beginning.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
@@ -135,7 +134,6 @@ impl Sampler {
         Self(started)
     }
 
-    /// Takes a last sample, and writes the file.
     pub fn stop(self) {
         self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
     }

@@ -41,7 +41,6 @@ pub(crate) fn do_not_ignore(signal: Signal) {
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
 }
 
-/// The time since 1970.
 pub(crate) fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -70,7 +69,6 @@ pub(crate) fn has_close_range() -> bool {
     refused && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
-/// The last signal's number.
 const LAST_SIGNAL: c_int = 64;
 
 /// How a program inherits signals.
@@ -82,7 +80,6 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// How this process has them.
     pub fn now() -> Self {
         let ignores = |signal: &c_int| {
             // SAFETY: without a new action, the call only fills in the old one.

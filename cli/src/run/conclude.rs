@@ -15,7 +15,6 @@ use lazyguard_core::settings::{expand_folder, FolderFacts};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The options of a conclusion.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub fail_on: FailOn,
@@ -31,7 +30,6 @@ pub(crate) struct Wanted {
     pub result: bool,
     /// Whether the folder stays whatever is found.
     pub keeps_folder: bool,
-    /// The attempts before this run that hung.
     pub earlier: Vec<Hung>,
 }
 
@@ -52,14 +50,12 @@ pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
     }
 }
 
-/// What became of the run.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
     /// Why the run fails, beside the program's own exit code.
     pub failed: Option<FailedOn>,
     /// Whether the run's folder is worth keeping.
     pub keep: bool,
-    /// The hang that has ended the run, or failed it.
     pub hung: Option<Hung>,
     /// Whole lines for standard error.
     pub lines: Vec<String>,

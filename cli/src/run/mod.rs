@@ -356,10 +356,8 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         output::say(format!("{failure}; {instead}"));
         return Ok(root);
     }
-    let hang = match kills_on_hang(options) {
-        true => format!(", but that a process which hangs ends itself with status {}", exit_code::HANG),
-        false => String::new(),
-    };
+    let ends_itself = || format!(", but that a process which hangs ends itself with status {}", exit_code::HANG);
+    let hang = kills_on_hang(options).then(ends_itself).unwrap_or_default();
     output::say(format!("{failure}; the program runs without one, and nothing is found of it{hang}"));
     Ok(Root::nowhere())
 }

@@ -23,12 +23,10 @@ pub(crate) struct Own {
     pub flag: &'static str,
     /// What its value is called; `None` for a switch.
     pub value: Option<&'static str>,
-    /// The values it takes.
     pub values: &'static str,
     /// The default, as one would write it.
     pub default: &'static str,
     pub help: &'static str,
-    /// Whether it may be given more than once.
     pub many: bool,
 }
 
@@ -202,10 +200,7 @@ impl TypedValueParser for Words {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        match self.0.is_empty() {
-            true => None,
-            false => Some(Box::new(self.0.iter().map(PossibleValue::new))),
-        }
+        (!self.0.is_empty()).then(|| Box::new(self.0.iter().map(PossibleValue::new)) as _)
     }
 }
 

@@ -58,12 +58,10 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
     }
 }
 
-/// The attempts that hung, in their order.
 pub(super) fn earlier(file: &Path) -> Vec<Hung> {
     files::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Notes that this attempt hung.
 pub(super) fn note(file: &Path, hung: Hung) {
     let all: Vec<_> = earlier(file).into_iter().chain([hung]).collect();
     // Without the note, the run is not made again.

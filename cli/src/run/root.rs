@@ -84,7 +84,6 @@ enum Kind {
     Absent,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
@@ -360,7 +359,6 @@ fn remove_empty(made: &[PathBuf]) {
     let _ = made.iter().rev().all(is_gone);
 }
 
-/// The folders in a folder; none where it cannot be read.
 pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
     runs::folders(root).unwrap_or_default()
 }

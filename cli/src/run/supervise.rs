@@ -41,7 +41,6 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// The interval at which to look for hangs and for processes that cannot write into the folder of the run.
     pub look_every: Duration,
-    /// Whether the command acts on hangs.
     pub acts: bool,
     /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
     pub returns: Option<&'static str>,

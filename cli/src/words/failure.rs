@@ -3,7 +3,6 @@
 use std::io;
 use std::process::ExitCode;
 
-/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// What was asked for is not there or cannot be read; the text says what and why.
@@ -39,5 +38,4 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The exit code of a command, or why it failed.
 pub(crate) type Outcome = Result<ExitCode, Failure>;

@@ -14,7 +14,6 @@ use std::path::Path;
 pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
     pub is_hang: bool,
-    /// The code of a hang, or nothing.
     pub code: &'static str,
     /// What is waited for, in a sentence.
     pub sentence: String,
@@ -45,10 +44,9 @@ impl HangNow {
 
 /// A file of a folder that its process replaces as a whole, read when it is another one.
 #[derive(Debug)]
-pub(super) struct Replaced<T> {
+pub(crate) struct Replaced<T> {
     /// By the file's number and when it was written.
     version: Option<(u64, i64, i64)>,
-    /// What it holds, if it could be read once.
     pub newest: Option<T>,
 }
 
@@ -59,17 +57,16 @@ impl<T> Default for Replaced<T> {
 }
 
 impl<T: DeserializeOwned> Replaced<T> {
-    /// Looks whether there is a new one. A file that cannot be read now is read the next time.
-    pub fn look(&mut self, folder: &Path, name: &str) {
-        let Ok(file) = files::open_in(folder, name) else { return };
-        let Ok(about) = file.metadata() else { return };
+    /// The file, if it is a new one. A file that cannot be read now is read the next time.
+    pub fn look(&mut self, folder: &Path, name: &str) -> Option<&T> {
+        let file = files::open_in(folder, name).ok()?;
+        let about = file.metadata().ok()?;
         let version = Some((about.ino(), about.mtime(), about.mtime_nsec()));
         if self.version == version {
-            return;
+            return None;
         }
-        let Ok(text) = files::all_of_short(file) else { return };
-        if let Ok(newest) = serde_json::from_slice(&text) {
-            (self.version, self.newest) = (version, Some(newest));
-        }
+        let newest = serde_json::from_slice(&files::all_of_short(file).ok()?).ok()?;
+        self.version = version;
+        Some(self.newest.insert(newest))
     }
 }

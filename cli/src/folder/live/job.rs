@@ -14,16 +14,13 @@ use std::time::{Duration, Instant};
 const HEARTBEAT_WITHIN: Duration = Duration::from_millis(500);
 const HEARTBEAT_POLL: Duration = Duration::from_millis(50);
 
-/// See the module.
 pub(crate) struct Job {
     what: Vec<PathBuf>,
     followed: BTreeMap<PathBuf, Followed>,
-    /// Why something that was named is not there, one line each.
     problems: Vec<String>,
 }
 
 impl Job {
-    /// What the user has named. Nothing is read yet.
     pub fn new(what: Vec<PathBuf>) -> Self {
         Self { what, followed: BTreeMap::new(), problems: Vec::new() }
     }
@@ -53,7 +50,6 @@ impl Job {
         all
     }
 
-    /// Why something is not there, one line each.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

@@ -35,7 +35,6 @@ pub(crate) enum Life {
 impl Life {
     pub const WORDS: [&'static str; 7] = ["running", "stopped", "frozen", "unguarded", "ended", "killed", "unrecorded"];
 
-    /// In a word, for programs and tables.
     pub fn word(self) -> &'static str {
         Self::WORDS[match self {
             Self::Runs => 0,
@@ -61,7 +60,6 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Takes in the heartbeat as it is now.
     pub fn see(&mut self, last_seen: Nanos) {
         if self.last_seen.replace(last_seen).is_some_and(|before| before != last_seen) {
             self.moved = Some(Instant::now());

@@ -20,6 +20,7 @@ mod tally;
 
 #[cfg(test)]
 pub(crate) use hang::HangNow;
+pub(crate) use hang::Replaced;
 pub(crate) use job::Job;
 pub(crate) use life::Life;
 #[cfg(test)]

@@ -37,7 +37,6 @@ pub(crate) struct ProcessNow {
     pub process: u32,
     pub program: String,
     pub host: String,
-    /// The rank in the job, or nothing.
     pub rank: String,
     pub life: Life,
     /// How it ended, in the words of its report; `None` of one that runs.
@@ -60,7 +59,6 @@ pub(crate) struct ProcessNow {
     /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
-    /// Whether the process's watchdog looks for hangs.
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
     pub lost_records: u64,
@@ -70,17 +68,13 @@ pub(crate) struct ProcessNow {
 pub(crate) struct WaitNow {
     pub thread: u32,
     pub thread_name: String,
-    /// The call, with what it is about.
     pub what: String,
     pub nanos: Nanos,
 }
 
-/// What is outstanding on streams of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutstandingNow {
-    /// Streams with work that is not known to have ended.
     pub streams: u64,
-    /// For how long the oldest of it has been submitted.
     pub nanos: Nanos,
     pub what: String,
 }
@@ -189,7 +183,6 @@ impl Followed {
         (before.life == Life::Ended).then(|| ProcessNow { launches_per_second: None, ..before.clone() })
     }
 
-    /// For how long something has lasted that began then.
     fn since(&self, begin: Nanos) -> Nanos {
         self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
     }
@@ -230,7 +223,6 @@ impl Followed {
         })
     }
 
-    /// What is known of a process that keeps no recording in a file: its reports.
     fn unrecorded(&self) -> Option<ProcessNow> {
         let report = self.hang.newest.as_ref()?;
         let life = if Status::of(report.process) == Status::Gone { Life::Gone } else { Life::Unrecorded };
@@ -272,7 +264,6 @@ fn waits<S: Source>(recording: &Recording<S>) -> Vec<WaitNow> {
     waits
 }
 
-/// A call, with the stream and the function that it is about.
 fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
     let mut what = about(recording, call.entry_point, call.function);
     if let (Payload::Communication(about), Class::Collective) = (call.payload(), call.entry_point.class()) {

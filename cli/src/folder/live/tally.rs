@@ -12,10 +12,8 @@ use lazyguard_core::Nanos;
 pub(super) enum Cause {
     /// The program asked to wait for a context, a stream or an event.
     Synchronize,
-    /// Code was loaded, by a call for that or on first use.
     Load,
     Allocation,
-    /// Memory was copied or set by a call that returns when that is done.
     Copy,
     /// A call that only submits took 100 us or more.
     Submit,
@@ -48,7 +46,6 @@ impl Cause {
 /// loaded ahead of use.
 pub(crate) const LOADS: [&str; 3] = ["function", "module", "ahead"];
 
-/// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// For how long threads were blocked by each of the [`CAUSES`], one after the other.
@@ -71,7 +68,6 @@ impl Tally {
         }
     }
 
-    /// Takes in a call that has lasted for so long.
     pub fn blocked_for(&mut self, record: &Record, nanos: Nanos) {
         if let Some(cause) = Cause::of(record, nanos) {
             let sum = &mut self.blocked[cause as usize];

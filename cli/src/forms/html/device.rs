@@ -12,11 +12,9 @@ const MOST_KERNELS: usize = 64;
 const MOST_PLACES: usize = 64;
 const WIDTH: u64 = 300;
 
-/// A core dump, and the process whose it is.
 pub(super) struct Device<'a> {
     who: String,
     core: &'a Result<GpuCore, String>,
-    /// What it adds to the verdicts of the hang.
     said: Vec<String>,
 }
 

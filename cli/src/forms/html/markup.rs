@@ -36,7 +36,6 @@ impl Markup {
         self
     }
 
-    /// Closes the element that was opened last.
     #[inline(never)]
     pub fn close(&mut self) -> &mut Self {
         if let Some(tag) = self.open.pop() {
@@ -116,7 +115,6 @@ impl Markup {
         self.rect(class, [&0, &top, &24, &high])
     }
 
-    /// The tip of arrows.
     pub fn tip(&mut self, id: &str) -> &mut Self {
         let tag = r#"marker viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto""#;
         self.open("defs", &[]).open(tag, &[("id", &id)]);

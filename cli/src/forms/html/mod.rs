@@ -100,7 +100,6 @@ pub(crate) fn text(seen: &Seen<'_>) -> String {
     page.finish()
 }
 
-/// A page up to its first section.
 fn begin(seen: &Seen<'_>) -> Markup {
     let mut page = Markup::default();
     page.own("<!DOCTYPE html>\n").open(r#"html lang="en""#, &[]).open("head", &[]);

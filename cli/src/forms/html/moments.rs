@@ -116,7 +116,6 @@ pub(super) struct Slice {
     pub text: String,
 }
 
-/// The calls of a thread, or the operations of a stream.
 pub(super) struct Lane {
     pub name: String,
     pub slices: Vec<Slice>,
@@ -126,7 +125,6 @@ pub(super) struct Moments {
     /// When the hang began or, without one, the newest moment; in nanoseconds since 1970.
     pub zero: u64,
     pub zero_is: &'static str,
-    /// What is there.
     pub whole: (u64, u64),
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
@@ -134,7 +132,6 @@ pub(super) struct Moments {
     pub left_out: Vec<String>,
 }
 
-/// From when until when, and which moment counts.
 #[derive(Clone, Copy)]
 struct Window {
     zero: u64,
@@ -422,11 +419,8 @@ impl Growing {
             Kind::ColdModule => ", which loads its module",
             _ => "",
         };
-        let failed = if record.result != 0 && record.kind == Kind::Call {
-            format!(", which returned {}", record.result)
-        } else {
-            String::new()
-        };
+        let has_failed = record.result != 0 && record.kind == Kind::Call;
+        let failed = has_failed.then(|| format!(", which returned {}", record.result)).unwrap_or_default();
         let call = match (record.kind, record.payload()) {
             (Kind::Preload, Payload::Preload(preload)) => {
                 format!("the guard preloads {} at a call of {symbol}", counted(preload.loaded, "kernel"))

@@ -247,7 +247,6 @@ pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// The same as a table.
 fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Link]) {
     let words = |party: &Party| {
         let ([title, one, two], _) = describe(report, verdict, party);

@@ -21,7 +21,6 @@ struct Group {
     lines: Vec<String>,
     /// Whether the group waits for those that are not where it is.
     waits: bool,
-    /// Whether it is one of those.
     is_odd: bool,
 }
 

@@ -23,7 +23,6 @@ pub(super) struct Start {
     summary: ColdStart,
 }
 
-/// The starts of these processes, as far as their recordings tell.
 pub(super) fn of(processes: &[Process]) -> Vec<Start> {
     let mut chosen = Process::recorded(processes);
     chosen.truncate(MOST_BARS);

@@ -23,7 +23,6 @@ pub(crate) struct Shown {
     pub blocked: Vec<(u32, Nanos)>,
 }
 
-/// The verdicts of a hang that was reported.
 pub(crate) fn of_report(hang: &HangReport) -> Vec<Shown> {
     let verdicts = hang.verdicts.iter();
     verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
@@ -42,7 +41,6 @@ pub(crate) fn over<S: Source>(
     (!lasts).then(|| ended().unwrap_or(0).max(hang.snapshot.at))
 }
 
-/// The verdicts of a snapshot that was made of the recording.
 pub(crate) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
     diagnose(snapshot).verdicts.iter().map(|verdict| shown(verdict, snapshot, None, "the recording")).collect()
 }

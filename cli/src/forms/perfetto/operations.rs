@@ -53,7 +53,6 @@ struct Stream {
     rows: Vec<Row>,
 }
 
-/// The trace that is being written, and the operations of each stream.
 pub(super) struct Operations<'a> {
     strings: &'a StringTable,
     streams_seen: &'a [StreamSeen],
@@ -99,7 +98,6 @@ impl<'a> Operations<'a> {
         }
     }
 
-    /// The number of a new arrow.
     pub fn arrow(&mut self) -> u64 {
         self.arrows += 1;
         self.arrows
@@ -110,7 +108,6 @@ impl<'a> Operations<'a> {
         self.trace.track(Track::Below { parent: self.process_track, name, key })
     }
 
-    /// The operations of a stream that are not known to have ended.
     fn open(&mut self, stream: u32) -> impl Iterator<Item = &mut Operation> {
         let rows = self.streams.get_mut(&stream).map(|s| s.rows.as_mut_slice()).unwrap_or_default();
         rows.iter_mut().filter_map(|row| row.open.as_mut())
@@ -181,7 +178,6 @@ impl<'a> Operations<'a> {
         self.place(Operation { serial, thread: entry.thread, record: *record, arrows })
     }
 
-    /// An arrow from the operation that recorded an event.
     pub fn arrow_from_event(&mut self, recorded: Option<Recorded>) -> Option<u64> {
         let Recorded { stream, at, .. } = recorded?;
         let from = *self.records_of_events.get(&(stream, at))?;

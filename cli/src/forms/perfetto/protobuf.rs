@@ -26,13 +26,11 @@ impl Message {
         self.varint(value);
     }
 
-    /// A `fixed64`.
     pub fn fixed(&mut self, field: u32, value: u64) {
         self.key(field, FIXED_64);
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A `string`.
     pub fn text(&mut self, field: u32, text: &str) {
         self.key(field, BYTES);
         self.varint(text.len() as u64);

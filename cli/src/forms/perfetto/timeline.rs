@@ -20,7 +20,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-/// See the module.
 pub(crate) struct Timeline<'a> {
     threads_seen: &'a [ThreadSeen],
     callers: Symbolizer,
@@ -119,7 +118,6 @@ impl<'a> Timeline<'a> {
         self.judgements.push((shown, arrows));
     }
 
-    /// Ends all verdicts so far at this time.
     pub fn judged_until(&mut self, over: Nanos) {
         self.judgements.iter_mut().for_each(|(shown, _)| shown.until = Some(over));
     }

@@ -55,7 +55,6 @@ enum What {
     Instant = 3,
 }
 
-/// A fact that is shown with an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Bool(bool),
@@ -67,7 +66,6 @@ pub(super) enum Value<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
-    /// The track's number.
     pub track: u64,
     /// When, in nanoseconds since the trace's beginning.
     pub at: u64,
@@ -78,7 +76,6 @@ pub(super) struct Event<'a> {
     pub facts: &'a Facts<'a>,
 }
 
-/// The facts that are shown with an event.
 #[derive(Debug, Default)]
 pub(super) struct Facts<'a>(Vec<(&'a str, Value<'a>)>);
 
@@ -191,7 +188,6 @@ impl<'o> Trace<'o> {
         Ok(trace)
     }
 
-    /// Adds a track; returns its number.
     pub fn track(&mut self, track: Track<'_>) -> io::Result<u64> {
         self.tracks += 1;
         let uuid = self.tracks;

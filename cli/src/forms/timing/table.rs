@@ -9,7 +9,6 @@ pub(super) fn took(nanos: Nanos) -> String {
     crate::words::format::Took(nanos).to_string()
 }
 
-/// A part of a whole, in per cent.
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }

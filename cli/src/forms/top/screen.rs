@@ -84,7 +84,6 @@ impl Screen {
         }
     }
 
-    /// Shows as many lines as there is room for.
     pub fn show(&self, lines: &[String], height: usize) -> io::Result<()> {
         let mut text = Vec::from("\x1b[H");
         let room = height.saturating_sub(1);

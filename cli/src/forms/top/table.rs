@@ -8,7 +8,6 @@ use lazyguard_core::report::one_line;
 
 /// Calls that have lasted for so long are listed, in nanoseconds: quick ones come and go.
 const LISTED_FROM: u64 = 1_000_000_000;
-/// The most that are listed of one process.
 const MOST_LISTED: usize = 8;
 
 const HEAD: [&str; 9] =

@@ -34,13 +34,10 @@ pub(super) struct PythonFrame {
 }
 
 pub(super) struct Python {
-    /// Its version, as `3.11`.
     pub version: String,
     /// The frames of each thread, the innermost first.
     pub threads: HashMap<u32, Vec<PythonFrame>>,
-    /// The threads that ran while they were read.
     pub moving: HashSet<u32>,
-    /// Why there are none.
     pub note: Option<String>,
 }
 

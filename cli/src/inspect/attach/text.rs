@@ -48,11 +48,8 @@ fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     let threads = &attached.threads;
     let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
     let the_drivers = threads.iter().filter(|thread| thread.is_the_drivers).count();
-    let others = if the_drivers == 0 {
-        String::new()
-    } else {
-        format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers))
-    };
+    let others = || format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers));
+    let others = (the_drivers > 0).then(others).unwrap_or_default();
     let of = counted(threads.len() as u64, "thread");
     match (&attached.driver, in_calls) {
         (None, _) => {
@@ -100,10 +97,8 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     }
     write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
     // Where there is Python and nothing else of the program, the frames are those of the interpreter.
-    let frames = match thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program) {
-        true => thread.frames.clone(),
-        false => Vec::new(),
-    };
+    let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
+    let frames = is_of_the_program.then(|| thread.frames.clone()).unwrap_or_default();
     let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
     stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
     let python = &thread.python;

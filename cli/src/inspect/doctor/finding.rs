@@ -5,7 +5,6 @@ use crate::words::Outcome;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
 /// How findings are written.

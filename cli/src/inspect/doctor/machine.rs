@@ -48,7 +48,6 @@ impl Machine {
         self.environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
 
-    /// A program as a shell finds it.
     pub fn program(&self, name: &Path) -> Option<PathBuf> {
         of_search_path(name.as_os_str(), self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")))
     }

@@ -102,7 +102,6 @@ fn preloaded(machine: &Machine, program: Option<&Elf>, library: Option<&Elf>) ->
     Answer::of(loader, file, &names)
 }
 
-/// The library that is preloaded.
 fn library(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     let path = match crate::machine::library::find(named) {
         Ok(path) => path,

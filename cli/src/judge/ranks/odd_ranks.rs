@@ -9,7 +9,6 @@ use lazyguard_core::api::{counted, ordinal};
 use lazyguard_core::order::grouped;
 use serde::Serialize;
 
-/// The most ranks that are described one by one.
 const MOST_DESCRIBED: usize = 8;
 
 /// A rank that differs.
@@ -113,7 +112,6 @@ impl Ranks {
 }
 
 impl OddRank {
-    /// A rank, with what it does instead.
     pub(crate) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
         let doing = doing(process, asked);
         Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
