@@ -35,13 +35,13 @@ pub(crate) enum Command {
     Metrics(crate::commands::metrics::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     #[command(hide = true)]
-    Dump(crate::inspect::dump::Arguments),
+    Dump(crate::commands::dump::Arguments),
     /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
     ///
     /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to
     /// copy its registers and its stack.
     #[command(hide = true)]
-    Attach(crate::inspect::attach::Arguments),
+    Attach(crate::commands::attach::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::commands::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
@@ -59,7 +59,7 @@ pub(crate) enum Command {
         code: Option<String>,
     },
     /// Forecast whether the guard sees a program's driver calls on this machine
-    Doctor(crate::inspect::doctor::Arguments),
+    Doctor(crate::commands::doctor::Arguments),
     /// Remove the private folders that this user's processes and runs have left behind.
     ///
     /// Folders of living processes, of other users, and of --out or LAZYGUARD_OUT stay.

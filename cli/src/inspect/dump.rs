@@ -1,4 +1,4 @@
-//! `lazyguard dump`: asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
+//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
 //! signalled or traced.
 //!
 //! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
@@ -12,8 +12,7 @@
 
 use crate::folder::process::{file_of, maps_of, recording_of, Status};
 use crate::folder::recording_header::header_word;
-use crate::folder::runs::one_process;
-use crate::folder::source::{duration, RECORDING};
+use crate::folder::source::RECORDING;
 use crate::machine::files;
 use crate::machine::parallel::Beside;
 use crate::stacks::symbolize::Symbolizer;
@@ -28,7 +27,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,24 +39,6 @@ const REQUEST: &str = "dump.request";
 const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
-
-/// Which process to ask.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The process, or the run folder that it writes to.
-    #[arg(value_name = "PID|FOLDER", value_parser = process_or_folder)]
-    what: PathBuf,
-    /// For a person or for a program.
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-    /// How long to wait for the answer: 10s, 500ms; in seconds without a unit.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
-    timeout: u64,
-}
-
-pub(crate) fn dump(arguments: &Arguments) -> Outcome {
-    ask(process_meant(&arguments.what)?, arguments.format, Duration::from_nanos(arguments.timeout))
-}
 
 /// Whether a process has a place for requests.
 pub(crate) fn can_be_asked(process: u32) -> bool {
@@ -114,38 +95,6 @@ pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
         }
     };
     Beside::start("lazyguard-asks", asks).into_iter().for_each(|thread| thread.stop(limit));
-}
-
-/// A number that a process may have, or what is there.
-fn process_or_folder(text: &str) -> Result<PathBuf, String> {
-    match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
-        true => Ok(PathBuf::from(text)),
-        false => {
-            Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
-                .to_owned())
-        }
-    }
-}
-
-/// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
-fn process_meant(what: &Path) -> Result<u32, Failure> {
-    let shown = what.display();
-    if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
-        return Ok(process);
-    }
-    let Some(opened) = one_process(what)?.open()? else {
-        return Err(Failure::Input(format!(
-            "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
-             holds is printed by lazyguard report {shown}"
-        )));
-    };
-    opened.live_process().ok_or_else(|| {
-        Failure::Input(format!(
-            "{shown}: its process ({}) does not run here any more and cannot be asked; what it left can be read: lazyguard report \
-             {shown}",
-            opened.recording.facts().process
-        ))
-    })
 }
 
 struct Asked {

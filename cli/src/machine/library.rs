@@ -3,15 +3,13 @@
 //! Must not: load it.
 
 use crate::machine::elf::{self, machine_name, own_machine, Elf};
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::Failure;
 use lazyguard_core::build_note::{self, Build};
 use rustix::fs::{access, Access};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 pub(crate) const LIBRARY: &str = "liblazyguard.so";
 
@@ -101,15 +99,6 @@ pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
 /// Of which build a library is; `None` where its file does not say so.
 pub(crate) fn build_of(path: &Path) -> Option<Build> {
     Build::read(&elf::section(path, build_note::SECTION)?)
-}
-
-pub(crate) fn path() -> Outcome {
-    let found = find(None)?;
-    look_into(&found).map_err(Failure::Input)?;
-    let mut out = Output::standard();
-    write_line!(out, "{}", found.display())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

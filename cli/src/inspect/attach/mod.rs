@@ -1,4 +1,4 @@
-//! `lazyguard attach`: looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
+//! Looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
 //! stacks, and what follows from that.
 //!
 //! The process is looked at twice. A thread that is in the same driver function in the same frame both times is taken to be blocked in it.
@@ -18,7 +18,6 @@ mod text;
 mod tracer;
 
 use crate::folder::process::Status;
-use crate::folder::source::duration;
 use crate::stacks::SEEN_FROM_OUTSIDE;
 use crate::words::format::Format;
 use crate::words::output::Output;
@@ -34,31 +33,6 @@ use target::{Target, DRIVER};
 
 /// How often all is looked at again because the process has opened a library meanwhile.
 const MOST_OPENED: usize = 3;
-
-/// Which process to look at.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The process id.
-    #[arg(value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
-    process: u32,
-    /// For a person or for a program.
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-    /// How long to wait between the two looks at the process: 1s, 500ms; in seconds without a unit.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
-    between: u64,
-    /// Print the stacks of all threads, not only of those that are in the driver.
-    #[arg(long)]
-    all: bool,
-}
-
-fn pid(text: &str) -> Result<u32, &'static str> {
-    text.parse().ok().filter(|process| *process > 0).ok_or("no number of a process, which is what attach is given")
-}
-
-pub(crate) fn attach(arguments: &Arguments) -> Outcome {
-    look_at(arguments.process, arguments.format, Duration::from_nanos(arguments.between), arguments.all)
-}
 
 /// Looks at this process twice, with so much time between, and prints what was seen; `all`: also threads that are not in the driver.
 pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {

@@ -9,7 +9,7 @@ const SCHEMA: u32 = 1;
 
 /// How findings are written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// A line a finding, and a line with what to do.
     Text,
     /// One JSON object.

@@ -1,4 +1,4 @@
-//! `lazyguard doctor`: what the guard will and will not see, here and in a program, before it is needed.
+//! What the guard will and will not see, here and in a program, before it is needed.
 //!
 //! Each finding is `ok`, `note` or `problem`, and for the last two says what to do. Exit code 0 if there is no problem, else 1.
 //!
@@ -20,50 +20,36 @@ pub(crate) mod program;
 pub(crate) mod sanitizer;
 mod start;
 
-use crate::folder::source::duration;
 use crate::machine::elf::{own_machine, Elf};
 use crate::words::on_hang::KILL;
 use crate::words::Outcome;
 use closure::{loader_of, Closure};
-use finding::{About, Findings, Format};
+use finding::{About, Findings};
 use lazyguard_core::settings::{Settings, ON_HANG, SETTINGS};
 use loader::{Answer, LOADER};
 use machine::Machine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What to look at.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The guard's library, if it is not beside this command or in ../lib.
-    #[arg(long, value_name = "FILE")]
-    library: Option<PathBuf>,
-    /// For a person or for a program.
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-    /// How long the driver may take to start: 20s, 500ms; on a machine whose devices sleep it takes some seconds.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "20s")]
-    start_limit: u64,
-    /// Starts the driver in this process, for the doctor that started it.
-    #[arg(long, hide = true)]
-    start_driver: bool,
-    /// The program that is to be guarded, or a library; its arguments are ignored.
-    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
-    program: Vec<PathBuf>,
-}
+pub(crate) use finding::Format;
+pub(crate) use start::child as start_driver;
 
-pub(crate) fn doctor(arguments: Arguments) -> Outcome {
-    if arguments.start_driver {
-        return start::child();
-    }
+/// Examines this machine and, where one is named, a program. `library` is the guard's, where the user has named it; `start_limit` is how long
+/// the driver may take to start.
+pub(crate) fn examine(
+    library: Option<PathBuf>,
+    program: Option<&Path>,
+    start_limit: Duration,
+    format: Format,
+) -> Outcome {
     let machine = Machine::this();
     let mut found = Findings::default();
     let settings = settings(&machine, &mut found);
-    let library = library(arguments.library, found.about(About::Library));
+    let library = self::library(library, found.about(About::Library));
 
     let mut about_program = Findings::default();
     let about_program = about_program.about(About::Program);
-    let program = arguments.program.first().and_then(|name| program::read(&machine, name, about_program));
+    let program = program.and_then(|name| program::read(&machine, name, about_program));
     let closure = program.map(Closure::of);
     found.needed = closure.as_ref().is_some_and(Closure::needs_driver);
 
@@ -74,8 +60,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     devices::look(&machine, is_real, found.about(About::Devices));
     // A driver for another machine does not start on this one.
     let own = driver.as_ref().filter(|driver| driver.elf.machine == own_machine());
-    let limit = Duration::from_nanos(arguments.start_limit);
-    let devices = own.map(|own| start::look(own, limit, found.about(About::Start))).unwrap_or_default();
+    let devices = own.map(|own| start::look(own, start_limit, found.about(About::Start))).unwrap_or_default();
     preloaded::look(&machine, &preloaded, found.about(About::Preloaded));
     folder::look(&machine, &settings, found.about(About::Folder));
     limits::look(&machine, &settings, found.about(About::Limits));
@@ -89,7 +74,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
         }
     }
     found.append(about_program);
-    found.print(arguments.format)
+    found.print(format)
 }
 
 /// The files that the dynamic linker finds for the names in `LD_PRELOAD`, and for the driver as a program opens it: by the folders that the

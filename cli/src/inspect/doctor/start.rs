@@ -177,7 +177,7 @@ fn devices(names: &[String]) -> String {
 
 /// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
 /// child.
-pub(super) fn child() -> Outcome {
+pub(crate) fn child() -> Outcome {
     let mut out = Output::standard();
     let answer = match started() {
         Ok(names) => Answer::Started(names),
