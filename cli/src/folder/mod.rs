@@ -6,6 +6,7 @@ pub(crate) mod ends;
 pub(crate) mod gpu_core;
 pub(crate) mod live;
 pub(crate) mod old_runs;
+mod opened;
 pub(crate) mod process;
 pub(crate) mod profile_cache;
 pub(crate) mod recorded;
