@@ -10,6 +10,7 @@ pub(crate) mod one;
 pub(crate) mod perfetto;
 mod places;
 pub(crate) mod prometheus;
+mod record_line;
 mod recorded;
 pub(crate) mod records;
 pub(crate) mod report;
