@@ -1,7 +1,7 @@
 """The wheel: the library in the Python package `lazyguard`, the command among the scripts.
 
 The command is no script of Python that starts the real one: the interpreter would change what the guarded program inherits (how SIGPIPE and
-SIGXFSZ are handled, LC_CTYPE), and take its time. It finds the library from where a script is installed: cli/src/library.rs.
+SIGXFSZ are handled, LC_CTYPE), and take its time. It finds the library from where a script is installed: cli/src/machine/library.rs.
 
 Must not: claim a tag that is not true; `check_tag` reads the files.
 """

@@ -1,4 +1,4 @@
-"""The import graph of a Rust crate, from its sources, and the circles in it. scripts/check-imports is the command.
+"""The import graph of a Rust crate, from its sources, the circles in it, and its arrows that run up. scripts/check-imports is the command.
 
 Reads the sources without compiling them: removes comments, strings and tests, and resolves paths that begin with `crate`, `super`,
 `self` or the name of a child through the tree of files. Does not see what a macro makes of its tokens.
@@ -6,6 +6,9 @@ Reads the sources without compiling them: removes comments, strings and tests, a
 
 import re
 from collections import defaultdict
+
+# The folders of a crate, each on a floor of its own, the highest first: a folder uses only folders below it. main.rs is above them all.
+FLOORS = {"cli": ("commands", "run", "inspect", "forms", "judge", "folder", "stacks", "machine", "words")}
 
 # What takes no part in the graph: comments, strings and characters.
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
@@ -185,4 +188,19 @@ def circles(crate):
             lines = [f"{where}: a circle of {', '.join(part)}"]
             lines += [f"  {one} -> {other}: {arrows[one][other]}" for one in part for other in part if other in arrows.get(one, {})]
             told.append("\n".join(lines))
+    return told
+
+
+def climbs(crate, floors):
+    """The arrows of a crate's folders to folders that are not below them, a text each."""
+    order = ("mod.rs",) + tuple(floors)
+    height = {folder: -at for at, folder in enumerate(order)}
+    told = []
+    for one, others in sorted(graphs(modules(crate))[()].items()):
+        if one not in height:
+            told.append(f"{crate.name}/src: {one} has no floor")
+            continue
+        for other, example in sorted(others.items()):
+            if height.get(other, 0) >= height[one]:
+                told.append(f"{crate.name}/src: {one} -> {other} runs up: {example}")
     return told

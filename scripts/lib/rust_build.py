@@ -11,7 +11,7 @@ tested     target/tested    the released library beside the everyday command, wh
 
 Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
 unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,
-has its unsafe calls in one file (cli/src/system.rs), and is tested with its assertions on; optimised, it would take longer to build
+has its unsafe calls in one file (cli/src/machine/system.rs), and is tested with its assertions on; optimised, it would take longer to build
 than everything else of Rust together. LAZYGUARD_TEST_LONG=1 tests the released pair. The everyday library is for the demo and for the inner loop.
 
 Why no cargo-zigbuild: it comes with a 100 MB compiler and links with another linker. The floor's stand-ins are made in a second

@@ -1,4 +1,4 @@
-"""scripts/check-imports finds the circles of a crate, and the crates of this repository have none."""
+"""scripts/check-imports finds the circles of a crate and the arrows that run up, and the crates of this repository have none."""
 
 import subprocess
 import sys
@@ -8,13 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHECK = ROOT / "scripts" / "check-imports"
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+import imports  # noqa: E402
 
 
 def check(*crates):
     return subprocess.run([sys.executable, CHECK, *crates], capture_output=True, text=True, timeout=120)
 
 
-class Circles(unittest.TestCase):
+class Crates(unittest.TestCase):
     def crate(self, files):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -24,6 +27,8 @@ class Circles(unittest.TestCase):
             path.write_text(text)
         return folder.name
 
+
+class Circles(Crates):
     def found(self, files):
         done = check(self.crate(files))
         self.assertEqual(done.returncode, 1 if "a circle of" in done.stdout else 0, done.stderr)
@@ -68,6 +73,33 @@ class Circles(unittest.TestCase):
     def test_the_crates_of_this_repository_have_none(self):
         done = check(ROOT / "core", ROOT / "cli", ROOT / "shim")
         self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Floors(Crates):
+    FILES = {"main.rs": "mod high; mod low;\nuse high::x;\nuse low::y;", "high/mod.rs": "mod deep;", "high/deep.rs": "use crate::low::y;",
+             "low/mod.rs": "mod deep;", "low/deep.rs": ""}
+
+    def climbs(self, files, floors=("high", "low")):
+        return [line.split("/src: ")[1] for line in imports.climbs(Path(self.crate(files)), floors)]
+
+    def test_an_arrow_down_is_none(self):
+        self.assertEqual(self.climbs(self.FILES), [])
+
+    def test_an_arrow_up_is_found_however_deep_it_begins(self):
+        files = dict(self.FILES, **{"low/deep.rs": "fn f() { crate::high::deep::g() }"})
+        self.assertEqual(self.climbs(files), ["low -> high runs up: low::deep uses crate::high::deep::g"])
+
+    def test_what_main_defines_is_above_every_folder(self):
+        files = dict(self.FILES, **{"main.rs": "mod high; mod low;\npub struct Own;", "low/deep.rs": "use crate::Own;"})
+        self.assertEqual(self.climbs(files), ["low -> mod.rs runs up: low::deep uses crate::Own"])
+
+    def test_a_folder_without_a_floor_is_found(self):
+        self.assertEqual(self.climbs(self.FILES, ("low",))[0], "high has no floor")
+
+    def test_the_floors_are_the_folders_of_the_crate(self):
+        for crate, floors in imports.FLOORS.items():
+            folders = [path.name for path in (ROOT / crate / "src").iterdir() if path.is_dir()]
+            self.assertEqual(sorted(folders), sorted(floors))
 
 
 if __name__ == "__main__":

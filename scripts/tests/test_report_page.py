@@ -9,7 +9,7 @@ import re
 import unittest
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "cli" / "src" / "findings" / "html"
+FOLDER = Path(__file__).resolve().parents[2] / "cli" / "src" / "forms" / "html"
 STYLE = (FOLDER / "page.css").read_text()
 # What WCAG 2.2 asks of text, and of what is no text.
 TEXT, SHAPE = 4.5, 3.0

@@ -6,18 +6,20 @@
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use super::root::{folders, process_with};
-use crate::parallel::Beside;
-use crate::runs::is_nested_in;
-use crate::source::{RecordingFile, Run};
-use crate::{attach, files};
+use crate::folder::live::Replaced;
+use crate::folder::runs::is_nested_in;
+use crate::folder::source::{RecordingFile, Run};
+use crate::inspect::attach;
+use crate::machine::files;
+use crate::machine::parallel::Beside;
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use lazyguard_core::trace::read::LiveRecording;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,10 +65,18 @@ pub(super) fn is_reported_in(folder: &Path) -> bool {
     report_in(folder).is_some()
 }
 
+/// The keys read of a process's report of a hang.
+#[derive(Debug, Deserialize)]
+struct Report {
+    #[serde(default)]
+    acts: bool,
+    resolved: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// The file, and when it was made, of each report read.
-    read: HashMap<PathBuf, (u64, i64, i64)>,
+    /// The newest report of each process, by its folder.
+    read: HashMap<PathBuf, Replaced<Report>>,
 }
 
 impl Watch {
@@ -75,17 +85,8 @@ impl Watch {
     }
 
     fn is_due(&mut self, folder: &Path) -> bool {
-        let path = folder.join(HANG);
-        // A process of another user may have put a FIFO there: only regular files are opened.
-        let Ok(file) = files::open_unlinked(&path) else { return false };
-        let Ok(about) = file.metadata() else { return false };
-        let version = (about.ino(), about.mtime(), about.mtime_nsec());
-        if self.read.get(&path) == Some(&version) {
-            return false;
-        }
-        let Ok(text) = files::all_of_short(file) else { return false };
-        self.read.insert(path, version);
-        serde_json::from_slice::<Value>(&text).is_ok_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
+        let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
+        new.is_some_and(|hang| hang.acts && hang.resolved.is_none())
     }
 }
 

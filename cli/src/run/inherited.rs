@@ -6,8 +6,8 @@
 //!
 //! Must not: open anything before [`Descriptors::now`]. What is open then is the program's.
 
-use crate::process::Stat;
-use crate::system::{self, Signals};
+use crate::folder::process::Stat;
+use crate::machine::system::{self, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;

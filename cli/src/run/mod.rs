@@ -24,6 +24,8 @@
 //!
 //! Must not: write anything on success that the user did not ask for.
 
+mod conclude;
+mod environment;
 mod hang;
 mod inherited;
 pub(crate) mod options;
@@ -40,20 +42,20 @@ mod unseen;
 
 pub(crate) use options::Options;
 
-use crate::doctor::{self, sanitizer};
-use crate::exit_code;
-use crate::files;
-use crate::findings::{self, Annotations, Finished};
-use crate::metrics::Writer;
-use crate::nvml::Sampler;
-use crate::on_hang::{FAIL, KILL, REVOKE};
-use crate::system::{unix_now, Exec};
-use crate::{library, output, profile_cache, timing, Failure};
+use crate::forms::annotations::Annotations;
+use crate::forms::prometheus::writer::Writer;
+use crate::forms::timing;
+use crate::judge::seen::{self, Finished};
+use crate::machine::library;
+use crate::machine::nvml::Sampler;
+use crate::machine::system::{unix_now, Exec};
+use crate::words::exit_code;
+use crate::words::on_hang::{FAIL, REVOKE};
+use crate::words::{output, Failure};
+use environment::{acts_on_hang, host, kills_on_hang, on_hang_is, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::{
-    self, FolderFacts, Policy, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS,
-};
+use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, PROFILE, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -87,59 +89,22 @@ pub(crate) fn run(options: Options) -> ExitCode {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 fn supervised(mut options: Options) -> Result<u8, Failure> {
     let descriptors = Descriptors::now(options.files().into_iter().flatten().map(PathBuf::as_path));
-    let rank = settings::rank(variable);
-    let started = unix_now();
-    let host = host();
-    let facts = FolderFacts {
-        host: &host,
-        process: std::process::id(),
-        rank: rank.as_deref(),
-        start_seconds: started.as_secs(),
-    };
-    options.wanted.fill_in(&facts);
-    if let Some(path) = &mut options.metrics {
-        findings::fill_in(path, &facts);
-    }
-    findings::check(&options.wanted)?;
-    learn_from_earlier_attempts(&mut options);
-    let library = find_library(&options)?;
-    if options.require_records && library.is_none() {
-        return Err(Failure::Input("--require-records: without the guard, nothing is recorded".to_owned()));
-    }
+    let (rank, started, host) = (settings::rank(variable), unix_now(), host());
+    let (rank_given, start_seconds) = (rank.as_deref(), started.as_secs());
+    let facts = FolderFacts { host: &host, process: std::process::id(), rank: rank_given, start_seconds };
+    let library = prepare(&mut options, &facts)?;
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut caught = signals::Caught::now();
-    // From now on, orphans become children of this process. An old kernel may lack this.
     let was_subreaper = child_subreaper().ok().flatten();
+    // From now on, orphans become children of this process. An old kernel may lack this.
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
-    options.wanted.keeps_folder = options.keep || root.is_asked_for();
-    if root.is_nested() {
-        // The outer run prints them.
-        options.wanted.annotations.unless_asked_for(Annotations::Off);
-    }
+    options.belong_to(&root);
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let name = options.program[0].clone();
-    let loaded = library.as_ref().and_then(|_| doctor::program::loaded(&name));
-    let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
-    cannot_load.iter().for_each(output::say);
-    let preloaded = library.as_ref().filter(|_| cannot_load.is_none());
-    let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
-    if options.own_profile {
-        options.settings.push((PROFILE, own_profile(&options.program)));
-    }
-    let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
-    let variables = variables(&options, &root, others.as_ref(), preload.map(|preload| (preload, asan)));
-    program::goes_unguarded(&name).iter().for_each(output::say);
-    // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
-    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
-    // A folder that is not there has no processes: an empty file says so.
-    let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
+    let variables = variables_of(&mut options, &root, others.as_ref(), library.as_deref());
+    let beside = Observers::start(&options, &root);
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let start = |exec: &Exec| {
@@ -149,8 +114,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            sampler.into_iter().for_each(Sampler::stop);
-            metrics.into_iter().for_each(Writer::stop);
+            beside.stop();
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -159,31 +123,17 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         }
     };
     descriptors.give_up();
-    let settings = settings_of(&options);
-    let limits = limits(&options, &settings);
-    let longest_pause = if options.wanted.fail_on.is_anything() { limits.look_every } else { LOOK_FOR_UNGUARDED_EVERY };
-    // Without a folder or the guard, a line has said so; a guard that is switched off is to see nothing; and an outer run sees these processes.
+    let limits = limits(&options, &settings_of(&options));
+    // Without a folder or the guard, a line has said so.
     let library = library.filter(|_| root.is_there());
-    let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
-    let watched = library.as_ref().filter(|_| settings.enabled && !leaves_it);
-    let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
-    let mut ended = supervise::supervise(program, tree, caught, &root, others.as_ref(), limits, unguarded)?;
-    sampler.into_iter().for_each(Sampler::stop);
-    metrics.into_iter().for_each(Writer::stop);
-    let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
-    for line in &unread {
-        output::say(format!("what a process of another user has left cannot be had: {line}"));
-    }
-    root.note(&ended.processes);
-    let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));
-    let nothing = "of the program, which ran without a folder, or without the guard".to_owned();
-    let unseen: Vec<_> = unseen.chain(unread).chain(library.is_none().then_some(nothing)).collect();
-    if root.had_a_process() {
-        // It has initialised CUDA under the guard. What it kept in memory is lost where it has left by `_exit`.
-        ended.unguarded.expected = None;
-    } else if watched.is_some() && ended.unguarded.expected.is_none() && !root.holds_anything() {
-        ended.unguarded.expected = program::uses_cuda(&name);
-    }
+    let unguarded = library.as_deref().and_then(|library| unguarded(&options, &root, limits, library));
+    let is_watched = unguarded.is_some();
+    let places = [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
+    let program = supervise::Started { program, tree, caught };
+    let mut ended = supervise::supervise(program, &root, places, limits, unguarded)?;
+    beside.stop();
+    let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());
+    ended.unguarded.expected = expected(&mut ended, &root, is_watched.then_some(&options.program[0]));
     let run = Finished {
         command,
         root: root.path().to_owned(),
@@ -197,6 +147,69 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         say_what_goes_on(&root);
     }
     conclude(&options, root, &run, &ended, &unseen)
+}
+
+/// Completes the options, and tries what they name before the program starts. Returns the library to preload.
+fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
+    options.wanted.fill_in(facts);
+    options.metrics.iter_mut().for_each(|path| conclude::fill_in(path, facts));
+    conclude::check(&options.wanted)?;
+    learn_from_earlier_attempts(options);
+    let library = find_library(options)?;
+    match library.is_none() && options.require_records {
+        true => Err(Failure::Input("--require-records: without the guard, nothing is recorded".to_owned())),
+        false => Ok(library),
+    }
+}
+
+/// The threads that write files in the folder of the run, or one that the user named, while the program runs.
+struct Observers {
+    sampler: Option<Sampler>,
+    metrics: Option<Writer>,
+}
+
+impl Observers {
+    /// Before the program, so that the first sample precedes it. The threads inherit this thread's signal mask.
+    fn start(options: &Options, root: &Root) -> Self {
+        let sampler = options.cold_start.then(|| Sampler::start(root.path()));
+        // A folder that is not there has no processes: an empty file says so.
+        Self { sampler, metrics: options.metrics.clone().map(|file| Writer::start(root.path(), file)) }
+    }
+
+    fn stop(self) {
+        self.sampler.into_iter().for_each(Sampler::stop);
+        self.metrics.into_iter().for_each(Writer::stop);
+    }
+}
+
+/// The look for processes without the guard. A guard that is switched off is to see nothing, and an outer run sees these processes.
+fn unguarded(options: &Options, root: &Root, limits: Limits, library: &Path) -> Option<unguarded::Watch> {
+    let fail_on = &options.wanted.fail_on;
+    let pause = if fail_on.is_anything() { limits.look_every } else { LOOK_FOR_UNGUARDED_EVERY };
+    let leaves_it = root.is_nested() && !fail_on.unguarded;
+    (settings_of(options).enabled && !leaves_it).then(|| unguarded::Watch::new(pause, library))
+}
+
+/// A line for each process whose findings are unknown. Brings what processes of other users have left into the folder of the run.
+fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_guarded: bool) -> Vec<String> {
+    let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
+    for line in &unread {
+        output::say(format!("what a process of another user has left cannot be had: {line}"));
+    }
+    root.note(&ended.processes);
+    let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));
+    let nothing = "of the program, which ran without a folder, or without the guard".to_owned();
+    unseen.chain(unread).chain((!is_guarded).then_some(nothing)).collect()
+}
+
+/// Why something should have been recorded, where nothing was. `program` is the name of one that was watched.
+fn expected(ended: &mut Ended, root: &Root, program: Option<&OsString>) -> Option<String> {
+    if root.had_a_process() {
+        // It has initialised CUDA under the guard. What it kept in memory is lost where it has left by `_exit`.
+        return None;
+    }
+    let by_name = || program.filter(|_| !root.holds_anything()).and_then(|name| program::uses_cuda(name));
+    ended.unguarded.expected.take().or_else(by_name)
 }
 
 const PRELOAD: &str = "LAZYGUARD_PRELOAD";
@@ -245,18 +258,6 @@ fn say_what_goes_on(root: &Root) {
     ));
 }
 
-/// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does
-/// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
-fn own_profile(program: &[OsString]) -> String {
-    let name = profile_cache::name_of(program, program::resolve);
-    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name).display().to_string());
-    own.unwrap_or_else(|| {
-        let why = profile_cache::NONE;
-        output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
-        "off".to_owned()
-    })
-}
-
 /// The library to preload. If this command's own path is unknown and the user has named no library, the program runs without the guard.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
@@ -294,6 +295,14 @@ impl Options {
         let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline, &self.metrics];
         files.map(Option::as_ref)
     }
+
+    fn belong_to(&mut self, root: &Root) {
+        self.wanted.keeps_folder = self.keep || root.is_asked_for();
+        if root.is_nested() {
+            // The outer run prints them.
+            self.wanted.annotations.unless_asked_for(Annotations::Off);
+        }
+    }
 }
 
 /// Whether an option asks for something that this command has to do while the program runs, or at its end.
@@ -308,11 +317,6 @@ fn needs_this_command(options: &Options) -> bool {
         || wanted.result
         || wanted.fail_on.is_anything()
         || options.files().iter().any(|file| file.is_some())
-}
-
-fn host() -> String {
-    let host = files::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
-    Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
 }
 
 fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
@@ -352,57 +356,10 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         output::say(format!("{failure}; {instead}"));
         return Ok(root);
     }
-    let hang = match kills_on_hang(options) {
-        true => format!(", but that a process which hangs ends itself with status {}", exit_code::HANG),
-        false => String::new(),
-    };
+    let ends_itself = || format!(", but that a process which hangs ends itself with status {}", exit_code::HANG);
+    let hang = kills_on_hang(options).then(ends_itself).unwrap_or_default();
     output::say(format!("{failure}; the program runs without one, and nothing is found of it{hang}"));
     Ok(Root::nowhere())
-}
-
-fn variables(
-    options: &Options,
-    root: &Root,
-    others: Option<&OtherUsers>,
-    preload: Option<(OsString, Option<OsString>)>,
-) -> Vec<program::Variable> {
-    let mut variables: Vec<_> = options.settings.iter().map(|(name, value)| (*name, OsString::from(value))).collect();
-    if kills_on_hang(options) && root.is_there() {
-        // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
-        variables.extend([(settings::ON_HANG, "report".into()), (RUN_KILLS, "1".into())]);
-    } else if kills_on_hang(options) {
-        // This command learns of a hang by the folder.
-        variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
-    }
-    match root.is_there() {
-        true => variables.extend([("LAZYGUARD_OUT", root.template().into()), (RUN_ROOT, root.text().into())]),
-        // Where the command could make no folder, a process need not try, and complain again.
-        false => variables.push(("LAZYGUARD_OUT", "".into())),
-    }
-    variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
-    let Some((preload, asan)) = preload else { return variables };
-    variables.push(("LD_PRELOAD", preload));
-    variables.extend(asan.map(|options| (sanitizer::VARIABLE, options)));
-    variables
-}
-
-fn kills_on_hang(options: &Options) -> bool {
-    on_hang_is(options, KILL)
-}
-
-fn acts_on_hang(options: &Options) -> bool {
-    [KILL, FAIL, REVOKE].into_iter().any(|action| on_hang_is(options, action))
-}
-
-fn on_hang_is(options: &Options, action: &str) -> bool {
-    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == action);
-    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
-}
-
-fn settings_of(options: &Options) -> Settings {
-    let value = |name: &'static str| options.setting(name).map(str::to_owned).or_else(|| variable(name));
-    let given: Vec<_> = SETTINGS.iter().filter_map(|row| Some((row.name, value(row.name)?))).collect();
-    Settings::read(given.iter().map(|(name, value)| (*name, value.as_str()))).0
 }
 
 /// Prints the findings, keeps or removes the folder, and decides the exit code.
@@ -412,12 +369,12 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
         told.unwrap_or_else(|failure| output::say(failure.to_string()));
     }
-    let concluded = findings::conclude(run, &options.wanted);
+    let concluded = conclude::conclude(run, &options.wanted);
     if let (Some(file), Some(hung)) = (&options.attempt, concluded.as_ref().ok().and_then(|c| c.hung.clone())) {
         retry::note(file, hung);
     }
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
-    let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
+    let code = seen::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
     // Where the user has named the folder and there are no findings, the command prints nothing.

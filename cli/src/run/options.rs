@@ -5,9 +5,9 @@
 //! Must not: look at the environment. Without an option, its variable keeps its value.
 
 use super::retry::ATTEMPT;
-use crate::exit_code;
-use crate::findings::Wanted;
-use crate::on_hang::KILL;
+use crate::run::conclude::Wanted;
+use crate::words::exit_code;
+use crate::words::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
@@ -23,12 +23,10 @@ pub(crate) struct Own {
     pub flag: &'static str,
     /// What its value is called; `None` for a switch.
     pub value: Option<&'static str>,
-    /// The values it takes.
     pub values: &'static str,
     /// The default, as one would write it.
     pub default: &'static str,
     pub help: &'static str,
-    /// Whether it may be given more than once.
     pub many: bool,
 }
 
@@ -202,10 +200,7 @@ impl TypedValueParser for Words {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        match self.0.is_empty() {
-            true => None,
-            false => Some(Box::new(self.0.iter().map(PossibleValue::new))),
-        }
+        (!self.0.is_empty()).then(|| Box::new(self.0.iter().map(PossibleValue::new)) as _)
     }
 }
 
@@ -331,14 +326,7 @@ impl FromArgMatches for Options {
             check(setting, value)?;
             settings.push((setting.name, value.to_owned()));
         }
-        // One would be written over the other.
-        let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
-        for (at, flag) in outputs.iter().enumerate() {
-            let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
-            if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
-                return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
-            }
-        }
+        expect_different_files(file)?;
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         Ok(Self {
             settings,
@@ -386,6 +374,18 @@ impl FromArgMatches for Options {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// One output would be written over the other.
+fn expect_different_files(file: impl Fn(&str) -> Option<PathBuf>) -> Result<(), clap::Error> {
+    let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
+    for (at, flag) in outputs.iter().enumerate() {
+        let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
+        if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
+            return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
+        }
+    }
+    Ok(())
 }
 
 const MOST_RETRIES: u32 = 100;

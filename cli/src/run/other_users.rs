@@ -10,8 +10,8 @@
 //! written them.
 
 use super::root::{private_folder, process_with, random, remove_own, MARK};
-use crate::files::{self, Locked};
-use crate::process::{exists, numbers};
+use crate::folder::process::{exists, numbers};
+use crate::machine::files::{self, Locked};
 use lazyguard_core::old_runs::process_of;
 use lazyguard_core::run_folder::private_bases;
 use lazyguard_core::tasks::{capabilities, capability};

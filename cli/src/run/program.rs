@@ -3,11 +3,10 @@
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
 use super::inherited;
-use crate::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
-use crate::exit_code;
-use crate::library::{of_search_path, LIBRARY};
-use crate::output;
-use crate::system::{self, Exec};
+use crate::machine::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
+use crate::machine::library::{of_search_path, LIBRARY};
+use crate::machine::system::{self, Exec};
+use crate::words::{exit_code, output};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
 use std::ffi::{CString, OsStr, OsString};

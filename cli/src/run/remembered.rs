@@ -2,9 +2,9 @@
 //!
 //! Must not: keep a process from being reaped. An unreadable fact is left out.
 
-use crate::ends::ProcessEnd;
-use crate::process::{numbers, Stat};
-use crate::system::unix_now;
+use crate::folder::ends::ProcessEnd;
+use crate::folder::process::{numbers, Stat};
+use crate::machine::system::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +24,7 @@ impl Identity {
     /// The identity of a process that has not been reaped. In a pid namespace of its own it has another id.
     pub fn of(process: Pid) -> Self {
         let number = || process.as_raw_pid().unsigned_abs();
-        let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
+        let status = crate::machine::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         // The last of its ids, one for each namespace that it is in.
         let own = numbers(&status, "NSpid:").last().copied();
         Self {
@@ -86,8 +86,8 @@ impl Remembered {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree;
     use super::*;
+    use crate::run::tree;
     use rustix::process::{waitid, Signal, WaitId, WaitIdOptions};
     use std::process::Command;
 

@@ -8,9 +8,10 @@
 use super::inherited::Descriptors;
 use super::signals::{stop_with_the_program, Caught};
 use super::{program, tree};
-use crate::findings::Hung;
-use crate::system::Exec;
-use crate::{exit_code, files, output, Failure};
+use crate::judge::seen::Hung;
+use crate::machine::files;
+use crate::machine::system::Exec;
+use crate::words::{exit_code, output, Failure};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
 use rustix::io::{ioctl_fionread, Errno};
@@ -57,12 +58,10 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
     }
 }
 
-/// The attempts that hung, in their order.
 pub(super) fn earlier(file: &Path) -> Vec<Hung> {
     files::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Notes that this attempt hung.
 pub(super) fn note(file: &Path, hung: Hung) {
     let all: Vec<_> = earlier(file).into_iter().chain([hung]).collect();
     // Without the note, the run is not made again.

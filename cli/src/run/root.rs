@@ -7,13 +7,13 @@
 //!
 //! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
 
-use crate::ends::{self, ProcessEnd};
-use crate::files::{self, Locked};
-use crate::old_runs;
-use crate::process::exists;
-use crate::runs::{self, is_run};
-use crate::source::{is_process_folder, HAZARDS, RECORDING};
-use crate::Failure;
+use crate::folder::ends::{self, ProcessEnd};
+use crate::folder::old_runs;
+use crate::folder::process::exists;
+use crate::folder::runs::{self, is_run};
+use crate::folder::source::{is_process_folder, HAZARDS, RECORDING};
+use crate::machine::files::{self, Locked};
+use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;
@@ -84,7 +84,6 @@ enum Kind {
     Absent,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
@@ -360,7 +359,6 @@ fn remove_empty(made: &[PathBuf]) {
     let _ = made.iter().rev().all(is_gone);
 }
 
-/// The folders in a folder; none where it cannot be read.
 pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
     runs::folders(root).unwrap_or_default()
 }

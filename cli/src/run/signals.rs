@@ -14,7 +14,7 @@
 //! command, as when a debugger or another process stops and continues the program by its id.
 
 use super::{inherited, tree};
-use crate::system;
+use crate::machine::system;
 use nix::sys::signal::SigSet;
 use rustix::process::{getpid, getsid, Pid, Signal};
 use signal_hook::low_level::raise;

@@ -5,20 +5,19 @@
 
 use super::hang::{self, Watch};
 use super::inherited::StandardError;
-use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
 use super::root::{process_with, Root};
 use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
 use super::tree::{self, Tree};
 use super::unguarded;
 use super::unseen::Unseen;
-use crate::dump::{ask_all, Last};
-use crate::ends::ProcessEnd;
-use crate::findings::{End, Unguarded};
-use crate::on_hang::{FAIL, REVOKE};
-use crate::process::{proc_is_mounted, Stat};
-use crate::Failure;
-use crate::{output, system};
+use crate::folder::ends::ProcessEnd;
+use crate::folder::process::{proc_is_mounted, Stat};
+use crate::inspect::dump::{ask_all, Last};
+use crate::judge::seen::{End, Unguarded};
+use crate::machine::system;
+use crate::words::on_hang::{FAIL, REVOKE};
+use crate::words::{output, Failure};
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +41,6 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// The interval at which to look for hangs and for processes that cannot write into the folder of the run.
     pub look_every: Duration,
-    /// Whether the command acts on hangs.
     pub acts: bool,
     /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
     pub returns: Option<&'static str>,
@@ -65,12 +63,18 @@ pub(super) struct Ended {
     pub unguarded: Unguarded,
 }
 
+/// The program, what it has started, and the signals that this process catches.
+pub(super) struct Started {
+    pub program: Pid,
+    pub tree: Tree,
+    pub caught: Caught,
+}
+
+/// `places` are those in which the processes have their folders: that of the run, and that for processes which have changed their user.
 pub(super) fn supervise(
-    program: Pid,
-    tree: Tree,
-    caught: Caught,
+    Started { program, tree, caught }: Started,
     root: &Root,
-    others: Option<&OtherUsers>,
+    places: Vec<PathBuf>,
     limits: Limits,
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
@@ -81,7 +85,7 @@ pub(super) fn supervise(
         unseen: Unseen::default(),
         unseen_looked_at: Instant::now(),
         unguarded,
-        places: [root.path()].into_iter().chain(others.map(OtherUsers::path)).map(Path::to_owned).collect(),
+        places,
         root,
         standard_error: StandardError::of(program),
         tree,
@@ -136,7 +140,6 @@ impl Failing {
 
 struct Supervisor<'a> {
     root: &'a Root,
-    /// Where the processes have their folders: in that of the run, and where those that have changed their user put them.
     places: Vec<PathBuf>,
     standard_error: StandardError,
     tree: Tree,

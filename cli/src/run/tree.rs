@@ -5,7 +5,7 @@
 //!
 //! Must not: touch a process that does not descend from this one.
 
-use crate::process::Stat;
+use crate::folder::process::Stat;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -6,9 +6,9 @@
 //! Must not: look often. The kernel locks a process's memory map while it writes down what is mapped.
 
 use super::remembered::Identity;
-use super::unseen::{is_given, processes_in, records_elsewhere};
-use crate::files;
-use crate::findings::Unguarded;
+use super::unseen::{in_words, is_given, processes_in, records_elsewhere};
+use crate::judge::seen::Unguarded;
+use crate::machine::files;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;
 use std::collections::HashSet;
@@ -62,8 +62,7 @@ impl Watch {
             if !loaded.driver {
                 continue;
             }
-            let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
-            let line = format!("process {process} ({})", name.trim_end());
+            let line = in_words(process);
             if !loaded.guard {
                 self.known.insert(who);
                 self.found.without_guard.push(line);

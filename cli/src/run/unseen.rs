@@ -7,7 +7,7 @@
 
 use super::remembered::Identity;
 use super::root::{folders, process_with};
-use crate::files;
+use crate::machine::files;
 use lazyguard_core::settings::RUN_ROOT;
 use rustix::process::Pid;
 use std::collections::HashSet;
@@ -38,13 +38,18 @@ impl Unseen {
             self.known.insert(who);
             // Read once, after the process was seen to be armed: it made its folder before it was armed.
             if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
-                let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
-                lines.push(format!("process {process} ({})", name.trim_end()));
+                lines.push(in_words(*process));
             }
         }
         self.found.extend_from_slice(&lines);
         lines
     }
+}
+
+/// `process 4242 (train)`.
+pub(super) fn in_words(process: Pid) -> String {
+    let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
+    format!("process {process} ({})", name.trim_end())
 }
 
 pub(super) fn is_given(process: Pid, root: &str) -> bool {

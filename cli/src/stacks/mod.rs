@@ -7,8 +7,9 @@
 
 mod dump;
 mod files;
+pub(crate) mod symbolize;
 
-use crate::symbolize::at_place;
+use crate::stacks::symbolize::at_place;
 pub(crate) use dump::Module as CodeModule;
 use dump::{Dump, Module, Thread};
 use files::CodeFile;
@@ -16,6 +17,14 @@ use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
 use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
 use std::path::Path;
+
+/// A note of a stack that the command has read from outside begins so; the thread's state follows.
+pub(crate) const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
+
+/// Whether the thread of such a stack was stopped.
+pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
+    stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
+}
 
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -32,7 +41,7 @@ pub(crate) fn problem_in(folder: &Path) -> Option<String> {
 fn of_dump<T>(folder: &Path, what: impl FnOnce(&Dump<'_>) -> T) -> Option<Result<T, String>> {
     let path = folder.join(STACKS);
     let mut bytes = Vec::new();
-    let read = match crate::files::open_unlinked(&path) {
+    let read = match crate::machine::files::open_unlinked(&path) {
         Ok(file) => file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => Err(error.to_string()),

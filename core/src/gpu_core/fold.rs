@@ -9,10 +9,9 @@
 //! Must not: keep a thread. The memory grows with the number of different points, and of sets of them.
 
 use super::image::{Function, Image};
-use super::lines::Lines;
-use super::sass::Instruction;
-use super::{Doing, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
-use crate::demangle::demangle;
+use super::places::Places;
+use super::point::{call, named, AtPoint, Code, Key, Point, Standing};
+use super::{Doing, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -21,7 +20,6 @@ use std::ops::RangeInclusive;
 /// The most points of a device. A kernel seldom has a thousand.
 const MOST_POINTS: usize = 1 << 14;
 const MOST_SETS: usize = 1 << 16;
-const MOST_ADDRESSES: usize = 16;
 const MOST_FAULTS: usize = 16;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).
 const BLOCKED: RangeInclusive<u32> = 6..=24;
@@ -40,23 +38,6 @@ pub(super) struct Lane {
     pub callers: Vec<u64>,
 }
 
-/// What makes a point: threads of a kernel at one instruction of which the report says the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    kernel: usize,
-    address: u64,
-    blocked: bool,
-    fault: Option<(u32, Option<u64>)>,
-    callers: Vec<u64>,
-}
-
-struct Point {
-    key: Key,
-    offset: u64,
-    first_block: [u32; 3],
-    first_thread: [u32; 3],
-}
-
 struct Kernel {
     seen: GpuKernel,
     entry: u64,
@@ -64,9 +45,6 @@ struct Kernel {
     /// The highest number of a resident block, the first being 0.
     last_block: u64,
 }
-
-/// Of a warp, a point with the number of threads there, and of those that the warp executes.
-type AtPoint = (usize, u32, u32);
 
 /// The block that is being read.
 struct Block {
@@ -90,15 +68,6 @@ pub(super) struct Fold {
     block: Option<Block>,
     warps_seen: u64,
     faults: Vec<GpuFault>,
-}
-
-/// What is known of a point's instruction.
-#[derive(Clone, Copy, Default)]
-struct Standing {
-    doing: Doing,
-    /// The barrier at which it waits, if its block's other threads are elsewhere.
-    barrier: Option<u64>,
-    loop_start: Option<u64>,
 }
 
 impl Fold {
@@ -201,87 +170,11 @@ impl Fold {
         let mut standing: Vec<_> = self.points.iter().map(|point| code.standing(&point.key, self.major)).collect();
         let kept_waiting = find_barriers(&self.blocks, &mut standing);
         code.find_lines(self.addresses().chain(standing.iter().filter_map(|standing| standing.barrier)));
-        let mut kernels: Vec<GpuKernel> = Vec::new();
-        for Kernel { mut seen, entry, module, last_block } in self.kernels {
-            seen.symbol = code.function(entry, module).filter(|function| function.address == entry).map(Function::name);
-            seen.name = seen.symbol.as_deref().map_or_else(|| format!("a kernel at {entry:#x}"), named);
-            seen.blocks = seen.blocks.filter(|blocks| *blocks >= seen.blocks_resident && *blocks > last_block);
-            seen.blocks_not_begun = match seen.blocks_resident {
-                0 if seen.status != GridStatus::Pending => None,
-                0 => seen.blocks,
-                _ => seen.blocks.map(|blocks| blocks - last_block - 1),
-            };
-            kernels.push(seen);
-        }
-
-        // Points that read the same are one place.
-        let mut places: Vec<(usize, GpuPlace)> = Vec::new();
-        let mut by_words: HashMap<_, _> = HashMap::default();
-        let mut place_of = Vec::new();
-        for (point, standing) in self.points.iter().zip(&standing) {
-            let Key { kernel, address, fault, callers, .. } = &point.key;
-            let function = code.any_function(*address);
-            let frames = code.frames(standing.barrier.unwrap_or(*address), callers, &kernels[*kernel].name);
-            let doing = standing.doing.or_at_a_grid_barrier(&frames);
-            let has_line = frames.first().is_some_and(|frame| frame.line.is_some());
-            let place = standing.barrier.or(standing.loop_start).unwrap_or(*address);
-            let start = if has_line { None } else { Some(place) };
-            let words = (*kernel, function.map(|f| f.address), frames.clone(), doing, *fault, standing.barrier, start);
-            let at = *by_words.entry(words).or_insert_with(|| {
-                let seen = GpuPlace {
-                    doing,
-                    barrier: standing.barrier,
-                    first_block: point.first_block,
-                    first_thread: point.first_thread,
-                    symbol: function.map(Function::name),
-                    offset: function.map_or(point.offset, |f| {
-                        standing.barrier.or(start).unwrap_or(*address).saturating_sub(f.address)
-                    }),
-                    frames,
-                    fault: fault.map(|(code, address)| GpuFault::new(code, address)),
-                    ..GpuPlace::default()
-                };
-                places.push((*kernel, seen));
-                places.len() - 1
-            });
-            let addresses = &mut places[at].1.addresses;
-            if addresses.len() < MOST_ADDRESSES {
-                addresses.push(*address);
-            }
-            place_of.push(at);
-        }
-        for (points, blocks) in &self.blocks {
-            for at in points.iter().map(|point| place_of[*point]).collect::<BTreeSet<_>>() {
-                places[at].1.blocks += blocks;
-            }
-        }
-        for (at, blocks) in kept_waiting {
-            let place = &mut places[place_of[at]].1;
-            place.blocks_kept_waiting = place.blocks.min(place.blocks_kept_waiting + blocks);
-        }
-        for (points, warps) in &self.warps {
-            let mut here: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-            for (point, threads, active) in points {
-                let (all_threads, all_active) = here.entry(place_of[*point]).or_default();
-                (*all_threads, *all_active) = (*all_threads + threads, *all_active + active);
-            }
-            for (at, (threads, active)) in here {
-                let place = &mut places[at].1;
-                let [fewest, most] = place.threads_of_a_warp;
-                place.threads_of_a_warp =
-                    [if place.warps == 0 { threads } else { fewest.min(threads) }, most.max(threads)];
-                place.warps += warps;
-                place.threads += warps * u64::from(threads);
-                place.threads_active += warps * u64::from(active);
-            }
-        }
-        for (kernel, mut place) in places {
-            place.addresses.sort_unstable();
-            kernels[kernel].places.push(place);
-        }
-        for kernel in &mut kernels {
-            kernel.places.sort_by_key(order);
-        }
+        let mut kernels: Vec<_> = self.kernels.into_iter().map(|kernel| kernel.finish(&code)).collect();
+        let mut places = Places::of(&self.points, &standing, &code, &kernels);
+        places.count_blocks(&self.blocks, kept_waiting);
+        places.count_warps(&self.warps);
+        places.move_into(&mut kernels);
         let mut faults = self.faults;
         for fault in &mut faults {
             if let Some(address) = fault.address {
@@ -289,6 +182,21 @@ impl Fold {
             }
         }
         (kernels, faults)
+    }
+}
+
+impl Kernel {
+    fn finish(self, code: &Code<'_, '_>) -> GpuKernel {
+        let Self { mut seen, entry, module, last_block } = self;
+        seen.symbol = code.function(entry, module).filter(|function| function.address == entry).map(Function::name);
+        seen.name = seen.symbol.as_deref().map_or_else(|| format!("a kernel at {entry:#x}"), named);
+        seen.blocks = seen.blocks.filter(|blocks| *blocks >= seen.blocks_resident && *blocks > last_block);
+        seen.blocks_not_begun = match seen.blocks_resident {
+            0 if seen.status != GridStatus::Pending => None,
+            0 => seen.blocks,
+            _ => seen.blocks.map(|blocks| blocks - last_block - 1),
+        };
+        seen
     }
 }
 
@@ -338,117 +246,4 @@ fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -
         }
     }
     kept.into_iter().collect()
-}
-
-impl Doing {
-    /// What it is in the functions of cooperative groups that wait for the whole grid: a loop in them is the barrier.
-    fn or_at_a_grid_barrier(self, frames: &[GpuFrame]) -> Self {
-        let is_of_grid = |frame: &GpuFrame| {
-            frame.function.starts_with("cooperative_groups::")
-                && (frame.function.contains("sync_grids") || frame.function.ends_with("grid_group::sync"))
-        };
-        match self {
-            Self::Loops | Self::Stands if frames.iter().any(is_of_grid) => Self::WaitsAtGridBarrier,
-            other => other,
-        }
-    }
-}
-
-/// First faults, then what keeps a barrier waiting, then by what is done; of these, the most threads first.
-fn order(place: &GpuPlace) -> impl Ord {
-    (
-        place.fault.is_none(),
-        place.blocks_kept_waiting == 0 || place.doing == Doing::WaitsAtGridBarrier,
-        place.doing,
-        u64::MAX - place.threads,
-        place.addresses.first().copied(),
-    )
-}
-
-/// An address in the call that returns to this one.
-fn call(address: &u64) -> u64 {
-    address.saturating_sub(1)
-}
-
-/// A function's name as in the source. What is local to a file is in a namespace that the compiler made up.
-fn named(symbol: &str) -> String {
-    let name = demangle(symbol);
-    match name.split_once("::") {
-        Some((first, rest)) if first.starts_with("_INTERNAL_") => rest.to_owned(),
-        _ => name,
-    }
-}
-
-struct Code<'i, 'a> {
-    images: &'i [(u64, Image<'a>)],
-    lines: BTreeMap<u64, Lines>,
-}
-
-impl<'i, 'a> Code<'i, 'a> {
-    fn find_lines(&mut self, addresses: impl Iterator<Item = u64>) {
-        let mut of_image: Vec<Vec<u64>> = vec![Vec::new(); self.images.len()];
-        for address in addresses {
-            if let Some(at) = self.images.iter().position(|(_, image)| image.function(address).is_some()) {
-                of_image[at].push(address);
-            }
-        }
-        for ((_, image), mut addresses) in self.images.iter().zip(of_image) {
-            addresses.sort_unstable();
-            addresses.dedup();
-            self.lines.append(&mut image.lines(&addresses));
-        }
-    }
-
-    /// The function at an address, of a module if it has it.
-    fn function(&self, address: u64, module: u64) -> Option<&'i Function<'a>> {
-        let own = self.images.iter().filter(|(of, _)| *of == module);
-        own.chain(self.images).find_map(|(_, image)| image.function(address))
-    }
-
-    fn any_function(&self, address: u64) -> Option<&'i Function<'a>> {
-        self.images.iter().find_map(|(_, image)| image.function(address))
-    }
-
-    fn standing(&self, key: &Key, major: u32) -> Standing {
-        let mut standing = Standing { doing: Doing::Stands, ..Standing::default() };
-        if key.blocked {
-            standing.doing = Doing::WaitsForLanes;
-        }
-        let Some(function) = self.any_function(key.address).filter(|_| !key.blocked) else { return standing };
-        let in_loop = function.loop_start(key.address, major);
-        standing.loop_start = in_loop;
-        standing.doing = match function.instruction(key.address, major) {
-            Instruction::WarpBarrier => Doing::WaitsForLanes,
-            Instruction::ClusterBarrier => Doing::WaitsAtClusterBarrier,
-            _ if in_loop.is_some() => Doing::Loops,
-            Instruction::Sleep => Doing::Sleeps,
-            _ => Doing::Stands,
-        };
-        if standing.doing != Doing::WaitsForLanes {
-            standing.barrier = function.barrier_before(key.address, major);
-        }
-        standing
-    }
-
-    /// The functions at an address with its callers, the innermost first.
-    fn frames(&self, address: u64, callers: &[u64], kernel: &str) -> Vec<GpuFrame> {
-        let mut frames = Vec::new();
-        for address in std::iter::once(address).chain(callers.iter().map(call)) {
-            let function =
-                self.any_function(address).map_or_else(|| kernel.to_owned(), |function| named(&function.name()));
-            let Some(lines) = self.lines.get(&address) else {
-                frames.push(GpuFrame { function, ..GpuFrame::default() });
-                continue;
-            };
-            for line in lines {
-                frames.push(GpuFrame {
-                    function: line.inlined.as_deref().map_or_else(|| function.clone(), named),
-                    file: Some(line.file.clone()).filter(|file| !file.is_empty()),
-                    line: Some(line.line).filter(|line| *line != 0),
-                    inlined: line.inlined.is_some(),
-                });
-            }
-        }
-        frames
-    }
 }

@@ -1,7 +1,8 @@
 //! Reads core dumps of GPUs: where the threads of each kernel stood when NVIDIA's driver wrote the file.
 //!
 //! `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions that
-//! say what a thread waits for, `fold` the counting, `text` the sentences, `beside` what a core adds to a hang's verdicts.
+//! say what a thread waits for, `fold` the counting, `point` what is known of an instruction, `places` the points that read the same, `text` the
+//! sentences, `beside` what a core adds to a hang's verdicts.
 //!
 //! The layout is that of `cudacoredump.h`, NVIDIA's public description (in the open sources of cuda-gdb), held against cores of an H200 by driver
 //! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
@@ -16,6 +17,8 @@ mod fold;
 mod image;
 mod lines;
 mod names;
+mod places;
+mod point;
 mod sass;
 mod tables;
 #[cfg(test)]

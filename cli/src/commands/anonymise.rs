@@ -1,0 +1,153 @@
+//! `lazyguard anonymise`: copies the recordings of a run without what names the user, the machine, or the program's own code.
+//!
+//! Only recordings are copied: verdict and rank follow from them. Reports, stacks, logs and summaries are full of names, and stay.
+//!
+//! Must not: decide what is kept (the core does), write over anything, or name a folder as the user or the machine is named.
+
+use crate::folder::runs::{newest_in, process_folders};
+use crate::folder::source::{is_process_folder, Opened, Run, RECORDING};
+use crate::machine::files;
+use crate::words::format::size;
+use crate::words::output::{say, write_line, Output};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::anonymise::{anonymise as copy_of, Pseudonyms};
+use lazyguard_core::api::counted;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What to copy, and where to.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A process, its folder, the folder of a run, or a recording. Of several runs in a folder, the newest.
+    #[arg(value_name = "PID|FOLDER|RECORDING")]
+    what: PathBuf,
+    /// The folder to write, which must not be there yet or be empty; of a recording, the file to write, which must not be there.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Of each kind of record (work, waits, rare events) keep only so many, the newest. A rank that lacks its oldest records is not
+    /// compared in full.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+    /// Keep the names of all kernels, also of the program's own.
+    #[arg(long)]
+    keep_kernel_names: bool,
+}
+
+pub(crate) fn anonymise(arguments: &Arguments) -> Outcome {
+    let mut out = Output::standard();
+    let mut copier = Copier {
+        most: arguments.last.map_or(usize::MAX, |last| last as usize),
+        pseudonyms: Pseudonyms::new(arguments.keep_kernel_names),
+        out: &mut out,
+    };
+    let outcome = copier.copy_what(&newest_in(&arguments.what), &arguments.out);
+    out.flush()?;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+struct Copier<'a> {
+    most: usize,
+    pseudonyms: Pseudonyms,
+    out: &'a mut Output<'static>,
+}
+
+impl Copier<'_> {
+    fn copy_what(&mut self, what: &Path, out: &Path) -> Result<(), Failure> {
+        let run = Run::find(what)?;
+        match &run.folder {
+            Some(folder) if run.process.is_none() && !is_process_folder(folder) => return self.copy_all(folder, out),
+            Some(_) => {
+                let opened = run.must_open()?;
+                make_empty(out)?;
+                self.copy(&opened, &out.join(RECORDING))?;
+            }
+            None => self.copy(&run.must_open()?, out)?,
+        }
+        self.say_what_stays()
+    }
+
+    /// Copies the recordings of all processes of a run. One that cannot be read does not keep the others from being copied.
+    fn copy_all(&mut self, folder: &Path, out: &Path) -> Result<(), Failure> {
+        let mut problems = Vec::new();
+        let folders = process_folders(folder, &mut problems, |_| true);
+        let opened: Vec<_> = folders
+            .iter()
+            .filter_map(|folder| {
+                let opened = Run::find(folder).and_then(|run| run.must_open());
+                opened.map_err(|failure| problems.push(failure.to_string())).ok()
+            })
+            .collect();
+        if opened.is_empty() {
+            problems.iter().for_each(say);
+            return Err(Failure::Input(format!("{}: holds no recording that can be read", folder.display())));
+        }
+        make_empty(out)?;
+        for one in &opened {
+            let to = make_one_of(out, &name_of(one))?;
+            self.copy(one, &to.join(RECORDING))?;
+        }
+        self.say_what_stays()?;
+        let last = problems.pop();
+        problems.iter().for_each(say);
+        last.map_or(Ok(()), |last| Err(Failure::Input(last)))
+    }
+
+    fn say_what_stays(&mut self) -> Result<(), Failure> {
+        let line = "times and process ids stay. Look through it before you post it: lazyguard log prints its records and names";
+        Ok(write_line!(self.out, "{line}")?)
+    }
+
+    fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
+        let unreadable = |error| Failure::Input(format!("{}: {error}", opened.path.display()));
+        let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
+        let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
+        written.map_err(|error| Failure::Input(format!("{}: {error}", to.display())))?;
+        write_line!(
+            self.out,
+            "{}: {} ({} of {})",
+            to.display(),
+            counted(copy.records, "record"),
+            size(copy.bytes.len() as u64),
+            size(opened.recording.facts().file_bytes)
+        )?;
+        for (count, why) in [
+            (copy.older, "older"),
+            (copy.unknown, "of a kind that this build does not know"),
+            (copy.passed_over, "stretches of records that the process wrote over meanwhile"),
+            (opened.recording.missing_bytes(), "bytes that the recording lacks at its end"),
+        ] {
+            if count > 0 {
+                write_line!(self.out, "  left out: {count} {why}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of the copy's folder. The user may have named the recording's own.
+fn name_of(opened: &Opened) -> String {
+    let facts = opened.recording.facts();
+    match facts.rank.parse::<u32>() {
+        Ok(rank) => format!("rank{rank}-{}", facts.process),
+        Err(_) => format!("process-{}", facts.process),
+    }
+}
+
+fn make_empty(folder: &Path) -> Result<(), Failure> {
+    let is_empty = fs::create_dir_all(folder).and_then(|()| Ok(fs::read_dir(folder)?.next().is_none()));
+    match is_empty {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::Input(format!("{}: is not empty, and nothing is written over", folder.display()))),
+        Err(error) => Err(Failure::Input(format!("{}: {error}", folder.display()))),
+    }
+}
+
+/// Makes a folder of this name in one that this command has made: processes of two machines may have one id.
+fn make_one_of(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+    let path = names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default();
+    fs::create_dir(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}

@@ -1,0 +1,59 @@
+//! `lazyguard dump`: asks a guarded process for a report now.
+
+use crate::folder::runs::one_process;
+use crate::folder::source::duration;
+use crate::inspect::dump::ask;
+use crate::words::format::Format;
+use crate::words::{Failure, Outcome};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Which process to ask.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The process, or the run folder that it writes to.
+    #[arg(value_name = "PID|FOLDER", value_parser = process_or_folder)]
+    what: PathBuf,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// How long to wait for the answer: 10s, 500ms; in seconds without a unit.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
+    timeout: u64,
+}
+
+pub(crate) fn dump(arguments: &Arguments) -> Outcome {
+    ask(process_meant(&arguments.what)?, arguments.format, Duration::from_nanos(arguments.timeout))
+}
+
+/// A number that a process may have, or what is there.
+fn process_or_folder(text: &str) -> Result<PathBuf, String> {
+    match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
+        true => Ok(PathBuf::from(text)),
+        false => {
+            Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
+                .to_owned())
+        }
+    }
+}
+
+/// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
+fn process_meant(what: &Path) -> Result<u32, Failure> {
+    let shown = what.display();
+    if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
+        return Ok(process);
+    }
+    let Some(opened) = one_process(what)?.open()? else {
+        return Err(Failure::Input(format!(
+            "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
+             holds is printed by lazyguard report {shown}"
+        )));
+    };
+    opened.live_process().ok_or_else(|| {
+        Failure::Input(format!(
+            "{shown}: its process ({}) does not run here any more and cannot be asked; what it left can be read: lazyguard report \
+             {shown}",
+            opened.recording.facts().process
+        ))
+    })
+}

@@ -1,0 +1,209 @@
+//! `lazyguard explain`: prints the page of a code.
+//!
+//! A page is Markdown. On a terminal it becomes text: headings underlined, code indented, tables in columns, marks left out.
+
+use crate::words::output::{write_line, Output};
+use crate::words::pages::{page, unmarked};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::diagnose::{Code, Confidence};
+use std::process::ExitCode;
+
+const WORDS: [(&str, &str); 8] = [
+    ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
+    ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
+    ("SUSPECTED", "a call was in progress for less than LAZYGUARD_HANG_AFTER (30 s) when the process was last seen, and would be a hang"),
+    ("RESOLVED", "what was reported is over: the call returned, and the program went on"),
+    ("ABANDONED", "what was reported is over: the thread left its call without a return"),
+    ("possible", Confidence::Possible.meaning()),
+    ("likely", Confidence::Likely.meaning()),
+    ("certain", Confidence::Certain.meaning()),
+];
+
+pub(crate) fn explain(code: Option<&str>) -> Outcome {
+    let mut out = Output::standard();
+    let Some(wanted) = code else {
+        for code in Code::ALL {
+            write_line!(out, "{:<9}  {}", code.name(), code.title())?;
+        }
+        for (word, meaning) in WORDS {
+            write_line!(out, "{word:<9}  {meaning}")?;
+        }
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let name = code_name(wanted);
+    match page(&name) {
+        Some(page) => plain(page).iter().try_for_each(|line| write_line!(out, "{line}"))?,
+        None => match WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted)) {
+            Some((word, meaning)) => write_line!(out, "{word}: {meaning}")?,
+            None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+        },
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn code_name(wanted: &str) -> String {
+    let is_number = wanted.bytes().all(|b| b.is_ascii_digit());
+    if is_number {
+        format!("LG{wanted}")
+    } else {
+        wanted.to_ascii_uppercase()
+    }
+}
+
+/// The lines of a page without their Markdown.
+fn plain(page: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut table: Vec<Vec<String>> = Vec::new();
+    let mut is_code = false;
+    for line in page.trim_end().lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        if is_code {
+            lines.push(format!("    {line}"));
+        } else if let Some(row) = line.strip_prefix('|') {
+            let cells: Vec<_> = row.trim_end_matches('|').split(" | ").map(|cell| unmarked(cell.trim())).collect();
+            let is_rule = cells.iter().all(|cell| cell.chars().all(|letter| "-:| ".contains(letter)));
+            table.extend((!is_rule).then_some(cells));
+            continue;
+        } else if let Some(title) = line.strip_prefix('#') {
+            let title = unmarked(title.trim_start_matches('#').trim());
+            let rule = "=".repeat(title.chars().count());
+            lines.extend(columns(std::mem::take(&mut table)));
+            lines.extend([title, rule]);
+            continue;
+        } else {
+            lines.extend(columns(std::mem::take(&mut table)));
+            // A block that is indented is code already.
+            lines.push(if line.starts_with("    ") { line.to_owned() } else { unmarked(line) });
+        }
+    }
+    lines.extend(columns(table));
+    lines
+}
+
+/// The rows of a table, each column as wide as its widest cell.
+fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let row = |cells: &Vec<String>| {
+        let last = cells.len().saturating_sub(1);
+        let padded = cells.iter().enumerate().map(|(column, cell)| match column == last {
+            true => cell.clone(),
+            false => format!("{cell:<0$}", width(column).unwrap_or(0)),
+        });
+        format!("  {}", padded.collect::<Vec<_>>().join("  "))
+    };
+    rows.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::pages::PAGES;
+
+    #[test]
+    fn a_terminal_gets_text_and_no_marks() {
+        let page = "## LG201: a `cold` load\n\n**Fix.** Call `k2<<<1, 1>>>` first, see [RESULTS.md](RESULTS.md) and\n[the \
+                    page](PAGE.md#top).\n\n```c\na[0] = **p;\n```\n\n| code | what |\n|---|---|\n| `LG1` | a |\n| x | b [0] |\n\nend";
+        let expect = [
+            "LG201: a cold load",
+            "==================",
+            "",
+            "Fix. Call k2<<<1, 1>>> first, see RESULTS.md and",
+            "the page (PAGE.md#top).",
+            "",
+            "    a[0] = **p;",
+            "",
+            "  code  what",
+            "  LG1   a",
+            "  x     b [0]",
+            "",
+            "end",
+        ];
+        assert_eq!(plain(page), expect);
+        for code in Code::ALL {
+            let lines = plain(page_of(code.name()));
+            assert!(lines.iter().all(|line| !line.contains("](") && !line.starts_with("**")), "{code}: {lines:#?}");
+            let is_marked = |line: &&String| !line.starts_with("    ") && (line.contains('`') || line.contains("**"));
+            assert_eq!(lines.iter().find(is_marked), None, "{code}");
+        }
+    }
+
+    fn page_of(code: &str) -> &'static str {
+        page(code).unwrap_or_else(|| panic!("{code} has no page"))
+    }
+
+    #[test]
+    fn a_code_is_found_by_its_number_and_every_word_of_a_report_is_explained() {
+        assert_eq!(code_name("201"), "LG201");
+        assert_eq!((code_name("lg201").as_str(), code_name("suspected").as_str()), ("LG201", "SUSPECTED"));
+        for word in ["HANG", "SLOW", "SUSPECTED", "RESOLVED", "ABANDONED"] {
+            assert!(WORDS.iter().any(|(known, _)| *known == word), "{word}");
+        }
+    }
+
+    #[test]
+    fn every_code_has_its_page_with_its_title() {
+        for code in Code::ALL {
+            let page = page(code.name()).unwrap_or_else(|| panic!("{code} has no page"));
+            assert!(
+                page.starts_with(&format!("## {code}: {}", code.title())),
+                "{code}: {}",
+                page.lines().next().unwrap()
+            );
+            assert!(page.contains("**Fix.**"), "{code} says no fix");
+        }
+    }
+
+    /// Names of programs: those that a page calls minimal, and those in the table at the end.
+    fn programs() -> Vec<&'static str> {
+        let minimal = PAGES.split("**Minimal program.**").skip(1).filter_map(|rest| rest.split("\n\n").next());
+        let fooled = PAGES.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        // Text between backquotes is every other piece.
+        minimal.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2)).chain(fooled).collect()
+    }
+
+    #[test]
+    fn every_program_that_is_named_is_there() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../testapps");
+        let programs = programs();
+        assert!(programs.len() > Code::ALL.len(), "{programs:?}");
+        for program in programs {
+            let is_there = |folder| std::path::Path::new(&format!("{root}/{folder}/{program}.cpp")).is_file();
+            let folders = ["apps", "corpus/hang", "corpus/slow", "corpus/hazard"];
+            assert!(folders.into_iter().any(is_there), "{program} is nowhere");
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_hazard_has_every_part_and_its_programs_state_its_code() {
+        let hazards = Code::ALL.iter().filter(|code| code.number() < 200);
+        let mut pages = 0;
+        for code in hazards {
+            let page = page(code.name()).unwrap_or_else(|| panic!("{code} has no page"));
+            let parts = [
+                "What happened",
+                "Minimal program",
+                "Why it matters",
+                "Fix",
+                "What the guard does",
+                "How to suppress it",
+            ];
+            let places: Vec<_> = parts.iter().map(|part| page.find(&format!("\n**{part}.** "))).collect();
+            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{code}: {parts:?} stand at {places:?}");
+            let minimal = page.split("**Minimal program.**").nth(1).and_then(|rest| rest.split("\n\n").next());
+            let minimal = minimal.and_then(|paragraph| paragraph.split('`').nth(1)).unwrap_or_default();
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../testapps/corpus/hazard");
+            let source = std::fs::read_to_string(format!("{source}/{minimal}.cpp"))
+                .unwrap_or_else(|error| panic!("{code}: {minimal}: {error}"));
+            assert!(source.contains(&format!("\n// hazard: {code} ")), "{minimal} does not state {code}");
+            // The page shows a suppression pattern for this code.
+            assert!(page.contains(&format!("`{code}:")), "{code} has no pattern of its own");
+            pages += 1;
+        }
+        assert_eq!(pages, 9);
+    }
+}

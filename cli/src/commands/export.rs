@@ -1,0 +1,104 @@
+//! `lazyguard export`: writes a recording in the format of another program.
+
+use crate::folder::runs::one_process;
+use crate::folder::source::{duration, hang_in};
+use crate::forms::perfetto::judged::{of_recording, of_report, over};
+use crate::forms::perfetto::timeline::Timeline;
+use crate::machine::files;
+use crate::words::output::{write_line, Output};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::diagnose::SnapshotBuilder;
+use lazyguard_core::run_folder::file::TIMELINE;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a recording can be exported to.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// A timeline for ui.perfetto.dev.
+    Perfetto,
+}
+
+/// What to export, and where to.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A process, or a run folder.
+    #[arg(value_name = "PID|FOLDER")]
+    what: PathBuf,
+    /// What opens the timeline.
+    #[arg(long, value_enum)]
+    to: Format,
+    /// The file; `-` is standard output [default: trace.perfetto-trace in the run folder]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only calls entered at this time or later: 1.5, 250ms; in seconds since the guard was armed, without a unit.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<u64>,
+    /// Only calls entered up to this time.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    until: Option<u64>,
+}
+
+pub(crate) fn export(arguments: &Arguments) -> Outcome {
+    let Format::Perfetto = arguments.to;
+    let run = one_process(&arguments.what)?;
+    let opened = run.must_open()?;
+    let in_folder = || opened.path.with_file_name(TIMELINE);
+    let path = arguments.output.clone().unwrap_or_else(in_folder);
+    let range = arguments.since.unwrap_or(0)..=arguments.until.unwrap_or(u64::MAX);
+    // An unreadable report does not prevent the rest; lazyguard report says what is wrong with it.
+    let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
+    let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
+        let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
+        hang.iter().flat_map(of_report).for_each(|shown| timeline.judge(shown));
+        let mut builder = SnapshotBuilder::new(&opened.recording);
+        opened.each_record(|entry| {
+            builder.push(entry);
+            if range.contains(&entry.record.entered) {
+                timeline.see(entry).map_err(failed)?;
+            }
+            Ok(())
+        })?;
+        let in_progress = opened.calls_in_progress();
+        let calls: Vec<_> = in_progress.iter().map(|call| (call.thread, call.record.entered)).collect();
+        let over = hang.as_ref().map(|hang| over(hang, &opened.recording, &calls));
+        if let Some(Some(over)) = over {
+            timeline.judged_until(over);
+        }
+        // A reported hang that still lasts has its own verdicts.
+        if over != Some(None) {
+            of_recording(&opened.standstill(&mut builder)).into_iter().for_each(|shown| timeline.judge(shown));
+        }
+        let mut in_range = in_progress.iter().filter(|call| range.contains(&call.record.entered));
+        in_range.try_for_each(|call| timeline.see(call)).map_err(failed)?;
+        timeline.finish(&opened.end_in_words(), &range).map_err(failed)
+    };
+    let mut out = Output::standard();
+    if path.as_os_str() == OsStr::new("-") {
+        write(&mut out.raw(), &Failure::Output)?;
+    } else {
+        let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
+        // A link is followed only if the user named the file.
+        let made = match &arguments.output {
+            Some(path) => File::create(path),
+            None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
+        };
+        let written = write(&mut made.map_err(failed)?, &failed);
+        let (slices, bytes) = written.inspect_err(|_| discard(&path))?;
+        let size = bytes as f64 / 1e6;
+        write_line!(out, "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev", path.display())?;
+    }
+    out.flush()?;
+    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Removes an incomplete file, unless it is a device or a pipe.
+fn discard(path: &Path) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        // A failure here is harmless; the command reports the failure before.
+        let _ = fs::remove_file(path);
+    }
+}

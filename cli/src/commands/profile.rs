@@ -1,0 +1,286 @@
+//! `lazyguard profile`: what a profile holds, whether it is whole, and how it is kept small.
+//!
+//! Must not: change a part that it cannot read, or remove an image that a part names.
+
+use crate::folder::profile_cache;
+use crate::machine::files;
+use crate::words::format::size;
+use crate::words::output::{say, write_line, Output};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::api::counted;
+use lazyguard_core::profile::{is_part, ImageId, Place, Profile, Seen, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::report::demangle;
+use lazyguard_core::settings;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What to do with a profile.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Print the modules that the program loads itself, the libraries that CUDA runtimes load, their kernels, and the local memory that kernels need.
+    Show {
+        /// The folder of the profile; without it, the profiles in the user's cache are listed.
+        folder: Option<PathBuf>,
+    },
+    /// Check every file of a profile. The exit code is 1 if one cannot be used.
+    Verify {
+        /// The folder of the profile.
+        folder: PathBuf,
+    },
+    /// Merge profiles into the first folder, and its parts into one.
+    Merge {
+        /// The folder that gets all, and the others, which stay as they are.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+    },
+    /// Remove the images that were used longest ago, and those that no part names.
+    Prune {
+        /// The folder of the profile.
+        folder: PathBuf,
+        /// How much its images may take.
+        #[arg(long, value_name = "SIZE", value_parser = most_bytes, default_value_t = MOST_BYTES)]
+        most: u64,
+    },
+}
+
+fn most_bytes(text: &str) -> Result<u64, String> {
+    settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
+}
+
+struct Folder {
+    path: PathBuf,
+    known: Profile,
+    parts: Vec<PathBuf>,
+    damaged: Vec<String>,
+}
+
+impl Folder {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let mut found =
+            Self { path: path.to_owned(), known: Profile::default(), parts: Vec::new(), damaged: Vec::new() };
+        if found.has_a_link() {
+            found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
+        }
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (part, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if !is_part(&name) {
+                continue;
+            }
+            match found.known.take_part(files::read_in(path, &name)) {
+                Ok(true) => found.parts.push(part),
+                Ok(false) => {}
+                Err(error) => found.damaged.push(format!("{}: not a part of a profile: {error}", part.display())),
+            }
+        }
+        Ok(found)
+    }
+
+    fn image(&self, id: ImageId) -> PathBuf {
+        self.path.join(IMAGES).join(id.to_string())
+    }
+
+    /// Whether a link is in the place of the folder of images: that is not used, and no file behind it is removed.
+    fn has_a_link(&self) -> bool {
+        fs::symlink_metadata(self.path.join(IMAGES)).is_ok_and(|about| about.is_symlink())
+    }
+
+    /// The images in the folder; of a file with another name `None` with its path.
+    fn images(&self) -> Vec<(Option<ImageId>, PathBuf)> {
+        if self.has_a_link() {
+            return Vec::new();
+        }
+        let entries = fs::read_dir(self.path.join(IMAGES)).into_iter().flatten().flatten();
+        let all = entries
+            .map(|entry| entry.path())
+            .filter(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
+        let id = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let mut all: Vec<_> = all.map(|path| (id(&path), path)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The images that it has the bytes of.
+    fn kept(&self) -> HashSet<ImageId> {
+        self.images().into_iter().filter_map(|(id, _)| id).collect()
+    }
+
+    /// Writes one part for all of them, and removes those.
+    fn make_one_part(&self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
+        files::replace(&one, self.known.text().as_bytes(), Some(0o600))?;
+        self.parts.iter().try_for_each(fs::remove_file)
+    }
+
+    fn say_what_is_damaged(&self) {
+        self.damaged.iter().for_each(say);
+    }
+}
+
+/// What a file of the profile holds, which is no link.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    files::open_unlinked(path).and_then(files::all_of)
+}
+
+pub(crate) fn profile(arguments: &Arguments) -> Outcome {
+    let mut out = Output::standard();
+    let code = match &arguments.action {
+        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, &mut out)?,
+        Action::Show { folder: None } => list(&mut out)?,
+        Action::Verify { folder } => verify(&Folder::read(folder)?, &mut out)?,
+        Action::Merge { folders } => merge(folders, &mut out)?,
+        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, &mut out)?,
+    };
+    out.flush()?;
+    Ok(code)
+}
+
+fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
+    let kept = folder.kept();
+    let images = &folder.known.images;
+    write_line!(
+        out,
+        "{} that the program loads itself, {} in {}",
+        counted(images.len(), "image"),
+        size(bytes(&kept)),
+        counted(folder.parts.len(), "part")
+    )?;
+    for id in folder.known.newest_first() {
+        let Some(image) = images.get(&id) else { continue };
+        let state = if kept.contains(&id) { "" } else { ", not kept" };
+        write_line!(out, "{id}: last used on day {} since 1970{state}", image.day)?;
+        for (options, most) in &image.loads {
+            let with = if options.all().is_empty() { String::new() } else { format!(" with options {options}") };
+            let how = if options.is_library() { "as a library" } else { "in a context" };
+            write_line!(out, "  loaded {} {how}{with}", counted(u64::from(*most), "time"))?;
+        }
+        for kernel in &image.kernels {
+            write_line!(out, "  {}", demangle(kernel))?;
+        }
+    }
+    let libraries = &folder.known.libraries;
+    write_line!(out, "{} that CUDA runtimes load", counted(libraries.len(), "library"))?;
+    for (Place { object, offset, image }, library) in libraries {
+        let object = if object.is_empty() { "the program" } else { object };
+        let about = format!("{} at {object}+{offset:#x}", size(image.bytes));
+        write_line!(out, "{about}: last used on day {} since 1970", library.day)?;
+        for kernel in &library.kernels {
+            write_line!(out, "  {}", demangle(kernel))?;
+        }
+    }
+    let seen = &folder.known.seen;
+    if !seen.is_empty() {
+        write_line!(out, "{} that the program loads itself, by its samples", counted(seen.len(), "library"))?;
+    }
+    for (id, Seen { day, is_used }) in seen {
+        let use_of_it = if *is_used { "used" } else { "not used" };
+        write_line!(out, "{id}: last loaded on day {day} since 1970, {use_of_it}")?;
+    }
+    folder.say_what_is_damaged();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bytes(images: &HashSet<ImageId>) -> u64 {
+    images.iter().map(|id| id.bytes).sum()
+}
+
+/// A line for each profile in the user's cache.
+fn list(out: &mut Output<'_>) -> Outcome {
+    let cache = profile_cache::folder().ok_or_else(|| Failure::Input(profile_cache::NONE.to_owned()))?;
+    let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort_unstable();
+    write_line!(out, "{} in {}", counted(folders.len(), "profile"), cache.display())?;
+    for path in folders {
+        match Folder::read(&path) {
+            Ok(folder) => {
+                let Folder { parts, known, .. } = &folder;
+                let counts = [(parts.len(), "part"), (known.libraries.len(), "library"), (known.images.len(), "image")];
+                let [parts, libraries, images] = counts.map(|(count, what)| counted(count, what));
+                let bytes = size(bytes(&folder.kept()));
+                write_line!(out, "{}: {parts}, {libraries}, {images}, {bytes}", path.display())?;
+                folder.say_what_is_damaged();
+            }
+            Err(failure) => say(failure.to_string()),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(folder: &Folder, out: &mut Output<'_>) -> Outcome {
+    let mut damaged = folder.damaged.clone();
+    let images = folder.images();
+    for (id, path) in &images {
+        let content = read(path);
+        match (id, content) {
+            (Some(id), Ok(content)) if ImageId::of(&content) == *id => {}
+            (_, Err(error)) => damaged.push(format!("{}: {error}", path.display())),
+            _ => damaged.push(format!("{}: not the image of that name", path.display())),
+        }
+    }
+    damaged.iter().for_each(say);
+    let whole = folder.parts.len() + folder.damaged.len() + images.len() - damaged.len();
+    write_line!(out, "{} whole, {} cannot be used", counted(whole, "file"), damaged.len())?;
+    Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
+    let Some((into, others)) = folders.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", into.display()));
+    fs::create_dir_all(into.join(IMAGES)).map_err(failed)?;
+    let mut all = Folder::read(into)?;
+    if all.has_a_link() {
+        all.say_what_is_damaged();
+        return Ok(ExitCode::FAILURE);
+    }
+    for other in others {
+        let other = Folder::read(other)?;
+        other.say_what_is_damaged();
+        all.known.merge(&other.known);
+        for (id, path) in other.images() {
+            let Some(id) = id.filter(|id| !all.image(*id).exists()) else { continue };
+            let content = read(&path).map_err(failed)?;
+            if ImageId::of(&content) == id {
+                files::replace(&all.image(id), &content, Some(0o600)).map_err(failed)?;
+            }
+        }
+    }
+    all.make_one_part().map_err(failed)?;
+    all.say_what_is_damaged();
+    let libraries = counted(all.known.libraries.len(), "library");
+    let images = counted(all.known.images.len(), "image");
+    write_line!(out, "{}: {libraries}, {images}", into.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prune(mut folder: Folder, most: u64, out: &mut Output<'_>) -> Outcome {
+    let failed = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    if let Some(first) = folder.damaged.first() {
+        // It may name images that no other part names.
+        return Err(Failure::Input(format!("{first}; nothing is removed before that file is")));
+    }
+    folder.known.prune(most);
+    folder.make_one_part().map_err(|error| failed(&folder.path, error))?;
+    let (mut removed, mut bytes) = (0_u64, 0_u64);
+    for (id, path) in folder.images() {
+        if id.is_none_or(|id| !folder.known.images.contains_key(&id)) {
+            bytes += fs::symlink_metadata(&path).map_or(0, |about| about.len());
+            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+            removed += 1;
+        }
+    }
+    write_line!(out, "removed {}, {} freed", counted(removed, "image"), size(bytes))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,99 @@
+//! `lazyguard top`: what the processes of a run do, in a terminal, again and again.
+//!
+//! Where standard output is no terminal, the table is plain text: once, or every `--interval`.
+//!
+//! Must not: stop or ask a process.
+
+use crate::folder::live::{Depth, Job};
+use crate::folder::process::{guarded, proc_is_mounted};
+use crate::folder::source::duration;
+use crate::forms::top::screen::{Event, Screen};
+use crate::forms::top::table;
+use crate::words::output::{say, write_line, Output};
+use crate::words::{Failure, Outcome};
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks, unless the user says otherwise.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest interval that is of use.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Processes, their folders, or the folders of runs; without one, the guarded processes of this machine that this user may see.
+    #[arg(value_name = "PID|FOLDER")]
+    what: Vec<PathBuf>,
+    /// Look again after so long: 500ms, 2s. Where standard output is no terminal, the table is printed again and again.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    interval: Option<u64>,
+}
+
+pub(crate) fn top(arguments: &Arguments) -> Outcome {
+    let interval = arguments.interval.map_or(INTERVAL, Duration::from_nanos).max(SHORTEST);
+    let what = || match arguments.what.is_empty() {
+        true => guarded().into_iter().map(|process| PathBuf::from(process.to_string())).collect(),
+        false => arguments.what.clone(),
+    };
+    if arguments.what.is_empty() && !proc_is_mounted() {
+        return Err(Failure::Input("/proc is not mounted: name a folder".to_owned()));
+    }
+    let mut job = Job::new(what());
+    let is_all = arguments.what.is_empty();
+    let mut look = |job: &mut Job| {
+        if is_all {
+            job.watch(what());
+        }
+        job.look(Depth::Records)
+    };
+    // Without a terminal of its own, as after setsid, a process has no keys.
+    let screen = is_terminal().then(Screen::enter).and_then(Result::ok);
+    let Some(screen) = screen else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
+    loop {
+        let processes = look(&mut job);
+        loop {
+            let (width, height) = screen.size();
+            let lines = table::lines(&processes, job.problems(), Some(width));
+            screen.show(&lines, height).map_err(Failure::Output)?;
+            match screen.wait(interval).map_err(Failure::Output)? {
+                Event::Time => break,
+                Event::Redraw => {}
+                Event::Quit => return Ok(ExitCode::SUCCESS),
+            }
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "it is only looked at")]
+fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// The table as plain text. Launches a second need two looks.
+fn plain(
+    job: &mut Job,
+    look: &mut dyn FnMut(&mut Job) -> Vec<crate::folder::live::ProcessNow>,
+    interval: Duration,
+    again: bool,
+) -> Outcome {
+    look(job);
+    loop {
+        thread::sleep(interval);
+        let processes = look(job);
+        let mut out = Output::standard();
+        table::lines(&processes, &[], None).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+        if again {
+            write_line!(out, "")?;
+        }
+        out.flush()?;
+        drop(out);
+        if !again {
+            job.problems().iter().for_each(say);
+            return Ok(ExitCode::from(u8::from(processes.is_empty())));
+        }
+    }
+}

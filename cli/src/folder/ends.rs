@@ -1,0 +1,123 @@
+//! How the processes under `lazyguard run` ended. The command is the parent of its program and of every orphan, and ends processes itself
+//! when it has to. It writes what it has seen into its mark, `supervised.json`.
+//!
+//! Must not: guess. A process that a parent of its own reaped has no entry.
+
+use crate::machine::files;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use signal_hook::low_level::signal_name;
+use std::path::Path;
+
+/// The file, in the folder of a run.
+pub(crate) const MARK: &str = "supervised.json";
+/// The key under which it has the list.
+pub(crate) const KEY: &str = "ended";
+
+/// An entry of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessEnd {
+    /// The process's number, as it is known to the process itself.
+    pub process: u32,
+    /// When it started, in clock ticks since boot: identifies it among processes with this id. `None` where it could not be read.
+    pub start_ticks: Option<u64>,
+    /// The status that it ended with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it. Both are `None` where another process reaped it.
+    pub signal: Option<i32>,
+    /// Whether `lazyguard run` asked it to end, or killed it.
+    pub ended_by_run: bool,
+    /// When `lazyguard run` saw it, in nanoseconds since 1970.
+    pub at_unix_ns: u64,
+}
+
+impl ProcessEnd {
+    /// For a process whose end was not orderly, or is unknown.
+    pub fn in_words(&self) -> String {
+        match (self.ended_by_run, self.signal, self.exit_code) {
+            (true, Some(signal), _) => format!("was ended by `lazyguard run`, by {}", signal_in_words(signal)),
+            (true, None, Some(code)) => {
+                format!("was told to end by `lazyguard run`, and ended with exit status {code}")
+            }
+            (true, None, None) => "was ended by `lazyguard run`".to_owned(),
+            (false, Some(signal), _) => format!("was ended by {}", signal_in_words(signal)),
+            (false, None, Some(code)) => format!("ended with exit status {code}"),
+            (false, None, None) => UNKNOWN.to_owned(),
+        }
+    }
+}
+
+pub(crate) const UNKNOWN: &str = "ended, how is not known";
+
+/// The end in words as every form says it: what the run has seen, unless an orderly end with status 0 needs no more; else what the
+/// recording says.
+pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOnce() -> String) -> String {
+    let says_no_more = |end: &ProcessEnd| orderly && end.exit_code == Some(0) && !end.ended_by_run;
+    seen.filter(|end| !says_no_more(end)).map_or_else(recorded, |end| end.in_words())
+}
+
+/// `signal 11 (SIGSEGV)`.
+pub(crate) fn signal_in_words(signal: i32) -> String {
+    match signal_name(signal) {
+        Some(known) => format!("signal {signal} ({known})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+/// The end of the process with this folder, if the `lazyguard run` that made the parent folder has seen it.
+pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
+    // The parent of a relative path may be none.
+    let folder = folder.canonicalize().ok()?;
+    // An unreadable mark is not reported: the process's folder may be intact.
+    let mark = files::open_in(folder.parent()?, MARK).and_then(files::all_of_short).ok()?;
+    let mark: Value = serde_json::from_slice(&mark).ok()?;
+    let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get(KEY)?.clone()).ok()?;
+    let is_it = |end: &ProcessEnd| {
+        let other = start_ticks.zip(end.start_ticks).is_some_and(|(own, its)| own != 0 && own != its);
+        end.process == process && !other
+    };
+    ended.into_iter().rfind(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: ProcessEnd = ProcessEnd {
+        process: 42,
+        start_ticks: Some(7),
+        exit_code: None,
+        signal: Some(11),
+        ended_by_run: false,
+        at_unix_ns: 1,
+    };
+
+    #[test]
+    fn the_end_of_a_process_is_found_in_the_mark_above_its_folder() {
+        let root = std::env::temp_dir().join(format!("lazyguard-ends-{}", std::process::id()));
+        let folder = root.join("rank0-42");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), None);
+        let earlier = ProcessEnd { start_ticks: Some(3), signal: None, exit_code: Some(0), ..END };
+        let mark = serde_json::json!({ "schema": 1, KEY: [earlier, END] });
+        std::fs::write(root.join(MARK), mark.to_string()).unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), Some(END));
+        assert_eq!(of(&folder, 42, Some(3)), Some(earlier));
+        assert_eq!(of(&folder, 42, None), Some(END), "the newest of this number");
+        assert_eq!((of(&folder, 42, Some(8)), of(&folder, 43, None)), (None, None));
+        std::fs::write(root.join(MARK), "{cut").unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), None);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn every_end_has_its_words() {
+        assert_eq!(END.in_words(), "was ended by signal 11 (SIGSEGV)");
+        assert_eq!(ProcessEnd { signal: Some(35), ..END }.in_words(), "was ended by signal 35");
+        let by_run = ProcessEnd { ended_by_run: true, ..END };
+        assert_eq!(by_run.in_words(), "was ended by `lazyguard run`, by signal 11 (SIGSEGV)");
+        assert_eq!(ProcessEnd { signal: None, ..by_run }.in_words(), "was ended by `lazyguard run`");
+        assert_eq!(ProcessEnd { signal: None, exit_code: Some(3), ..END }.in_words(), "ended with exit status 3");
+        assert_eq!(ProcessEnd { signal: None, ..END }.in_words(), UNKNOWN);
+    }
+}

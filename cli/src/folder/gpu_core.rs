@@ -1,0 +1,65 @@
+//! GPU core dumps: a file that the user names, and the one that lies in a process's folder.
+//!
+//! Must not: read a file as a whole. A core may hold the device's memory, and tables and device code are a small part of it.
+
+use crate::machine::files;
+use crate::words::format::Format;
+use crate::words::output::{write_line, Output};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::gpu_core::{self, GpuCore};
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::GPU_CORE;
+use object::ReadCache;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn report(path: &Path, format: Format) -> Outcome {
+    let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
+    let core = core.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;
+    let mut out = Output::standard();
+    match format {
+        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(core))?,
+        Format::Text => core.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?,
+    }
+    out.flush()?;
+    // The readable part has been reported; the exit code tells a script that there was another.
+    Ok(if core.defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the core dump in a process's folder says; `None` where there is none.
+pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
+    let opened = match files::open_in(folder, GPU_CORE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        opened => opened.map_err(|error| error.to_string()),
+    };
+    Some(opened.and_then(read).map_err(|why| format!("{}: {why}", folder.join(GPU_CORE).display())))
+}
+
+fn read(file: File) -> Result<GpuCore, String> {
+    let cache = ReadCache::new(file);
+    gpu_core::read(&cache).map_err(|refused| refused.to_string())
+}
+
+/// The lines about the core dump in a process's folder, beside those about the process's hang.
+pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
+    match core {
+        Ok(core) => {
+            let mut lines = vec!["where the device stood when its core dump was taken:".to_owned()];
+            lines.extend(core.lines());
+            lines.extend(said(core, hang));
+            lines
+        }
+        Err(why) => vec![unreadable(why)],
+    }
+}
+
+pub(crate) fn unreadable(why: &str) -> String {
+    format!("the core dump of the GPU cannot be read: {why}")
+}
+
+/// What a core dump adds to the verdicts of a hang.
+pub(crate) fn said(core: &GpuCore, hang: Option<&HangReport>) -> Vec<String> {
+    hang.map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
+}

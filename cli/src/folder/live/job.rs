@@ -1,0 +1,102 @@
+//! All processes of what the user has named: process ids, folders of processes, of runs, of jobs.
+//!
+//! Must not: fail because of one process. What cannot be read is left out, and a line says why.
+
+use super::process::{Depth, Followed, ProcessNow};
+use crate::folder::runs;
+use crate::folder::source::{is_process_folder, Run};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a first look waits for heartbeats of processes that cannot be seen here. The guard stores one ten times a second.
+const HEARTBEAT_WITHIN: Duration = Duration::from_millis(500);
+const HEARTBEAT_POLL: Duration = Duration::from_millis(50);
+
+pub(crate) struct Job {
+    what: Vec<PathBuf>,
+    followed: BTreeMap<PathBuf, Followed>,
+    problems: Vec<String>,
+}
+
+impl Job {
+    pub fn new(what: Vec<PathBuf>) -> Self {
+        Self { what, followed: BTreeMap::new(), problems: Vec::new() }
+    }
+
+    /// Other things are named from now on. What is known of those that stay is kept.
+    pub fn watch(&mut self, what: Vec<PathBuf>) {
+        self.what = what;
+    }
+
+    /// Reads what is new of every process, by rank and process id. The first look at a process that cannot be seen here takes half a
+    /// second, whatever the number of processes.
+    pub fn look(&mut self, depth: Depth) -> Vec<ProcessNow> {
+        self.find();
+        let mut all: Vec<_> = self.followed.values_mut().map(|process| process.look(depth)).collect();
+        let begin = Instant::now();
+        while self.followed.values().any(Followed::is_undecided) && begin.elapsed() < HEARTBEAT_WITHIN {
+            thread::sleep(HEARTBEAT_POLL);
+            for (process, now) in self.followed.values_mut().zip(&mut all) {
+                if process.is_undecided() {
+                    *now = process.look(depth);
+                }
+            }
+        }
+        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        let rank = |now: &ProcessNow| now.rank.parse::<u64>().unwrap_or(u64::MAX);
+        all.sort_by(|a, b| (rank(a), &a.rank, &a.host, a.process).cmp(&(rank(b), &b.rank, &b.host, b.process)));
+        all
+    }
+
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Finds processes that are new, and forgets those whose folder is gone.
+    fn find(&mut self) {
+        self.problems.clear();
+        let mut found = BTreeMap::new();
+        for what in &self.what {
+            match runs_of(what, &mut self.problems) {
+                Ok(runs) => found.extend(runs),
+                Err(why) => self.problems.push(why),
+            }
+        }
+        self.followed.retain(|place, _| found.contains_key(place));
+        for (place, run) in found {
+            if self.followed.get(&place).is_some_and(Followed::is_recorded) {
+                continue;
+            }
+            let (process, why) = Followed::open(&run);
+            self.problems.extend(why.map(|failure| failure.to_string()));
+            if process.is_recorded() || !self.followed.contains_key(&place) {
+                self.followed.insert(place, process);
+            }
+        }
+    }
+}
+
+/// The processes of one thing that was named, by where they are.
+fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)>, String> {
+    let what = runs::newest_quietly(what);
+    let one = |run: Run| {
+        let place = run.folder.clone().or_else(|| run.recording.clone()).unwrap_or_else(|| what.clone());
+        (place, run)
+    };
+    if !what.is_dir() || is_process_folder(&what) {
+        return Run::find_quietly(&what).map(|run| vec![one(run)]).map_err(|failure| failure.to_string());
+    }
+    let mut unreadable = Vec::new();
+    let folders = runs::process_folders(&what, &mut unreadable, |_| true);
+    problems.append(&mut unreadable);
+    let mut runs = Vec::new();
+    for folder in folders {
+        match Run::find_quietly(&folder) {
+            Ok(run) => runs.push((folder, run)),
+            Err(failure) => problems.push(failure.to_string()),
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,192 @@
+//! Finds a recording: in a run folder, or mapped into a process.
+//!
+//! The command finds the recording of a live process through `/proc/PID/maps`, without its run folder. In another mount namespace the
+//! process's path may name another file here; the right file names the process's start.
+//!
+//! An ended process may have left a private folder with its id in the name; the command takes the newest. A folder may hold other runs
+//! beneath its own, where several were given the same `LAZYGUARD_OUT`. The command says on standard error which one it took.
+//!
+//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
+
+use crate::folder::old_runs;
+pub(crate) use crate::folder::opened::{settings_of, Opened, RecordingFile};
+use crate::folder::process::{denied, maps_of, recording_of, Status};
+pub(crate) use crate::folder::recording_header::RECORDING;
+use crate::machine::files;
+use crate::words::Failure;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::HANG;
+use lazyguard_core::settings::{self};
+use lazyguard_core::trace::read::{LiveRecording, Recording, Unreadable};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) const HAZARDS: &str = "hazards.json";
+
+/// A folder that holds one of these is a process's.
+const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
+
+/// What a command was asked to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// The run folder; `None` for a recording that the user named by its own path.
+    pub folder: Option<PathBuf>,
+    pub recording: Option<PathBuf>,
+    pub process: Option<u32>,
+}
+
+impl Run {
+    /// Finds the run of a process id, a run folder, or the path of a recording, and says what else is in that folder.
+    pub fn find(what: &Path) -> Result<Self, Failure> {
+        let run = Self::find_quietly(what)?;
+        if run.process.is_none() && run.folder.is_some() && what.is_dir() {
+            old_runs::say_what_else_is_in(what);
+        }
+        Ok(run)
+    }
+
+    /// The same without a line.
+    pub fn find_quietly(what: &Path) -> Result<Self, Failure> {
+        match fs::metadata(what) {
+            Ok(found) if found.is_dir() => {
+                let recording = what.join(RECORDING);
+                let is_there = match fs::symlink_metadata(&recording) {
+                    Ok(_) => true,
+                    Err(error) => match denied(&recording, &error) {
+                        Some(why) => return Err(Failure::Input(format!("{}: {why}", what.display()))),
+                        None => false,
+                    },
+                };
+                return Ok(Self {
+                    folder: Some(what.to_owned()),
+                    recording: is_there.then_some(recording),
+                    process: None,
+                });
+            }
+            Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::Input(format!("{}: {error}", what.display())));
+            }
+            Err(_) => {}
+        }
+        match what.to_str().and_then(|text| text.parse().ok()) {
+            Some(process) => Self::of_process(process),
+            None => Err(Failure::Input(format!(
+                "{}: there is no such folder, and it is no number of a process",
+                what.display()
+            ))),
+        }
+    }
+
+    /// The process that this number is of, where it runs and keeps no recording in a file.
+    pub fn without_a_recording(what: &Path) -> Option<u32> {
+        let process = what.to_str().filter(|_| !what.exists()).and_then(|text| text.parse().ok())?;
+        let unrecorded = |maps: String| recording_of(process, &maps).is_ok_and(|recording| recording.is_none());
+        (Status::of(process) != Status::Gone && maps_of(process).is_ok_and(unrecorded)).then_some(process)
+    }
+
+    fn of_process(process: u32) -> Result<Self, Failure> {
+        let failure = |why: &str| Failure::Input(format!("process {process}: {why}"));
+        if Status::of(process) == Status::Gone {
+            let left = old_runs::by(process).map_err(|hidden| failure(&hidden))?;
+            let folder = left.ok_or_else(|| {
+                failure(
+                    "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
+                     it had LAZYGUARD_OUT, name that folder",
+                )
+            })?;
+            let recording = Some(folder.join(RECORDING)).filter(|path| fs::symlink_metadata(path).is_ok());
+            return Ok(Self { folder: Some(folder), recording, process: None });
+        }
+        if let Some(recording) = recording_of(process, &maps_of(process)?)? {
+            let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
+            return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
+        }
+        let earlier = old_runs::folders_of(process).own.into_iter().next();
+        let earlier = earlier.map(|found| {
+            format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
+        });
+        Err(failure(&format!(
+            "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has said at its \
+             start that the recording is kept in memory; one that is not guarded: lazyguard report {process}{}",
+            earlier.unwrap_or_default()
+        )))
+    }
+
+    pub fn open(&self) -> Result<Option<Opened>, Failure> {
+        let Some((path, recording)) = self.open_as(Recording::open)? else { return Ok(None) };
+        let status = Status::of(self.process.unwrap_or(recording.facts().process));
+        let alive = status.started() == Some(recording.facts().process_start_ticks);
+        let (path, process) = (path.clone(), self.process);
+        Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
+    }
+
+    pub fn open_live(&self) -> Result<Option<LiveRecording<RecordingFile>>, Failure> {
+        Ok(self.open_as(LiveRecording::open)?.map(|(_, live)| live))
+    }
+
+    fn open_as<T>(
+        &self,
+        read: impl FnOnce(RecordingFile) -> Result<T, Unreadable>,
+    ) -> Result<Option<(&PathBuf, T)>, Failure> {
+        let Some(path) = &self.recording else { return Ok(None) };
+        let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+        let file = self.open_file(path).map_err(|error| match denied(path, &error) {
+            Some(why) => failure(&why),
+            None => failure(&error),
+        })?;
+        let read = read(RecordingFile::of(file)).map_err(|error| match error {
+            // For a file of another name, zeros mean nothing.
+            Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
+                failure(&Unreadable::NotARecording)
+            }
+            error => failure(&error),
+        })?;
+        Ok(Some((path, read)))
+    }
+
+    /// A file of a run folder is no link; what the user names, and what a process has mapped, may be reached by one.
+    fn open_file(&self, path: &Path) -> io::Result<File> {
+        match (&self.folder, self.process) {
+            (Some(_), None) => files::open_unlinked(path),
+            _ => files::open(path),
+        }
+    }
+
+    /// Opens the recording of a command that is about nothing else.
+    pub fn must_open(&self) -> Result<Opened, Failure> {
+        self.open()?.ok_or_else(|| {
+            let folder = self.folder.as_deref().unwrap_or(Path::new("."));
+            Failure::Input(format!("{}: holds no recording ({RECORDING})", folder.display()))
+        })
+    }
+}
+
+/// A duration or a moment, in nanoseconds, as settings have it.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
+}
+
+pub(crate) fn is_process_folder(folder: &Path) -> bool {
+    OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
+}
+
+/// The hang that the watchdog has reported, if it has one, with the verdicts that this build comes to.
+pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
+    Ok(read(folder, HANG)?.map(HangReport::diagnosed_anew))
+}
+
+/// A file of a run folder; `None` where it is not there.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+    let path = folder.join(name);
+    let text = match files::read_text_in(folder, name) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let why = denied(&path, &error).unwrap_or_else(|| error.to_string());
+            return Err(Failure::Input(format!("{}: {why}", path.display())));
+        }
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}

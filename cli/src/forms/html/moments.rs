@@ -1,0 +1,451 @@
+//! What the processes of a run did in the last seconds before the hang, thinned until a page can hold it.
+//!
+//! A lane is a thread with its calls, or a stream with the operations that are not known to have ended. Calls that follow each other closely
+//! are one slice that says how many they are: the further from the hang, the more. Loads, calls of NCCL, and calls in progress stay apart from the others.
+//! What is still too much is left out by its length, and counted.
+//!
+//! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
+
+use crate::folder::source::Opened;
+use crate::judge::process::Process;
+use crate::machine::parallel;
+use crate::words::format::Took;
+use crate::words::names::Names;
+use crate::words::Failure;
+use lazyguard_core::api::counted;
+use lazyguard_core::diagnose::{BlockedCall, BusyStream};
+use lazyguard_core::hazard::HazardEvent;
+use lazyguard_core::report::{event_of_record, HangReport};
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::{Kind, Payload, Record};
+use lazyguard_core::Nanos;
+use std::collections::BTreeMap;
+
+/// How much is shown of the time before the hang.
+pub(super) const BEFORE: Nanos = 5_000_000_000;
+pub(super) const MOST_SLICES: usize = 3000;
+pub(super) const MOST_PROCESSES: usize = 128;
+/// Threads and streams of one process that have lanes, by how many processes there are.
+const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESSES, 1)];
+const MOST_OPERATIONS: usize = 16;
+const MOST_NAME: usize = 300;
+
+/// What a slice is, in the words of the legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// The thread does not come back from it.
+    Blocked,
+    Load,
+    /// The guard loaded ahead of use.
+    Preload,
+    Hazard,
+    Communication,
+    Submission,
+    Memory,
+    /// A thread waits for work to end, or asks whether it has.
+    Wait,
+    Other,
+    InFlight,
+}
+
+impl What {
+    /// All of them in their order, each with its name in the style sheet, and for a person.
+    const TABLE: [(Self, &'static str, &'static str); 10] = [
+        (Self::Blocked, "blocked", "blocked call"),
+        (Self::Load, "load", "load or unload of code"),
+        (Self::Preload, "preload", "preloaded by the guard"),
+        (Self::Hazard, "hazard", "hazard"),
+        (Self::Communication, "communication", "call of NCCL"),
+        (Self::Submission, "submission", "submission"),
+        (Self::Memory, "memory", "memory"),
+        (Self::Wait, "wait", "wait or query"),
+        (Self::Other, "other", "other call"),
+        (Self::InFlight, "in-flight", "operation not known to have ended"),
+    ];
+
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::TABLE.into_iter().map(|(what, ..)| what)
+    }
+
+    fn of(record: &Record) -> Option<Self> {
+        Some(match event_of_record(record.kind, record.entry_point.class()) {
+            "load" | "unload" => Self::Load,
+            "preload" => Self::Preload,
+            "hazard" => Self::Hazard,
+            "communication" => Self::Communication,
+            "launch" | "graph_launch" | "host_function" | "memory_operation" | "event_record" | "event_wait" => {
+                Self::Submission
+            }
+            "copy" | "memset" | "allocation" => Self::Memory,
+            "synchronize" | "query" => Self::Wait,
+            "context" | "stream" | "capture" | "other" => Self::Other,
+            // What the guard has noticed beside the calls of threads.
+            _ => return None,
+        })
+    }
+
+    pub const fn class(self) -> &'static str {
+        Self::TABLE[self as usize].1
+    }
+
+    pub const fn words(self) -> &'static str {
+        Self::TABLE[self as usize].2
+    }
+
+    /// Only slices of one kind become one: loads and calls of NCCL are what a reader looks for.
+    const fn kind(self) -> u8 {
+        match self {
+            Self::Load | Self::Preload => 2,
+            Self::Communication => 1,
+            _ => 0,
+        }
+    }
+
+    const fn stays_apart(self) -> bool {
+        matches!(self, Self::Blocked | Self::Hazard | Self::InFlight)
+    }
+}
+
+/// Something that began and, perhaps, ended.
+pub(super) struct Slice {
+    pub what: What,
+    pub start: u64,
+    /// `None` where no end of it is known.
+    pub end: Option<u64>,
+    pub label: String,
+    pub text: String,
+}
+
+pub(super) struct Lane {
+    pub name: String,
+    pub slices: Vec<Slice>,
+}
+
+pub(super) struct Moments {
+    /// When the hang began or, without one, the newest moment; in nanoseconds since 1970.
+    pub zero: u64,
+    pub zero_is: &'static str,
+    pub whole: (u64, u64),
+    pub view: (u64, u64),
+    pub lanes: Vec<Lane>,
+    /// What is not there, a sentence each.
+    pub left_out: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Window {
+    zero: u64,
+    zero_is: &'static str,
+    from: u64,
+    until: u64,
+    /// When the last of the blocked calls was entered.
+    all_blocked: u64,
+}
+
+impl Window {
+    fn of(processes: &[Process]) -> Option<Self> {
+        let known = || processes.iter().filter(|process| process.armed_unix_nanos != 0);
+        let wall = |process: &Process, at: Nanos| process.armed_unix_nanos.saturating_add(at);
+        let reports = || known().filter_map(|process| Some((process, process.stood.as_ref()?.report())));
+        let began = |(process, report): (&Process, &HangReport)| {
+            let entered = report.waited_in().map(|call| call.entered).min().unwrap_or(report.snapshot.last_activity);
+            wall(process, entered)
+        };
+        let blocked =
+            reports().flat_map(|(process, report)| report.waited_in().map(|call| wall(process, call.entered)));
+        let all_blocked = blocked.max();
+        let has_blocked = all_blocked.is_some();
+        let last = known().map(|process| wall(process, process.nanos)).max()?;
+        let began = reports().map(began).min();
+        let zero = began.unwrap_or(last);
+        let seen = reports().map(|(process, report)| wall(process, report.snapshot.at)).max();
+        let until = seen.unwrap_or(last).max(zero).saturating_add(1);
+        let (from, all_blocked) = (zero.saturating_sub(BEFORE), all_blocked.unwrap_or(zero).clamp(zero, until));
+        let zero_is = match (began, has_blocked) {
+            (None, _) => "the newest moment",
+            (Some(_), true) => "when the first of the blocked calls was entered",
+            (Some(_), false) => "the last call before all stood still",
+        };
+        Some(Self { zero, zero_is, from, until, all_blocked })
+    }
+
+    fn shows(&self, start: u64, end: Option<u64>) -> bool {
+        start <= self.until && end.is_none_or(|end| end >= self.from)
+    }
+}
+
+/// `None` where no process has left a recording.
+pub(super) fn of(processes: &[Process]) -> Option<Moments> {
+    let window = Window::of(processes)?;
+    let mut chosen = Process::recorded(processes);
+    let without = chosen.len().saturating_sub(MOST_PROCESSES);
+    chosen.truncate(MOST_PROCESSES);
+    let count = chosen.len();
+    let lanes = MOST_LANES.iter().find(|(processes, _)| count <= *processes).map_or(1, |(_, lanes)| *lanes);
+    let share = Share { lanes, slices: MOST_SLICES / (count * lanes).max(1), names_process: count > 1 };
+    let read = parallel::each(&chosen, |process| Collected::read(process, &window, &share).unwrap_or_default());
+    let mut all = Collected::default();
+    for one in read {
+        all.lanes.extend(one.lanes);
+        all.threads += one.threads;
+        all.slices += one.slices;
+        all.bundled += one.bundled;
+    }
+    let slices = || all.lanes.iter().flat_map(|lane| &lane.slices);
+    let first = slices().map(|slice| slice.start.max(window.from)).min().filter(|first| *first < window.zero);
+    let lead = window.zero - first.unwrap_or(window.from).min(window.zero);
+    // What is blocked last is to be seen as well.
+    let blocked = (window.all_blocked - window.zero).saturating_mul(5) / 4;
+    let tail = (window.until - window.zero).min((lead / 3).max(2_000_000).max(blocked));
+    let view = (window.zero.saturating_sub(lead + lead / 20), window.zero.saturating_add(tail));
+    let whole = (window.from.min(view.0), window.until);
+    let sentences = [
+        (without, "process has no lane here", "processes have no lane here"),
+        (all.threads, "thread that made calls then has no lane", "threads that made calls then have no lane"),
+        (all.slices, "short call is left out", "short calls are left out"),
+        (all.bundled, "call is drawn together with its neighbours", "calls are drawn together with their neighbours"),
+    ];
+    let left_out = sentences.into_iter().filter(|(count, ..)| *count > 0);
+    let left_out = left_out.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+    Some(Moments {
+        zero: window.zero,
+        zero_is: window.zero_is,
+        whole,
+        view,
+        left_out: left_out.collect(),
+        lanes: all.lanes,
+    })
+}
+
+struct Share {
+    lanes: usize,
+    /// Of each lane.
+    slices: usize,
+    names_process: bool,
+}
+
+/// The lanes of one process, and how much is not in them.
+#[derive(Default)]
+struct Collected {
+    lanes: Vec<Lane>,
+    threads: usize,
+    slices: usize,
+    bundled: usize,
+}
+
+struct Growing {
+    what: What,
+    start: u64,
+    end: Option<u64>,
+    entry: Entry,
+    took: Nanos,
+    count: usize,
+}
+
+#[derive(Default)]
+struct Thread {
+    id: u32,
+    slices: Vec<Growing>,
+    left_out: usize,
+}
+
+impl Thread {
+    fn push(&mut self, window: &Window, share: &Share, new: Growing) {
+        // Twice as far from the hang, twice as coarse.
+        let distance = window.zero.abs_diff(new.start);
+        let close = distance / (share.slices as u64).max(1) * 8;
+        let fits = |old: &&mut Growing| {
+            let short = |slice: &Growing| slice.end.is_some_and(|end| end - slice.start.min(end) <= close);
+            old.what.kind() == new.what.kind()
+                && !old.what.stays_apart()
+                && !new.what.stays_apart()
+                && new.start.saturating_sub(old.end.unwrap_or(u64::MAX)) <= close
+                && short(old)
+                && short(&new)
+        };
+        match self.slices.iter_mut().rev().take(3).find(fits) {
+            Some(old) => {
+                old.end = old.end.max(new.end);
+                old.count += 1;
+                if new.took > old.took {
+                    (old.what, old.entry, old.took) = (new.what, new.entry, new.took);
+                }
+            }
+            None => self.slices.push(new),
+        }
+        if self.slices.len() > share.slices.saturating_mul(4) + 64 {
+            self.thin(share.slices.saturating_mul(2) + 32);
+        }
+    }
+
+    /// Keeps the slices that say most, in their order.
+    fn thin(&mut self, most: usize) {
+        if self.slices.len() <= most {
+            return;
+        }
+        let weight = |slice: &Growing| {
+            let apart = slice.what.stays_apart() || slice.end.is_none();
+            (apart, slice.what.kind(), slice.end.map_or(u64::MAX, |end| end.saturating_sub(slice.start)))
+        };
+        let mut weights: Vec<_> = self.slices.iter().enumerate().map(|(at, slice)| (weight(slice), at)).collect();
+        weights.sort_unstable_by(|a, b| b.cmp(a));
+        let mut keep = vec![false; self.slices.len()];
+        weights.iter().take(most).for_each(|(_, at)| keep[*at] = true);
+        let mut at = 0;
+        let left_out = &mut self.left_out;
+        self.slices.retain(|slice| {
+            at += 1;
+            *left_out += if keep[at - 1] { 0 } else { slice.count };
+            keep[at - 1]
+        });
+    }
+}
+
+impl Collected {
+    fn read(process: &Process, window: &Window, share: &Share) -> Result<Self, Failure> {
+        let Some(opened) = process.run().map(|run| run.must_open()).transpose()? else { return Ok(Self::default()) };
+        let report = process.stood.as_ref().map(|stood| stood.report());
+        let armed = opened.recording.facts().armed_unix_nanos;
+        let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
+        let mut see = |entry: &Entry, in_progress: bool| {
+            let record = &entry.record;
+            let Some(what) = What::of(record) else { return };
+            let is_blocked = |call: &BlockedCall| {
+                call.past_threshold && (call.thread, call.entered) == (entry.thread, record.entered)
+            };
+            let blocked = report.is_some_and(|report| report.snapshot.blocked.iter().any(is_blocked));
+            let start = armed.saturating_add(record.entered);
+            // The record of a call of NCCL is written at its entry.
+            let end = (!in_progress || record.kind == Kind::Communication)
+                .then(|| armed.saturating_add(record.returned.max(record.entered)));
+            let what = if blocked || in_progress && record.kind.is_call() { What::Blocked } else { what };
+            if window.shows(start, end) {
+                let thread = threads.entry(entry.thread_number).or_default();
+                thread.id = entry.thread;
+                let took = end.map_or(0, |end| end.saturating_sub(start));
+                thread.push(window, share, Growing { what, start, end, entry: *entry, took, count: 1 });
+            }
+        };
+        opened.each_record(|entry| {
+            see(entry, false);
+            Ok(())
+        })?;
+        opened.calls_in_progress().iter().for_each(|entry| see(entry, true));
+        Ok(Self::finish(process, report, &opened, threads, share))
+    }
+
+    fn finish(
+        process: &Process,
+        report: Option<&HangReport>,
+        opened: &Opened,
+        threads: BTreeMap<u32, Thread>,
+        share: &Share,
+    ) -> Self {
+        let armed = opened.recording.facts().armed_unix_nanos;
+        let before = match (share.names_process, process.rank.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => format!("process {}: ", process.process),
+            (true, rank) => format!("rank {rank}: "),
+        };
+        // Threads that are blocked come first, then those that do most.
+        let explained = |thread: &Thread| {
+            let verdicts = report.iter().flat_map(|report| &report.verdicts);
+            verdicts
+                .flat_map(|verdict| &verdict.threads)
+                .position(|blocked| *blocked == thread.id)
+                .unwrap_or(usize::MAX)
+        };
+        let mut order: Vec<_> = threads.into_iter().collect();
+        order.sort_by_key(|(number, thread)| {
+            let calls: usize = thread.slices.iter().map(|slice| slice.count).sum();
+            (explained(thread), usize::MAX - calls - thread.left_out, *number)
+        });
+        let streams = report.map_or(&[][..], |report| &report.snapshot.streams);
+        let for_streams = match share.lanes {
+            1 => 0,
+            lanes => streams.len().min(lanes / 3),
+        };
+        let for_threads = share.lanes - for_streams;
+        let mut all = Self { threads: order.len().saturating_sub(for_threads), ..Self::default() };
+        let mut names = Names::new(opened.recording.strings());
+        for (number, mut thread) in order.into_iter().take(for_threads) {
+            thread.thin(share.slices);
+            let known = opened.recording.threads().iter().find(|known| known.number == number);
+            let name = known.map_or("", |known| known.name.as_str());
+            let name = format!("{before}thread {} {name}", thread.id).trim_end().to_owned();
+            all.slices += thread.left_out;
+            all.bundled += thread.slices.iter().filter(|slice| slice.count > 1).map(|slice| slice.count).sum::<usize>();
+            all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
+        }
+        let streams = streams.iter().take(for_streams);
+        all.lanes.extend(streams.map(|busy| Lane::of_stream(busy, armed, &before)));
+        all
+    }
+}
+
+impl Lane {
+    /// A stream runs its operations one after the other: each is drawn until the next was submitted.
+    fn of_stream(busy: &BusyStream, armed: u64, before: &str) -> Self {
+        let timed = busy.operations.iter().take(MOST_OPERATIONS);
+        let known: Vec<_> = if busy.operations.is_empty() { vec![&busy.oldest] } else { timed.collect() };
+        let slices = known.iter().enumerate().map(|(at, operation)| Slice {
+            what: What::InFlight,
+            start: armed.saturating_add(operation.at),
+            end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
+            label: operation.name(),
+            text: format!(
+                "{} ({}) is submitted, and not known to have ended",
+                short(&operation.name()),
+                operation.call
+            ),
+        });
+        Self { name: format!("{before}stream {}", busy.stream.number), slices: slices.collect() }
+    }
+}
+
+fn short(name: &str) -> String {
+    super::markup::short(name, MOST_NAME)
+}
+
+impl Growing {
+    fn finish(&self, names: &mut Names<'_>) -> Slice {
+        let record = &self.entry.record;
+        let symbol = record.entry_point.symbol();
+        let function = names.function_of(record).map(short);
+        let of = function.as_deref().map(|function| format!(" of {function}")).unwrap_or_default();
+        let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
+        let loads = match record.kind {
+            Kind::ColdFunction => ", which loads the function",
+            Kind::ColdModule => ", which loads its module",
+            _ => "",
+        };
+        let has_failed = record.result != 0 && record.kind == Kind::Call;
+        let failed = has_failed.then(|| format!(", which returned {}", record.result)).unwrap_or_default();
+        let call = match (record.kind, record.payload()) {
+            (Kind::Preload, Payload::Preload(preload)) => {
+                format!("the guard preloads {} at a call of {symbol}", counted(preload.loaded, "kernel"))
+            }
+            (Kind::Hazard, _) => match HazardEvent::of(record, self.entry.thread) {
+                Some(event) => format!("hazard {}: {} at {symbol}{of}", event.code, event.code.title()),
+                None => format!("hazard at {symbol}{of}"),
+            },
+            (_, Payload::Queries { count, .. }) => format!("{symbol}{on}, {}", counted(count, "time")),
+            _ => format!("{symbol}{of}{on}{loads}{failed}"),
+        };
+        let text = match self.count {
+            1 => call,
+            count => format!("{count} calls; the longest, {}: {call}", Took(self.took)),
+        };
+        let label = match (self.count, record.kind, function) {
+            (1, Kind::Hazard, _) => "!".to_owned(),
+            (1, _, Some(function)) => function,
+            (1, _, None) => symbol.to_owned(),
+            (count, ..) => format!("{count} calls"),
+        };
+        Slice { what: self.what, start: self.start, end: self.end, label, text }
+    }
+}
+
+#[cfg(test)]
+#[path = "moments_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! The file that `lazyguard run --metrics` and `lazyguard metrics --output` replace every few seconds.
+//!
+//! Must not: disturb the run. A file that cannot be written is one line on standard error, and the thread goes on.
+
+use super::families;
+use crate::folder::live::{Depth, Job};
+use crate::machine::files;
+use crate::machine::parallel::Beside;
+use crate::words::output::say;
+use crate::words::Failure;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// How often the file of a run is written. Prometheus scrapes every 15 seconds or less often.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long the end of a run waits for the last file: the file system may not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes the metrics of a run while it lasts.
+pub(crate) struct Writer(Option<Beside>);
+
+impl Writer {
+    /// Begins to write. The thread inherits the signal mask of this one.
+    pub fn start(root: &Path, file: PathBuf) -> Self {
+        let root = root.to_owned();
+        let started = Beside::start("metrics", move |stopped| {
+            let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
+            let problems =
+                |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
+            write_again(&mut Job::new(vec![root]), &file, wait, problems);
+        });
+        let complain = |error: &io::Error| say(format_args!("--metrics: there is no thread for it: {error}"));
+        Self(started.inspect_err(complain).ok())
+    }
+
+    /// Writes the file for the last time.
+    pub fn stop(self) {
+        self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
+    }
+}
+
+/// Writes the file after each wait, up to the one that says that it was the last. A new problem is a line.
+pub(crate) fn write_again(
+    job: &mut Job,
+    file: &Path,
+    mut wait: impl FnMut() -> bool,
+    problems: impl Fn(&Job, Option<Failure>) -> String,
+) {
+    let mut complained = String::new();
+    loop {
+        let last = wait();
+        let written = replace(file, &families::text(&job.look(Depth::Records)));
+        let problems = problems(job, written.err());
+        if !problems.is_empty() && problems != complained {
+            say(&problems);
+        }
+        complained = problems;
+        if last {
+            return;
+        }
+    }
+}
+
+/// Replaces a file as a whole. Other users may read it, as node_exporter does, which is one.
+pub(crate) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
+    // The collector reads what ends with `.prom`, as a file that is not complete yet does not.
+    let written = files::replace(file, text.as_bytes(), Some(0o644));
+    written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-metrics-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("job.prom");
+        for text in ["one\n", "two\n"] {
+            replace(&file, text).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        // A folder is in the way.
+        fs::create_dir(folder.join("taken")).unwrap();
+        fs::write(folder.join("taken/file"), "").unwrap();
+        let failure = replace(&folder.join("taken"), "x").unwrap_err().to_string();
+        assert!(failure.contains("taken: cannot be written"), "{failure}");
+        let mut left: Vec<_> = fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["job.prom", "taken"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

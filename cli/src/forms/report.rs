@@ -1,0 +1,110 @@
+//! `lazyguard report` for several processes, and for hazards.
+//!
+//! [`Format`] has the forms of a report of hazards; [`crate::words::format::Format`] has those of every other report.
+
+use super::{html, json, junit, sarif, text};
+use crate::folder::source::{is_process_folder, Run};
+use crate::judge::collect::{self, Collected};
+use crate::judge::judged::Rules;
+use crate::judge::seen::Seen;
+use crate::judge::{baseline, suppress};
+use crate::machine::files;
+use crate::words::output::{write_line, Output};
+use crate::words::{Failure, Outcome};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How a report of hazards is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For a person.
+    Text,
+    /// For a program: one JSON object.
+    Json,
+    /// Of the hazards alone, for systems that show the results of analyses.
+    Sarif,
+    /// The same for systems that show the results of tests.
+    Junit,
+}
+
+/// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
+pub(crate) fn report_all(root: &Path, format: crate::words::format::Format, out: &mut Output<'_>) -> Outcome {
+    let rules = Rules::default();
+    let seen = Seen::of(root, collect::under(root), &rules);
+    match format {
+        crate::words::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
+        crate::words::format::Format::Text => {
+            text::processes(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            if !seen.judged.hazards.is_empty() {
+                write_line!(out, "")?;
+                text::hazards(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            }
+        }
+    }
+    Ok(exit_code(&seen))
+}
+
+/// Prints the hazards of a process, or of all processes under a root.
+pub(crate) fn report_hazards(
+    what: &Path,
+    format: Format,
+    suppressions: &[PathBuf],
+    baseline: Option<&Path>,
+    out: &mut Output<'_>,
+) -> Outcome {
+    let read = |path: &Path| match baseline::read(path) {
+        Ok(None) => Err(Failure::Input(format!("baseline {}: there is no such file", path.display()))),
+        keys => keys,
+    };
+    let baseline = baseline.map_or(Ok(None), read)?;
+    let rules = Rules { suppressions: suppress::read(suppressions)?, baseline, ..Rules::default() };
+    let seen = Seen::of(what, found(what)?, &rules);
+    let text = match format {
+        Format::Json => json::text(&seen),
+        Format::Sarif => sarif::text(&seen),
+        Format::Junit => junit::text(&seen)?,
+        Format::Text => {
+            seen.problem_lines().chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            return Ok(exit_code(&seen));
+        }
+    };
+    out.raw().write_all(text.as_bytes())?;
+    Ok(exit_code(&seen))
+}
+
+/// Writes the page of a process, or of all processes under a root, and says what it is about.
+pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Outcome {
+    let rules = Rules::default();
+    let seen = Seen::of(what, found(what)?, &rules);
+    files::write(file, &html::text(&seen))?;
+    seen.problem_lines().try_for_each(|problem| write_line!(out, "{problem}"))?;
+    write_line!(out, "{}", text::result(&seen))?;
+    write_line!(out, "page: {}", file.display())?;
+    Ok(exit_code(&seen))
+}
+
+/// The readable part has been reported; the exit code tells a script that there was an unreadable one.
+fn exit_code(seen: &Seen<'_>) -> ExitCode {
+    match seen.problems().next() {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The processes that are meant by a process id, a folder, or the path of a recording.
+fn found(what: &Path) -> Result<Collected, Failure> {
+    let run = Run::find(what)?;
+    match &run.folder {
+        Some(folder) if run.process.is_none() => {
+            let (mut processes, unreadable) = collect::under(folder);
+            if is_process_folder(folder) {
+                processes.insert(0, collect::process(&run));
+            }
+            if processes.is_empty() {
+                return Err(Failure::Input(format!("{}: holds no run folder of a process", folder.display())));
+            }
+            Ok((processes, unreadable))
+        }
+        _ => Ok((vec![collect::process(&run)], Vec::new())),
+    }
+}

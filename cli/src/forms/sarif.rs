@@ -1,0 +1,291 @@
+//! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
+//! and every hazard.
+
+use super::places::Place;
+use super::text;
+use crate::judge::hangs::{hangs, HangSeen};
+use crate::judge::judged::{Finding, Status};
+use crate::judge::process::Process;
+use crate::judge::seen::{exit_code, Seen};
+use crate::stacks::symbolize::SourceLine;
+use crate::words::format::utc;
+use crate::words::pages;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::messages;
+use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
+use serde_json::{json, Map, Value};
+use std::path::Path;
+
+const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+/// The name of the folder that relative paths begin in.
+const HERE: &str = "WORKINGFOLDER";
+/// The name and version of the fingerprint that distinguishes results.
+const FINGERPRINT: &str = "lazyguardKey/v1";
+
+pub(crate) fn text(seen: &Seen<'_>) -> String {
+    Process::name_all(&seen.processes);
+    let hangs = hangs(&seen.processes);
+    let hangs = hangs.iter().map(|hang| of_hang(hang, seen));
+    let results: Vec<_> = hangs.chain(seen.judged.hazards.iter().map(|finding| of_hazard(finding, seen))).collect();
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "LazyGuard",
+                "version": env!("CARGO_PKG_VERSION"),
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": Code::ALL.iter().map(|code| rule(*code)).collect::<Vec<_>>(),
+            } },
+            "invocations": [invocation(seen)],
+            "originalUriBaseIds": { HERE: { "uri": format!("file://{}/", uri(&seen.here)) } },
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    format!("{log:#}\n")
+}
+
+fn rule(code: Code) -> Value {
+    let page = pages::page(code.name()).map_or(code.title(), str::trim_end);
+    let level = if code.number() < 200 { "warning" } else { "error" };
+    json!({
+        "id": code.name(),
+        "shortDescription": { "text": code.title() },
+        "fullDescription": { "text": pages::what_happened(code.name()).unwrap_or_else(|| code.title().to_owned()) },
+        "help": { "text": page, "markdown": page },
+        "defaultConfiguration": { "level": level },
+        "properties": { "tags": ["cuda", "concurrency", "deadlock"] },
+    })
+}
+
+fn invocation(seen: &Seen<'_>) -> Value {
+    let mut invocation = Map::new();
+    // This is about the analysis, not the program. The notifications name what the analysis could not read.
+    invocation.insert("executionSuccessful".to_owned(), json!(seen.problems().next().is_none()));
+    let notifications: Vec<_> =
+        seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
+    invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));
+    let processes = seen.processes.iter().map(|process| {
+        let folder = seen.folder_stays.then_some(&process.name);
+        json!({ "folder": folder, "process": process.process, "status": process.word(), "ended": process.ended })
+    });
+    invocation.insert("properties".to_owned(), json!({ "processes": processes.collect::<Vec<_>>() }));
+    let Some(run) = seen.run else { return Value::Object(invocation) };
+    let code = exit_code(run.end, seen.failed);
+    let moment = |nanos: u64| utc(nanos).replacen(' ', "T", 1).replace(" UTC", "Z");
+    let told = [
+        ("executableLocation", run.command.first().map(|program| location(Path::new(program)))),
+        ("arguments", Some(json!(run.command.get(1..).unwrap_or_default()))),
+        ("startTimeUtc", Some(json!(moment(run.started_unix_nanos)))),
+        ("endTimeUtc", Some(json!(moment(run.started_unix_nanos.saturating_add(run.nanos))))),
+        ("exitCode", Some(json!(code))),
+        ("exitCodeDescription", (code != 0).then(|| json!(run.end.to_string()))),
+        ("exitSignalNumber", run.end.signal().map(|signal| json!(signal))),
+    ];
+    invocation.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    Value::Object(invocation)
+}
+
+fn location(file: &Path) -> Value {
+    json!({ "uri": if file.is_absolute() { format!("file://{}", uri(file)) } else { uri(file) } })
+}
+
+fn rule_index(code: Code) -> Option<usize> {
+    Code::ALL.iter().position(|known| *known == code)
+}
+
+fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
+    let message = format!("{} hangs: {}", hang.process.title(), hang.explanation());
+    let mut result = json!({
+        "ruleId": hang.code().name(),
+        "ruleIndex": rule_index(hang.code()),
+        "kind": "fail",
+        "level": "error",
+        "message": { "text": message },
+        "locations": locations(hang.line().as_ref(), &hang.process.program, None, seen),
+        "partialFingerprints": { FINGERPRINT: hang.key() },
+        "properties": {
+            "process": hang.process.process,
+            "program": hang.process.program,
+            "rank": hang.process.rank,
+            "folder": hang.process.folder,
+        },
+    });
+    // A baseline never holds hangs.
+    if seen.has_baseline {
+        result["baselineState"] = json!("new");
+    }
+    result
+}
+
+fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
+    let hazard = &finding.hazard;
+    let level = match (finding.fails, hazard.prevented) {
+        (true, _) => "error",
+        (false, true) => "note",
+        (false, false) => "warning",
+    };
+    let meet = match hazard.must_meet.is_empty() {
+        true => String::new(),
+        false => format!("\n{} {}.", text::once_these_meet(hazard), hazard.must_meet.join("; ")),
+    };
+    let message = format!("{}\n{}{meet}\nfix: {}", messages::line(hazard), hazard.what, hazard.fix);
+    let program = finding.met_by.first().map_or("", |met| &met.program);
+    let suppressions: Vec<_> = match &finding.status {
+        Status::Suppressed(by) => {
+            by.iter().map(|line| json!({ "kind": "external", "status": "accepted", "justification": line })).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut result = json!({
+        "ruleId": hazard.code.name(),
+        "ruleIndex": rule_index(hazard.code),
+        "kind": "fail",
+        "level": level,
+        "message": { "text": message },
+        "locations": locations(finding.line.as_ref(), program, hazard.kernel.as_deref(), seen),
+        "partialFingerprints": { FINGERPRINT: finding.key },
+        "occurrenceCount": hazard.count.max(1),
+        "suppressions": suppressions,
+        "properties": {
+            "call": hazard.call,
+            "kernel": hazard.kernel,
+            "streamClass": hazard.stream_class,
+            "prevented": hazard.prevented,
+            "atLeast": hazard.at_least,
+            "metBy": finding.met_by.iter().map(|met| json!({
+                "process": met.process, "program": met.program, "rank": met.rank, "count": met.count,
+            })).collect::<Vec<_>>(),
+        },
+    });
+    if seen.has_baseline {
+        result["baselineState"] = json!(if finding.status == Status::Known { "unchanged" } else { "new" });
+    }
+    result
+}
+
+fn locations(line: Option<&SourceLine>, program: &str, kernel: Option<&str>, seen: &Seen<'_>) -> Value {
+    let module = (!program.is_empty()).then(|| json!({ "name": program, "kind": "module" }));
+    let function = kernel.map(|kernel| json!({ "name": kernel, "kind": "function" }));
+    let named: Vec<_> = module.into_iter().chain(function).collect();
+    let mut location = Map::new();
+    if !named.is_empty() {
+        location.insert("logicalLocations".to_owned(), json!(named));
+    }
+    if let Some(line) = line {
+        let place = Place::of(line, &seen.here);
+        let path = Path::new(&place.path);
+        let file = if place.is_inside { json!({ "uri": uri(path), "uriBaseId": HERE }) } else { self::location(path) };
+        let region = json!({ "startLine": place.line });
+        location.insert("physicalLocation".to_owned(), json!({ "artifactLocation": file, "region": region }));
+    }
+    if location.is_empty() {
+        json!([])
+    } else {
+        json!([location])
+    }
+}
+
+/// A path as a URI has it; a file name with a colon is no scheme.
+fn uri(path: &Path) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
+    utf8_percent_encode(&path.to_string_lossy(), KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::seen::End;
+    use crate::judge::test_samples::{seen, Told};
+
+    fn log(told: &Told) -> Value {
+        let mut text = String::new();
+        seen(told, |seen| text = super::text(seen));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn result(told: &Told) -> Value {
+        let log = log(told);
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert_eq!(results.len(), 1, "{log:#}");
+        results[0].clone()
+    }
+
+    #[test]
+    fn every_code_is_a_rule_with_its_page() {
+        let log = log(&Told::default());
+        let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), Code::ALL.len());
+        for (rule, code) in rules.iter().zip(Code::ALL) {
+            assert_eq!(rule["id"], code.name());
+            assert_eq!(rule["shortDescription"]["text"], code.title());
+            assert!(!rule["help"]["text"].as_str().unwrap().is_empty());
+        }
+        assert!(rules[0]["help"]["markdown"].as_str().unwrap().contains("**Fix.**"));
+    }
+
+    #[test]
+    fn a_hazard_is_a_warning_at_its_line_with_a_fingerprint_that_does_not_change() {
+        let told = Told { file: "src/a b.cpp".to_owned(), ..Told::default() };
+        let result = result(&told);
+        assert_eq!((&result["ruleId"], &result["level"]), (&json!("LG101"), &json!("warning")));
+        assert_eq!(result["partialFingerprints"][FINGERPRINT], "LG101|k2|cuLaunchKernel|non-blocking");
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"], json!({ "uri": "src/a%20b.cpp", "uriBaseId": HERE }));
+        assert_eq!(place["region"]["startLine"], 12);
+        assert_eq!(result["occurrenceCount"], 3);
+        assert_eq!(result["suppressions"], json!([]));
+        assert!(result.get("baselineState").is_none());
+        assert_eq!(
+            log(&told)["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize]["id"],
+            "LG101"
+        );
+    }
+
+    #[test]
+    fn what_is_prevented_is_a_note_and_what_fails_an_error() {
+        assert_eq!(result(&Told { prevented: true, ..Told::default() })["level"], "note");
+        assert_eq!(result(&Told { fail_on: "hazard".to_owned(), ..Told::default() })["level"], "error");
+    }
+
+    #[test]
+    fn suppressions_and_the_baseline_are_said() {
+        let suppressed = result(&Told { suppressions: "LG101:k2".to_owned(), ..Told::default() });
+        assert_eq!(suppressed["suppressions"][0]["kind"], "external");
+        assert!(suppressed["suppressions"][0]["justification"].as_str().unwrap().ends_with("s.txt:1: LG101:k2"));
+        assert_eq!(result(&Told { known: true, ..Told::default() })["baselineState"], "unchanged");
+        let other = Told { hang: true, no_hazard: true, known: true, ..Told::default() };
+        assert_eq!(result(&other)["baselineState"], "new");
+    }
+
+    #[test]
+    fn without_a_line_of_source_it_is_told_by_name() {
+        let result = result(&Told::default());
+        assert!(result["locations"][0].get("physicalLocation").is_none());
+        let names = json!([{ "name": "train", "kind": "module" }, { "name": "k2", "kind": "function" }]);
+        assert_eq!(result["locations"][0]["logicalLocations"], names);
+        let outside = Told { outside: true, file: "/usr/include/x.h".to_owned(), ..Told::default() };
+        let place = &self::result(&outside)["locations"][0]["physicalLocation"]["artifactLocation"];
+        assert_eq!(*place, json!({ "uri": "file:///usr/include/x.h" }));
+    }
+
+    #[test]
+    fn the_invocation_has_the_exit_code_of_the_run() {
+        for (end, fail_on, code, signal) in [
+            (End::Exited(0), "hang", 0, None),
+            (End::Exited(0), "hazard", 118, None),
+            (End::Exited(3), "hazard", 3, None),
+            (End::TimedOut, "hazard", 124, None),
+            (End::EndedOnHang, "hazard", 117, None),
+            (End::Signalled(11), "hang", 139, Some(11)),
+        ] {
+            let log = log(&Told { end: Some(end), fail_on: fail_on.to_owned(), ..Told::default() });
+            let invocation = &log["runs"][0]["invocations"][0];
+            assert_eq!(invocation["exitCode"], code, "{end:?}");
+            assert_eq!(invocation.get("exitSignalNumber").and_then(Value::as_i64), signal, "{end:?}");
+            assert_eq!(invocation["startTimeUtc"], "2025-06-15T15:06:40Z");
+            assert_eq!(invocation["endTimeUtc"], "2025-06-15T15:06:43Z");
+        }
+    }
+}

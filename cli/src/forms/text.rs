@@ -1,0 +1,386 @@
+//! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
+
+use crate::judge::hangs::{by_cause, gist, hangs, suspected, SameHang};
+use crate::judge::judged::{Finding, MetByProcess, Status};
+use crate::judge::process::Process;
+use crate::judge::ranks::{compare, when_they_were_ended, Ranks};
+use crate::judge::seen::{End, FailedOn, Seen};
+use crate::judge::stood::{is_of_a_crash, Stood};
+use lazyguard_core::api::counted;
+use lazyguard_core::hazard::{messages, Hazard};
+use std::collections::BTreeMap;
+
+/// The most findings printed at the end of a run; the report has them all.
+const MOST_TOLD: usize = 8;
+/// Main threads whose stacks are printed of processes that were ended and do not hang.
+const MOST_ENDED_STACKS: usize = 2;
+/// The most processes and hangs listed; the JSON form has them all.
+const MOST_LISTED: usize = 64;
+const MOST_HANGS: usize = 4;
+/// The most lines at the end of a run with several ranks, and of each hang in it.
+const MOST_OF_RANKS: usize = 20;
+const MOST_OF_ONE_HANG: usize = 4;
+/// Lines about a device's core dump at the end of a run; the report has them all.
+const MOST_OF_A_DEVICE: usize = 16;
+/// Processes that are named beside a hazard.
+const MOST_MET_BY: usize = 4;
+
+/// What comes before the operations that have to meet.
+pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
+    match hazard.prevented {
+        true => "without the guard it is a hang once these meet:",
+        false => "it is a hang once these meet:",
+    }
+}
+
+/// A hazard in full, without its first line.
+pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
+    let mut lines = vec![format!("  {}", hazard.what)];
+    if !hazard.must_meet.is_empty() {
+        lines.push(format!("  {}", once_these_meet(hazard)));
+        lines.extend(hazard.must_meet.iter().map(|operation| format!("    - {operation}")));
+    }
+    if let Some(place) = &hazard.first.place {
+        lines.push(format!("  first at +{:.3} s, from {place}", hazard.first.at as f64 / 1e9));
+    }
+    let evidence =
+        hazard.evidence.iter().map(|shown| format!("    - {} (+{:.6} s)", shown.what, shown.at as f64 / 1e9));
+    let evidence: Vec<_> = evidence.collect();
+    if !evidence.is_empty() {
+        lines.push("  the record shows:".to_owned());
+        lines.extend(evidence);
+    }
+    lines.push(format!("  fix: {}", hazard.fix));
+    lines
+}
+
+/// A hazard in full, for the report of one process.
+pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
+    std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
+}
+
+pub(crate) fn finding(finding: &Finding) -> Vec<String> {
+    let mut lines = vec![messages::line(&finding.hazard)];
+    match &finding.status {
+        Status::New => {}
+        Status::Known => lines.push("  known: the baseline has it".to_owned()),
+        Status::Suppressed(by) => lines.push(format!("  suppressed by {}", by.join(", "))),
+    }
+    lines.extend(details(&finding.hazard));
+    if finding.met_by.len() > 1 {
+        lines.push(format!("  met by {}", met_by(&finding.met_by)));
+    }
+    lines.push(format!("  key: {}", finding.key));
+    lines
+}
+
+fn met_by(all: &[MetByProcess]) -> String {
+    let named = all.iter().take(MOST_MET_BY).map(|met| {
+        let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
+        format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
+    });
+    let more = all.len().saturating_sub(MOST_MET_BY);
+    let more = (more > 0).then(|| counted(more as u64, "more process"));
+    named.chain(more).collect::<Vec<_>>().join("; ")
+}
+
+fn none_or_counted(count: usize, noun: &str) -> String {
+    match count {
+        0 => format!("no {noun}"),
+        _ => counted(count as u64, noun),
+    }
+}
+
+/// The program's name, as a line of `run` begins with it.
+pub(crate) fn program(seen: &Seen<'_>) -> String {
+    let command = seen.run.and_then(|run| run.command.first());
+    let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
+    let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
+    name.map(str::to_owned).unwrap_or(path)
+}
+
+pub(crate) fn result(seen: &Seen<'_>) -> String {
+    let processes = match seen.processes.len() {
+        0 => "no process was recorded".to_owned(),
+        count => counted(count as u64, "process"),
+    };
+    let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
+    let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
+    let mut by_status = BTreeMap::new();
+    met.iter().for_each(|finding| *by_status.entry(finding.status.word()).or_insert(0_usize) += 1);
+    let said_of =
+        ["new", "known", "suppressed"].into_iter().filter_map(|word| Some(format!("{} {word}", by_status.get(word)?)));
+    let hazards = none_or_counted(met.len(), "hazard");
+    parts.push(match by_status.keys().all(|word| *word == "new") {
+        true => hazards,
+        false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
+    });
+    match seen.judged.hazards.len() - met.len() {
+        0 => {}
+        prevented => parts.push(format!("{prevented} prevented")),
+    }
+    for (course, what) in [("signalled", "ended by a signal"), ("killed", "ended by `lazyguard run`")] {
+        match seen.processes.iter().filter(|process| process.word() == course).count() {
+            0 => {}
+            count => parts.push(format!("{count} {what}")),
+        }
+    }
+    if let Some(run) = seen.run {
+        parts.push(match &run.end {
+            End::Exited(0) => format!("{:.1} s", run.nanos as f64 / 1e9),
+            end => format!("{end} after {:.1} s", run.nanos as f64 / 1e9),
+        });
+    }
+    format!("{}: {}", program(seen), parts.join(", "))
+}
+
+/// What `run` says at the end of a run that failed, and of what could not be read. The lines of several ranks are limited, however many there are.
+pub(crate) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines = all_at_the_end(seen);
+    if has_ranks(seen) && lines.len() > MOST_OF_RANKS {
+        let left_out = lines.split_off(MOST_OF_RANKS - 1).len() as u64;
+        lines.push(format!("and {}: lazyguard report on the folder has them", counted(left_out, "more line")));
+    }
+    lines
+}
+
+fn has_ranks(seen: &Seen<'_>) -> bool {
+    let mut ranks = seen.processes.iter().map(|process| &process.rank).filter(|rank| !rank.is_empty());
+    ranks.next().is_some_and(|first| ranks.any(|other| other != first))
+}
+
+/// Processes that have crashed, and the signal that ended the program itself.
+fn crashes(seen: &Seen<'_>) -> Vec<String> {
+    let crashed: Vec<_> = seen.processes.iter().filter(|process| process.has_crashed()).collect();
+    let mut lines: Vec<_> = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).collect();
+    lines.truncate(MOST_HANGS);
+    lines.extend(more(crashed.len(), MOST_HANGS));
+    let ended = seen.run.map(|run| run.end).filter(|_| lines.is_empty());
+    lines.extend(
+        ended.filter(|end| end.signal().is_some_and(is_of_a_crash)).map(|end| format!("{} {end}", program(seen))),
+    );
+    lines
+}
+
+fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
+    let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
+    let mut lines = Vec::new();
+    if seen.failed == Some(FailedOn::Hang) || ended_badly {
+        lines.extend(crashes(seen));
+        let ranks = compare(&seen.processes);
+        lines.extend(ranks.iter().flat_map(Ranks::lines));
+        let causes = by_cause(hangs(&seen.processes));
+        let most = if has_ranks(seen) { MOST_OF_ONE_HANG } else { usize::MAX };
+        let short = causes.iter().take(MOST_HANGS).flat_map(|same| in_short(same, most));
+        lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
+        lines.extend(more(causes.len(), MOST_HANGS));
+    }
+    lines.extend(seen.problem_lines());
+    if ended_badly {
+        let causes = by_cause(suspected(&seen.processes));
+        lines.extend(
+            causes.iter().take(MOST_TOLD).map(|same| {
+                format!("SUSPECTED hang in {}: {}: {}", same.who(), same.first.code(), same.first.sentence())
+            }),
+        );
+        lines.extend(more(causes.len(), MOST_TOLD));
+    }
+    if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
+        let ended = when_they_were_ended(&seen.processes);
+        // A hang says more.
+        let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
+        lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
+            std::iter::once(line).chain(stack.iter().filter(move |_| at < most)).cloned()
+        }));
+        lines.extend(more(ended.len(), MOST_TOLD));
+    }
+    if seen.failed == Some(FailedOn::Hazard) {
+        let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
+        let told = failing.iter().take(MOST_TOLD);
+        lines.extend(told.map(|finding| messages::line(&finding.hazard)));
+        lines.extend(more(failing.len(), MOST_TOLD));
+        let hazards = match failing.len() {
+            1 => "this hazard fails".to_owned(),
+            count => format!("these {count} hazards fail"),
+        };
+        lines.push(format!("{hazards} the run, as --fail-on {} says", seen.fail_on));
+    }
+    lines.extend(healed(seen));
+    lines.extend(seen.unguarded().map(|line| match seen.failed {
+        Some(FailedOn::Unguarded) => format!("{line}; this fails the run, as --fail-on {} says", seen.fail_on),
+        _ => line,
+    }));
+    lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
+    lines
+}
+
+/// The outcome of a run that was made again after a hang.
+fn healed(seen: &Seen<'_>) -> Option<String> {
+    let attempt = seen.earlier.len() + 1;
+    let each = seen
+        .earlier
+        .iter()
+        .enumerate()
+        .map(|(at, hung)| format!("attempt {} hung: {} {}", at + 1, hung.code, hung.sentence));
+    let each = each.collect::<Vec<_>>().join(" ");
+    let fails = match seen.failed {
+        Some(FailedOn::Retried) => format!(" This fails the run, as --fail-on {} says.", seen.fail_on),
+        _ => String::new(),
+    };
+    let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
+    has_passed.then(|| format!("completed in attempt {attempt}; {each}{fails}"))
+}
+
+fn more(count: usize, told: usize) -> Option<String> {
+    (count > told).then(|| format!("and {} more", count - told))
+}
+
+/// The report of a root that holds several processes: a line each, the worst first; then their hangs.
+pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines = vec![result(seen), String::new()];
+    let ranks = compare(&seen.processes);
+    if let Some(ranks) = &ranks {
+        lines.extend(ranks.lines());
+        lines.push(String::new());
+    }
+    for process in seen.processes.iter().take(MOST_LISTED) {
+        lines.push(line_of(process));
+    }
+    lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
+    lines.extend(seen.problem_lines());
+    // Ranks that hang for the same cause are reported once.
+    let causes = by_cause(hangs(&seen.processes));
+    let suspected = by_cause(suspected(&seen.processes));
+    for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
+        lines.push(String::new());
+        lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
+        lines.extend(same.first.process.gpu_lines());
+        lines.extend(same.also_in());
+    }
+    let count = causes.len() + suspected.len();
+    lines.extend((count > MOST_HANGS).then(|| {
+        let others = counted((count - MOST_HANGS) as u64, "other hang");
+        format!("and {others}: lazyguard report on the folder of each prints it")
+    }));
+    lines
+}
+
+/// A line of a hang's report beside the comparison of the ranks, which needs no further command.
+fn beside(ranks: Option<&Ranks>, line: String) -> String {
+    match line.split_once(": `lazyguard report` on the folder of the whole run") {
+        Some((before, _)) if ranks.is_some() => format!("{before}: the ranks are compared above"),
+        _ => line,
+    }
+}
+
+/// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
+fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
+    let report = same.first.named();
+    let mut lines = report.head(same.first.process.newest);
+    lines.extend(report.stacks_text().unmarked().map(str::to_owned));
+    // For a hang that is over, also how it ended.
+    lines.extend(same.first.report.ends_in_words().into_iter().next());
+    let gpu = same.first.process.gpu_lines();
+    lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
+    lines.extend(more(gpu.len(), MOST_OF_A_DEVICE));
+    lines.truncate(most);
+    lines.extend(same.also_in());
+    lines
+}
+
+fn line_of(process: &Process) -> String {
+    let word = match process.word() {
+        "well" if process.met() > 0 => "hazards",
+        word => word,
+    };
+    let cause = match &process.stood {
+        Some(Stood::Over(report)) => gist(report)
+            .filter(|_| report.stands())
+            .into_iter()
+            .chain(report.ends_in_words().into_iter().next())
+            .collect(),
+        Some(Stood::Hang(report) | Stood::Suspected(report)) => Vec::from_iter(gist(report)),
+        _ => Vec::new(),
+    };
+    let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
+    let hazards = match process.met() {
+        0 => String::new(),
+        count => format!("; {}", counted(count as u64, "hazard")),
+    };
+    let calls = process
+        .summary
+        .as_ref()
+        .map(|summary| format!(", {}", counted(summary.launches, "launch")))
+        .unwrap_or_default();
+    format!(
+        "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
+        process.title(),
+        process.ended,
+        process.nanos as f64 / 1e9,
+        cause,
+        process.name
+    )
+}
+
+/// The hazards of a run, each in full; what was prevented comes last.
+pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for found in &seen.judged.hazards {
+        lines.extend(finding(found));
+        lines.push(String::new());
+    }
+    if seen.judged.hazards.is_empty() {
+        lines.push("no hazard is known".to_owned());
+    }
+    let absent = seen.judged.absent.len() as u64;
+    if absent > 0 {
+        lines.push(format!("{} of the baseline did not turn up", counted(absent, "hazard")));
+    }
+    lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::test_samples::{seen, Told};
+
+    fn told(told: &Told, lines: fn(&Seen<'_>) -> Vec<String>) -> Vec<String> {
+        let mut all = Vec::new();
+        seen(told, |seen| all = lines(seen));
+        all
+    }
+
+    #[test]
+    fn the_same_hang_of_many_ranks_is_told_once_behind_a_line_for_each() {
+        let lines = told(&Told { hang: true, processes: 70, no_hazard: true, end: None, ..Told::default() }, processes);
+        assert_eq!(lines[0], "root: 70 processes, 70 hangs, no hazard");
+        let own = lines.iter().filter(|line| line.starts_with("  hang      train (process 4242, rank 3) was killed"));
+        assert_eq!(own.count(), MOST_LISTED);
+        assert_eq!(lines[2 + MOST_LISTED], "  and 6 more");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("HANG ")).count(), 1);
+        assert_eq!(lines.last().unwrap(), "the same in rank 3 (70 processes)");
+    }
+
+    #[test]
+    fn a_hazard_is_told_in_full_with_its_key_and_who_met_it() {
+        let lines = told(&Told { processes: 6, known: true, ..Told::default() }, hazards);
+        let expect = [
+            "hazard LG101: cuLaunchKernel of k2 on a non-blocking stream, beside k1, 18 times: a cold function was loaded while other work was in flight",
+            "  known: the baseline has it",
+            "  k2 was loaded on its first use while k1 was in flight on stream 1",
+            "  it is a hang once these meet:",
+            "    - the load of k2",
+            "    - k1, if it waits for k2",
+            "  fix: Load k2 before kernel k1 is submitted",
+        ];
+        assert_eq!(lines[..7], expect);
+        let met = "  met by train (process 4242, rank 3, 3 times); train (process 4242, rank 3, 3 times)";
+        assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 more processes"), "{lines:?}");
+        assert_eq!(lines[8..], ["  key: LG101|k2|cuLaunchKernel|non-blocking"]);
+        assert_eq!(told(&Told { no_hazard: true, ..Told::default() }, hazards), ["no hazard is known"]);
+    }
+}

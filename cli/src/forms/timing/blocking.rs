@@ -1,0 +1,79 @@
+//! The asynchronous calls that blocked the host, for a person.
+
+use super::cold_start::write_missing;
+use super::table::{bar, share, took};
+use crate::judge::timing::{Blocking, Decade, Group};
+use crate::words::output::{write_line, Output};
+use lazyguard_core::api::counted;
+use std::io;
+
+/// Groups that are printed; the JSON form has them all.
+const MOST_GROUPS: usize = 20;
+
+pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
+    let Blocking { threshold_ns, asynchronous_calls, count, total_ns, max_ns, .. } = summary;
+    if *count == 0 {
+        write_line!(
+            out,
+            "asynchronous calls that blocked the host for {} or more: none of {asynchronous_calls}",
+            took(*threshold_ns)
+        )?;
+        return write_missing(&summary.missing, out);
+    }
+    write_line!(
+        out,
+        "asynchronous calls that blocked the host for {} or more: {count} of {asynchronous_calls}, {} in all, the longest {}",
+        took(*threshold_ns),
+        took(*total_ns),
+        took(*max_ns)
+    )?;
+    for Decade { label, count: of, .. } in &summary.histogram {
+        let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));
+        write_line!(out, "{}", line.trim_end())?;
+    }
+    for group in summary.groups.iter().take(MOST_GROUPS) {
+        write_group(group, *total_ns, out)?;
+    }
+    let more = (summary.groups.len() as u64).saturating_sub(MOST_GROUPS as u64);
+    if more > 0 {
+        write_line!(out, "  and {} (--format json)", counted(more, "more group"))?;
+    }
+    if summary.left_out > 0 {
+        write_line!(out, "  and {} beside these groups", counted(summary.left_out, "call"))?;
+    }
+    write_missing(&summary.missing, out)
+}
+
+fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()> {
+    let of = group.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
+    let codes: Vec<_> = group.codes.iter().map(|code| code.name()).collect();
+    let codes = if codes.is_empty() { String::new() } else { format!(" [{}]", codes.join(", ")) };
+    write_line!(
+        out,
+        "  {} ({})  {}{of}: {}, the longest {}, first at +{:.6} in thread {}{codes}",
+        took(group.total_ns),
+        share(group.total_ns, whole),
+        group.call,
+        counted(group.count, "time"),
+        took(group.max_ns),
+        group.first_at_ns as f64 / 1e9,
+        group.first_thread
+    )?;
+    write_line!(out, "      why: {}", group.text)?;
+    if group.in_progress > 0 {
+        write_line!(out, "      {} had not returned when the recording ended", group.in_progress)?;
+    }
+    if group.count > 1 {
+        let classes: Vec<_> = group
+            .histogram
+            .iter()
+            .filter(|class| class.count > 0)
+            .map(|class| format!("{} x {}", class.count, class.label))
+            .collect();
+        write_line!(out, "      how long: {}", classes.join(", "))?;
+    }
+    match group.reason.advice() {
+        "" => Ok(()),
+        advice => write_line!(out, "      fix: {advice}"),
+    }
+}

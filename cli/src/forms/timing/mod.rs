@@ -1,0 +1,116 @@
+//! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls blocked the host.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `read` | the recordings of a run, read once for both summaries |
+//! | `cold_start` | the summary of a start, for a person |
+//! | `blocking` | that of the calls that blocked the host |
+//! | `cards` | the cards at the beginning and in the steady state |
+//! | `table` | durations, shares and columns |
+//!
+//! Must not: decide anything. `judge/timing` defines each part and each reason.
+
+mod blocking;
+mod cards;
+mod cold_start;
+mod read;
+mod table;
+
+pub(crate) use read::{cold_start_of, Arguments};
+
+use crate::words::format::Format;
+use crate::words::output::{write_line, Output};
+use crate::words::{Failure, Outcome};
+use read::ProcessTimes;
+use serde::Serialize;
+use serde_json::json;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+const SCHEMA: u32 = 1;
+
+/// What `--format json` prints of a run's times.
+#[derive(Serialize)]
+struct Timings {
+    /// 1; raised when a key changes its meaning or goes away.
+    schema: u32,
+    /// The processes.
+    processes: Vec<ProcessTimes>,
+}
+
+/// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
+pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
+    let processes = read::processes(what)?;
+    if processes.is_empty() {
+        return Err(Failure::Input(format!("{}: holds no recording, and no folder with one", what.display())));
+    }
+    let mut out = Output::standard();
+    let mut unreadable = None;
+    let mut all = Vec::new();
+    for (number, run) in processes.iter().enumerate() {
+        match (ProcessTimes::read(run, arguments), format) {
+            (Ok(mut times), format) => {
+                unreadable = times.cut_short.take().or(unreadable);
+                if let Format::Json = format {
+                    all.push(times);
+                    continue;
+                }
+                if number > 0 {
+                    write_line!(out, "")?;
+                }
+                times.write_text(&mut out)?;
+            }
+            // An unreadable recording does not prevent the others.
+            (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
+            (Err(failure), _) => unreadable = Some(failure),
+        }
+    }
+    if !all.is_empty() && matches!(unreadable, None | Some(Failure::Input(_))) {
+        writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes: all }))?;
+    }
+    out.flush()?;
+    unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
+pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
+    let asked = Arguments { cold_start, blocking, slower_than: None };
+    if !asked.wanted() {
+        return Ok(());
+    }
+    let out = &mut Output::standard_error();
+    let processes = read::processes(root)?;
+    if processes.is_empty() {
+        write_line!(out, "no process of the run left a recording: none initialised CUDA, or LAZYGUARD_RECORD=off")?;
+        if cold_start {
+            cards::write_without_recording(root, out)?;
+        }
+    }
+    for run in &processes {
+        match ProcessTimes::read(run, &asked) {
+            Ok(times) => {
+                times.write_text(out)?;
+                times.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
+            }
+            Err(Failure::Input(why)) => write_line!(out, "{why}")?,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+impl ProcessTimes {
+    fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {
+        let rank = if self.rank.is_empty() { String::new() } else { format!(", rank {}", self.rank) };
+        write_line!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
+        if let (Some(summary), Some(cards)) = (&self.cold_start, &self.card) {
+            cold_start::write(summary, out)?;
+            cards.write(summary, out)?;
+        }
+        if let Some(summary) = &self.blocking {
+            blocking::write(summary, out)?;
+        }
+        Ok(())
+    }
+}

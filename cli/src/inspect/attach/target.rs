@@ -1,0 +1,145 @@
+//! A process that is looked at: its memory, the files that it has mapped, and its threads.
+//!
+//! Must not: take a file for the one that the process has mapped because it has the same path: names come from files whose build id is the
+//! mapped one's (`stacks`).
+
+use super::refused;
+use crate::folder::process::Status;
+use crate::machine::files;
+use crate::stacks::CodeModule;
+use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module};
+use std::cell::OnceCell;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+const MOST_THREADS: usize = 4096;
+
+/// How the names of the driver's files begin.
+pub(super) const DRIVER: &str = "libcuda.so";
+
+/// The kernel's page with functions such as `clock_gettime`, which a thread that spins may be in.
+const VDSO: &str = "[vdso]";
+
+pub(super) struct Target {
+    pub process: u32,
+    started: Option<u64>,
+    pub memory: ProcessMemory,
+    pub regions: Vec<(u64, u64)>,
+    pub modules: Vec<Module>,
+    images: Vec<OnceCell<Option<Image>>>,
+    named: OnceCell<Vec<CodeModule>>,
+}
+
+pub(super) struct ProcessMemory(File);
+
+impl Memory for ProcessMemory {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        self.0.read_at(into, address).unwrap_or(0)
+    }
+}
+
+impl Target {
+    /// Opens a process; else why that is refused.
+    pub fn open(process: u32) -> Result<Self, String> {
+        let path = |name: &str| format!("/proc/{process}/{name}");
+        let read = files::read(path("maps")).and_then(|maps| Ok((maps, files::open(path("mem"))?)));
+        let (maps, memory) = read.map_err(|error| refused::why(process, &error))?;
+        let maps = String::from_utf8_lossy(&maps).into_owned();
+        if maps.is_empty() {
+            return Err(refused::NO_MEMORY.to_owned());
+        }
+        let modules = with_code(&maps);
+        let regions = mappings(&maps).map(|mapping| (mapping.begin, mapping.end)).collect();
+        let images = modules.iter().map(|_| OnceCell::new()).collect();
+        let started = Status::of(process).started();
+        Ok(Self { process, started, memory: ProcessMemory(memory), regions, modules, images, named: OnceCell::new() })
+    }
+
+    pub fn has_other_modules_now(&self) -> bool {
+        let maps = files::read(format!("/proc/{}/maps", self.process));
+        maps.is_ok_and(|maps| with_code(&String::from_utf8_lossy(&maps)) != self.modules)
+    }
+
+    /// Whether it is still the process that was opened: ids are used again.
+    pub fn is_still_there(&self) -> bool {
+        let status = Status::of(self.process);
+        status != Status::Gone && status.started() == self.started
+    }
+
+    pub fn threads(&self) -> Vec<u32> {
+        let entries = fs::read_dir(format!("/proc/{}/task", self.process)).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut threads: Vec<u32> = numbers.take(MOST_THREADS).collect();
+        threads.sort_unstable();
+        threads
+    }
+
+    pub fn of_thread(&self, thread: u32, name: &str) -> Option<String> {
+        let text = files::read(format!("/proc/{}/task/{thread}/{name}", self.process)).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    pub fn command(&self) -> Vec<String> {
+        let text = files::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
+        let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|byte| *byte == 0);
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    /// The headers of a module, as they lie in memory.
+    pub fn image(&self, number: usize) -> Option<&Image> {
+        let (module, image) = (self.modules.get(number)?, self.images.get(number)?);
+        image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
+    }
+
+    /// The modules with the paths at which this command finds their files.
+    pub fn named(&self) -> &[CodeModule] {
+        self.named.get_or_init(|| {
+            let now = crate::machine::system::unix_now().as_secs();
+            let root = root_of(self.process);
+            let one = |(number, module): (usize, &Module)| CodeModule {
+                base: module.base,
+                end: module.end,
+                path: match module.path.starts_with('/') {
+                    true => format!("{root}{}", undeleted(&module.path)),
+                    false => module.path.clone(),
+                },
+                build_id: self.image(number).map(|image| image.build_id.clone()).unwrap_or_default(),
+                dumped: u32::try_from(now).unwrap_or(u32::MAX),
+            };
+            self.modules.iter().enumerate().map(one).collect()
+        })
+    }
+
+    /// The first mapped file whose name begins so.
+    pub fn module(&self, name: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.name().starts_with(name))
+    }
+}
+
+fn with_code(maps: &str) -> Vec<Module> {
+    let mut found = modules(maps);
+    found.extend(mappings(maps).filter(|mapping| mapping.path == VDSO).map(|mapping| Module {
+        base: mapping.begin,
+        end: mapping.end,
+        path: VDSO.to_owned(),
+        code: vec![(mapping.begin, mapping.end)],
+    }));
+    found
+}
+
+/// Whether a file belongs to the driver: `libcuda.so.1`, the compiler that it loads, and the device code that the simulated driver runs.
+pub(super) fn is_of_the_driver(file: &str) -> bool {
+    [DRIVER, "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
+}
+
+/// What leads from this command's root to the files of a process: nothing, where both have the same root and the same mounts.
+fn root_of(process: u32) -> String {
+    let root = format!("/proc/{process}/root");
+    let number = |path: &str| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
+    let mounts = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
+    let is_same = number(&root) == number("/") && mounts(&process.to_string()) == mounts("self");
+    match is_same || number(&root).is_none() {
+        true => String::new(),
+        false => root,
+    }
+}

@@ -1,0 +1,125 @@
+//! What was seen, for a person.
+//!
+//! Must not: say anything that the JSON form lacks, except what to do next.
+
+use super::python::PythonFrame;
+use super::seen::{Attached, DriverCall, ThreadSeen};
+use crate::words::format::Took;
+use crate::words::output::{write_line, Output};
+use lazyguard_core::api::counted;
+use lazyguard_core::report::{FrameSeen, StackSeen};
+use std::io;
+
+const MOST_SHOWN: usize = 4;
+
+const MOST_PYTHON: usize = 12;
+
+pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io::Result<()> {
+    let Attached { process, threads, .. } = attached;
+    let command = attached.command.join(" ");
+    let stopped = if attached.stopped { ", which is stopped (SIGSTOP, Ctrl-Z)" } else { "" };
+    write_line!(out, "process {process} ({command}){stopped}")?;
+    if attached.guarded {
+        write_line!(out, "it is guarded: lazyguard report {process} knows more once it has initialised CUDA")?;
+    }
+    attached.refused.iter().try_for_each(|refused| write_line!(out, "{refused}"))?;
+    write_sum(attached, out)?;
+    write_threads(threads, all, out)?;
+    if !threads.iter().any(|thread| thread.call.is_some() || thread.runs_host_function) {
+        return Ok(());
+    }
+    write_line!(out, "what fits:")?;
+    attached.candidates.iter().try_for_each(|candidate| write_line!(out, "    {}", candidate.text()))?;
+    if attached.candidates.is_empty() {
+        write_line!(out, "    no call lasted from the first look to the second: the process does something")?;
+    }
+    write_line!(
+        out,
+        "what cannot be seen from outside: which kernel, copy or wait does not end, on which stream, and since when: there is no recording"
+    )?;
+    write_line!(
+        out,
+        "next: run it again under the guard, which prevents or names it: lazyguard run -- {command}; lazyguard explain CODE has the fixes"
+    )
+}
+
+/// How many of the threads are in the driver.
+fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
+    let threads = &attached.threads;
+    let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
+    let the_drivers = threads.iter().filter(|thread| thread.is_the_drivers).count();
+    let others = || format!("; {the_drivers} {} the driver's own", is_or_are(the_drivers));
+    let others = (the_drivers > 0).then(others).unwrap_or_default();
+    let of = counted(threads.len() as u64, "thread");
+    match (&attached.driver, in_calls) {
+        (None, _) => {
+            write_line!(out, "it has no CUDA driver: no libcuda.so is mapped, so what it waits for is not CUDA")
+        }
+        (Some(_), 0) => write_line!(
+            out,
+            "none of its {of} is in a driver call{others}: it waits for something on the host, or polls and was seen between two questions"
+        ),
+        (Some(driver), _) => {
+            let between = Took(attached.between_nanos);
+            write_line!(
+                out,
+                "{in_calls} of its {of} {} in a driver call ({driver}){others}; looked at twice, {between} apart",
+                is_or_are(in_calls)
+            )
+        }
+    }
+}
+
+fn write_threads(threads: &[ThreadSeen], all: bool, out: &mut Output<'_>) -> io::Result<()> {
+    let is_of_interest = |thread: &&ThreadSeen| all || thread.call.is_some() || thread.runs_host_function;
+    let mut shown: Vec<_> = threads.iter().filter(is_of_interest).collect();
+    if shown.is_empty() {
+        shown = threads.iter().filter(|thread| !thread.is_the_drivers).take(MOST_SHOWN).collect();
+    }
+    shown.iter().try_for_each(|thread| write_thread(thread, out))?;
+    match threads.len() - shown.len() {
+        0 => Ok(()),
+        rest => write_line!(out, "{} {} not shown: --all", counted(rest as u64, "more thread"), is_or_are(rest)),
+    }
+}
+
+fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
+    let ThreadSeen { thread: id, name, state, call, .. } = thread;
+    let mut about = match call {
+        Some(call) => in_words(call),
+        None if thread.runs_host_function => String::new(),
+        None if thread.is_the_drivers => "a thread of the driver's own".to_owned(),
+        None => "in no driver call".to_owned(),
+    };
+    if thread.runs_host_function {
+        let and = if about.is_empty() { "" } else { ", " };
+        about = format!("runs a host function of the program on a thread of the driver{and}{about}");
+    }
+    write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
+    // Where there is Python and nothing else of the program, the frames are those of the interpreter.
+    let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
+    let frames = is_of_the_program.then(|| thread.frames.clone()).unwrap_or_default();
+    let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
+    stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
+    let python = &thread.python;
+    for PythonFrame { file, line, function } in python.iter().take(MOST_PYTHON) {
+        write_line!(out, "    python: File \"{file}\", line {line}, in {function}")?;
+    }
+    match python.len().saturating_sub(MOST_PYTHON) {
+        0 => Ok(()),
+        more => write_line!(out, "    python: and {}", counted(more as u64, "more frame")),
+    }
+}
+
+fn in_words(call: &DriverCall) -> String {
+    let function = call.function.as_deref().unwrap_or("a driver function without a name");
+    let still = if call.lasts { "at both looks" } else { "at the first look, and had gone on at the second" };
+    match call.waits_for {
+        Some(waits_for) => format!("in {function} {still}: {waits_for}"),
+        None => format!("in {function} {still}"),
+    }
+}
+
+fn is_or_are(count: usize) -> &'static str {
+    ["are", "is"][usize::from(count == 1)]
+}

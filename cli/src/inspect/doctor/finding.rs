@@ -1,0 +1,157 @@
+//! What the doctor has found, and how it is printed.
+
+use crate::words::output::{write_line, Output};
+use crate::words::Outcome;
+use serde::Serialize;
+use std::process::ExitCode;
+
+const SCHEMA: u32 = 1;
+
+/// How findings are written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// A line a finding, and a line with what to do.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// A finding's weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// As it should be.
+    Ok,
+    /// The guard does less than it could, or behaviour may surprise.
+    Note,
+    /// The guard or the program does not work here.
+    Problem,
+}
+
+/// A finding's subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum About {
+    /// The library to preload.
+    Library,
+    /// The driver, and the guard's use of it.
+    Driver,
+    /// The device files, and `CUDA_VISIBLE_DEVICES`.
+    Devices,
+    /// The start of the driver.
+    Start,
+    /// Other preloaded libraries.
+    Preloaded,
+    /// Every `LAZYGUARD_` variable.
+    #[default]
+    Settings,
+    /// The place of a run folder.
+    Folder,
+    /// Threads, core files, address space, filtered system calls.
+    Limits,
+    /// Refused system calls and kernel files.
+    Kernel,
+    /// The program and its libraries.
+    Program,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// How serious it is.
+    pub level: Level,
+    /// The subject.
+    pub about: About,
+    /// The finding.
+    pub what: String,
+    /// The change to make.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    pub todo: Option<String>,
+}
+
+/// What `lazyguard doctor --format json` prints.
+#[derive(Serialize)]
+struct Examination<'a> {
+    /// 1; raised when a key changes its meaning or goes away.
+    schema: u32,
+    /// How many problems.
+    problems: usize,
+    /// How many notes.
+    notes: usize,
+    /// In the text's order.
+    findings: &'a [Finding],
+}
+
+/// What was found about one thing after the other.
+#[derive(Default)]
+pub(super) struct Findings {
+    all: Vec<Finding>,
+    about: About,
+    /// Whether there is a program that needs a driver and a device.
+    pub needed: bool,
+}
+
+impl Findings {
+    /// What the next findings are about.
+    pub fn about(&mut self, about: About) -> &mut Self {
+        self.about = about;
+        self
+    }
+
+    fn add(&mut self, level: Level, what: impl Into<String>, todo: Option<String>) {
+        self.all.push(Finding { level, about: self.about, what: what.into(), todo });
+    }
+
+    pub fn ok(&mut self, what: impl Into<String>) {
+        self.add(Level::Ok, what, None);
+    }
+
+    pub fn note(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(Level::Note, what, Some(todo.into()));
+    }
+
+    pub fn problem(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(Level::Problem, what, Some(todo.into()));
+    }
+
+    /// A problem where a program needs the driver, else a note.
+    pub fn obstacle(&mut self, what: impl Into<String>, todo: impl Into<String>) {
+        self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
+    }
+
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn append(&mut self, others: &mut Self) {
+        self.all.append(&mut others.all);
+    }
+
+    #[cfg(test)]
+    pub fn all(&self) -> &[Finding] {
+        &self.all
+    }
+
+    fn count_of(&self, level: Level) -> usize {
+        self.all.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// Prints the findings. The exit code is a failure if one is a problem.
+    pub fn print(&self, format: Format) -> Outcome {
+        let mut out = Output::standard();
+        match format {
+            Format::Json => {
+                let (problems, notes) = (self.count_of(Level::Problem), self.count_of(Level::Note));
+                let all = Examination { schema: SCHEMA, problems, notes, findings: &self.all };
+                writeln!(out.raw(), "{:#}", serde_json::json!(all))?;
+            }
+            Format::Text => self.all.iter().try_for_each(|finding| {
+                let (level, about) = (format!("{:?}", finding.level), format!("{:?}", finding.about));
+                write_line!(out, "{:8} {}: {}", level.to_lowercase(), about.to_lowercase(), finding.what)?;
+                finding.todo.iter().try_for_each(|todo| write_line!(out, "         do: {todo}"))
+            })?,
+        }
+        out.flush()?;
+        Ok(if self.count_of(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

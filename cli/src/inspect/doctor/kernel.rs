@@ -1,0 +1,109 @@
+//! What the kernel has not, or a container engine's filter refuses: system calls, and `/proc`. A program that is started from here meets the
+//! same.
+//!
+//! Must not: try a call that could change anything. Each is made in a form that has no effect.
+
+use super::finding::Findings;
+use crate::folder::process::proc_is_mounted;
+use crate::machine::system;
+use nix::sched::{unshare, CloneFlags};
+use nix::sys::uio::{process_vm_readv, RemoteIoVec};
+use rustix::thread::{membarrier_query, MembarrierQuery};
+use std::io::IoSliceMut;
+
+/// What the guard uses, and does without where it is refused.
+#[derive(Clone, Copy)]
+struct Allowed {
+    proc: bool,
+    membarrier: bool,
+    memory: bool,
+    own_descriptors: bool,
+}
+
+pub(super) fn look(found: &mut Findings) {
+    let allowed = Allowed {
+        proc: proc_is_mounted(),
+        membarrier: membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED),
+        memory: reads_memory(),
+        own_descriptors: system::has_close_range() || gets_own_descriptors(),
+    };
+    judge(allowed, found);
+}
+
+fn judge(allowed: Allowed, found: &mut Findings) {
+    const OR_A_FILTER: &str =
+        "or, in a container, a newer engine, or a seccomp profile that allows it (docker run --security-opt \
+                               seccomp=FILE; Kubernetes: securityContext.seccompProfile)";
+    let table = [
+        (
+            allowed.proc,
+            "/proc is not mounted: a hang is prevented and reported as elsewhere, but without stacks, without Python's, and without what other \
+             threads do; report PID, top, attach and --timeout's end of what the program has started need it as well",
+            "mount -t proc proc /proc (bwrap --proc /proc; chroot: mount it before)".to_owned(),
+        ),
+        (
+            allowed.memory,
+            "process_vm_readv is refused: stacks are read by /proc/self/mem, and what the host's memory holds where a stream waits for a value \
+             is not looked at",
+            "in a container: docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE]; or a seccomp profile that allows it"
+                .to_owned(),
+        ),
+        (
+            allowed.membarrier,
+            "membarrier is refused: nothing is lost, and each launch takes some nanoseconds more",
+            format!("Linux 4.14 or newer, {OR_A_FILTER}"),
+        ),
+        (
+            allowed.own_descriptors,
+            "close_range and unshare are refused: the guard's log shares the program's descriptor numbers, each for the moment of a write",
+            format!("Linux 5.9 or newer, {OR_A_FILTER}"),
+        ),
+    ];
+    let refused: Vec<_> = table.iter().filter(|(allowed, ..)| !allowed).collect();
+    if refused.is_empty() {
+        found.ok("it has what the guard uses, and /proc is mounted");
+    }
+    for (_, what, todo) in refused {
+        found.note(*what, todo);
+    }
+}
+
+/// Whether a process may read its own memory by the system call.
+fn reads_memory() -> bool {
+    let (own, mut read) = ([7u8; 8], [0u8; 8]);
+    let from = RemoteIoVec { base: own.as_ptr() as usize, len: own.len() };
+    let count = process_vm_readv(nix::unistd::getpid(), &mut [IoSliceMut::new(&mut read)], &[from]);
+    count == Ok(own.len()) && read == own
+}
+
+/// Whether a thread gets a table of descriptors of its own, which an old kernel makes otherwise.
+fn gets_own_descriptors() -> bool {
+    let tries = std::thread::Builder::new().spawn(|| unshare(CloneFlags::CLONE_FILES).is_ok());
+    tries.is_ok_and(|tries| tries.join().unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::doctor::finding::Level;
+
+    #[test]
+    fn each_refusal_is_a_note_of_its_own() {
+        let all = Allowed { proc: true, membarrier: true, memory: true, own_descriptors: true };
+        let said = |allowed| {
+            let mut found = Findings::default();
+            judge(allowed, &mut found);
+            found.all().iter().map(|finding| (finding.level, finding.what.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(said(all).iter().map(|(level, _)| *level).collect::<Vec<_>>(), [Level::Ok]);
+        for (allowed, first) in [
+            (Allowed { proc: false, ..all }, "/proc is not mounted"),
+            (Allowed { membarrier: false, ..all }, "membarrier is refused"),
+            (Allowed { memory: false, ..all }, "process_vm_readv is refused"),
+            (Allowed { own_descriptors: false, ..all }, "close_range and unshare are refused"),
+        ] {
+            let said = said(allowed);
+            assert!(said.len() == 1 && said[0].0 == Level::Note && said[0].1.starts_with(first), "{said:?}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
+//! signalled or traced.
+//!
+//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
+//! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
+//! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
+//! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
+//! that answer has Python's stacks, for which the process is forked. Where the next bit is set as well, the process is not ended: with
+//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does.
+//!
+//! Must not: write anything else, or wait longer than the limit it was given.
+
+use crate::folder::process::{file_of, maps_of, recording_of, Status};
+use crate::folder::recording_header::header_word;
+use crate::folder::source::RECORDING;
+use crate::machine::files;
+use crate::machine::parallel::Beside;
+use crate::stacks::symbolize::Symbolizer;
+use crate::words::format::Format;
+use crate::words::output::{write_line, Output};
+use crate::words::{Failure, Outcome};
+use lazyguard_core::report::{fails, is_last, DumpReport};
+use lazyguard_core::trace::layout::{self, header, state};
+use rustix::process::getuid;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const ANSWER: &str = "dump.json";
+const ANSWER_TEXT: &str = "dump.txt";
+const REQUEST: &str = "dump.request";
+
+/// The interval at which the command looks for the answer. The process looks for requests ten times a second.
+const POLL: Duration = Duration::from_millis(10);
+/// A process that has just been armed takes requests within this time.
+const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
+
+/// Whether a process has a place for requests.
+pub(crate) fn can_be_asked(process: u32) -> bool {
+    Asked::of(process).is_ok()
+}
+
+pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
+    let asked = Asked::of(process)?;
+    let answer = asked.answer(limit)?;
+    let mut out = Output::standard();
+    match format {
+        Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
+        Format::Text => {
+            let text = match serde_json::from_str::<DumpReport>(&answer) {
+                Ok(mut dump) => {
+                    // The process has only addresses; its files have the names.
+                    Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
+                    dump.text().as_str().to_owned()
+                }
+                // The answer of another version; its lines are the library's, which has escaped what is foreign in them.
+                Err(_) => {
+                    let path = asked.folder.join(ANSWER_TEXT);
+                    let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+                    text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+                }
+            };
+            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks all of these processes at once for their last report, and waits until each has answered or can no more, for at most so long. The
+/// answers lie in their folders. A process of another user is passed over, and one that takes no requests: it is not guarded, its
+/// guard is older, or has stepped aside.
+///
+/// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
+pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
+    let until = Instant::now() + limit;
+    let asks = move |_: &_| {
+        // Another user may put another file in the place of one that is asked through.
+        let is_own = |process: &u32| {
+            fs::metadata(format!("/proc/{process}")).is_ok_and(|about| about.uid() == getuid().as_raw())
+        };
+        let mut asked = Vec::new();
+        for process in processes.into_iter().filter(is_own).take_while(|_| Instant::now() < until) {
+            let taken = Asked::of(process).ok().filter(|asked| asked.way.takes_requests());
+            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, last).ok()?, asked))));
+        }
+        while !asked.is_empty() && Instant::now() < until {
+            std::thread::sleep(POLL);
+            asked.retain(|(number, asked)| asked.expect_alive().is_ok() && !asked.has_answered(*number));
+        }
+    };
+    Beside::start("lazyguard-asks", asks).into_iter().for_each(|thread| thread.stop(limit));
+}
+
+struct Asked {
+    process: u32,
+    /// When it started: distinguishes it from another process with its id.
+    started: u64,
+    folder: PathBuf,
+    way: Way,
+}
+
+/// Whether the process is to be ended after its answer, or to end the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    Yes,
+    No,
+    Fails,
+}
+
+/// The least number of this kind that is not smaller.
+fn number_of(last: Last, least: u64) -> u64 {
+    let is_of_the_kind = |number: &u64| match last {
+        Last::No => !is_last(*number),
+        Last::Yes => is_last(*number) && !fails(*number),
+        Last::Fails => fails(*number),
+    };
+    (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
+}
+
+/// How the number of a request reaches the process.
+enum Way {
+    Recording { reads: File, writes: File },
+    File(File),
+}
+
+impl Asked {
+    fn of(process: u32) -> Result<Self, Failure> {
+        let failure = |text: &str| Failure::Input(format!("process {process}: {text}"));
+        let started = Status::of(process).started().ok_or_else(|| failure("there is no process with this id"))?;
+        let maps = maps_of(process)?;
+        // A file for requests is there only where the recording is not, but what the parent had mapped may be.
+        let (path, recorded) = match file_of(process, &maps, REQUEST) {
+            Some(file) => (file, false),
+            None => match recording_of(process, &maps)? {
+                Some(recording) => (recording, true),
+                None => {
+                    return Err(failure(
+                        "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a \
+                         LazyGuard that is older than this command",
+                    ));
+                }
+            },
+        };
+        let folder = path.parent().filter(|_| !recorded || path.ends_with(RECORDING));
+        let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here"))?.to_owned();
+        let cannot = |error: io::Error| failure(&format!("{}: {error}", path.display()));
+        let reads = files::open(&path).map_err(cannot)?;
+        let way = match recorded {
+            true => Way::Recording { writes: writable(&reads).map_err(cannot)?, reads },
+            false => Way::File(reads),
+        };
+        Ok(Self { process, started, folder, way })
+    }
+
+    fn failure(&self, text: &str) -> Failure {
+        Failure::Input(format!("process {}: {text}", self.process))
+    }
+
+    /// Asks, and waits for the answer for at most so long.
+    fn answer(&self, limit: Duration) -> Result<String, Failure> {
+        let begin = Instant::now();
+        let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
+        self.expect_alive()?;
+        self.expect_requests_to_be_taken(begin, limit)?;
+        let number = self.way.raise(0, Last::No).map_err(cannot)?;
+        loop {
+            // The process writes the answer before the number of the answer.
+            let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
+            if let Some(answer) = self.read(number)? {
+                return Ok(answer);
+            }
+            if answered {
+                return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())));
+            }
+            if self.way.word(header::STATE) == Some(state::STEPPED_ASIDE) {
+                return Err(self.failure("does not answer: the guard has stepped aside in it"));
+            }
+            self.expect_alive()?;
+            if begin.elapsed() >= limit {
+                return Err(self.failure(&format!("has not answered within {limit:?}")));
+            }
+            // Another request at the same time may have written a smaller number over this one.
+            if self.way.number().map_err(cannot)? < number {
+                self.way.raise(number, Last::No).map_err(cannot)?;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// An answer to this request, or to a later one.
+    fn read(&self, number: u64) -> Result<Option<String>, Failure> {
+        let path = self.folder.join(ANSWER);
+        let text = match files::read_text_in(&self.folder, ANSWER) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+        };
+        let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
+        Ok(answers.filter(|&answers| answers >= number).map(|_| text))
+    }
+
+    /// Whether the answer to this request is there, or will not come.
+    fn has_answered(&self, number: u64) -> bool {
+        match self.way.word(header::ANSWERED) {
+            Some(answered) => answered >= number,
+            None => !matches!(self.read(number), Ok(None)),
+        }
+    }
+
+    fn expect_alive(&self) -> Result<(), Failure> {
+        match Status::of(self.process) {
+            Status::Runs(since) if since == self.started => Ok(()),
+            Status::Stopped(since) if since == self.started => Err(self.failure(
+                "is stopped, by a signal or a debugger, and cannot answer; its recording can be read: lazyguard report",
+            )),
+            _ => Err(self.failure(&format!(
+                "has ended meanwhile; what it left can be read: lazyguard report {}",
+                self.folder.display()
+            ))),
+        }
+    }
+
+    fn expect_requests_to_be_taken(&self, begin: Instant, limit: Duration) -> Result<(), Failure> {
+        while self.way.word(header::ANSWERED) == Some(0) {
+            if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
+                return Err(self.failure(match self.way.word(header::LAST_SEEN) {
+                    // The guard's threads begin with the first call that may wait.
+                    Some(0) => {
+                        "has called nothing yet that submits, loads or waits, and has no thread that answers; \
+                         lazyguard report reads its recording"
+                    }
+                    _ => {
+                        "does not take requests: its LazyGuard is older than this command; lazyguard report reads its \
+                         recording"
+                    }
+                }));
+            }
+            self.expect_alive()?;
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Way {
+    /// A word of the recording's header, or 0 where it cannot be read; `None` without a recording.
+    fn word(&self, number: usize) -> Option<u64> {
+        match self {
+            Self::Recording { reads, .. } => Some(header_word(reads, number).unwrap_or(0)),
+            Self::File(_) => None,
+        }
+    }
+
+    fn number(&self) -> io::Result<u64> {
+        match self {
+            Self::Recording { reads, .. } => header_word(reads, header::ASKED),
+            Self::File(file) => {
+                let about = file.metadata()?;
+                let nanos = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
+                Ok(u64::try_from(nanos).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Whether the process is one that answers, as far as can be seen.
+    fn takes_requests(&self) -> bool {
+        self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(state::STEPPED_ASIDE)
+    }
+
+    /// Makes a new request, of this number or a greater one; returns its number.
+    fn raise(&self, least: u64, last: Last) -> io::Result<u64> {
+        /// The time step of a file system that counts in seconds, or in two.
+        const COARSE: u64 = 2_000_000_000;
+        let there = self.number()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
+        let number = number_of(last, number);
+        match self {
+            Self::Recording { writes, .. } => {
+                writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;
+                Ok(number)
+            }
+            Self::File(file) => {
+                file.set_modified(UNIX_EPOCH + Duration::from_nanos(number))?;
+                if self.number()? <= there {
+                    file.set_modified(UNIX_EPOCH + Duration::from_nanos(number.saturating_add(COARSE)))?;
+                }
+                self.number()
+            }
+        }
+    }
+}
+
+/// The same file, open for writing. A recording is read-only even for its owner, so that it is not truncated by mistake; the owner can
+/// change that for a moment.
+fn writable(file: &File) -> io::Result<File> {
+    let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut opened = files::open_to_write(&itself);
+    // Another `lazyguard dump` may remove the write permission between these calls.
+    for _ in 0..100 {
+        if !matches!(&opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+            break;
+        }
+        let mode = file.metadata()?.permissions().mode();
+        file.set_permissions(fs::Permissions::from_mode(mode | 0o200))?;
+        opened = files::open_to_write(&itself);
+        file.set_permissions(fs::Permissions::from_mode(mode & !0o222))?;
+    }
+    opened
+}

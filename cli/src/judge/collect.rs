@@ -1,0 +1,267 @@
+//! Collects what the processes of a run have left: every process folder under a root.
+//!
+//! A recording says what happened to its process. The files beside it say what is in no record:
+//!
+//! | file | read for |
+//! |---|---|
+//! | `hang.json` | the snapshot of a hang, some of whose records may be overwritten by now, with its stacks and the driver's answers |
+//! | `hazards.json` | how often each hazard arose: the recording has every hazard, and of a frequent one the first, second, fourth ... occurrence |
+//! | `run.json` | the guard's own account (preloading, losses), and whether `LAZYGUARD_ON_HANG` ended the process |
+//! | `supervised.json`, above | how the process ended, as its parent saw it |
+//!
+//! Verdicts are never read: the snapshot in `hang.json` is diagnosed anew. Without a recording the files are all that is known.
+//!
+//! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
+
+use super::collectives::{self, Collectives};
+use super::communications::{self, Communications};
+use super::process::{HazardSeen, Process};
+use super::stood::{is_by_the_guard, Course, Stood};
+use crate::folder::ends::{self, ProcessEnd};
+use crate::folder::recorded::Recorded;
+use crate::folder::runs::{is_nested_in, is_run, process_folders};
+use crate::folder::source::{hang_in, read, Opened, Run, HAZARDS};
+use crate::machine::parallel;
+use crate::stacks;
+use crate::words::Failure;
+use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
+use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
+use lazyguard_core::report::{HangReport, Summary};
+use lazyguard_core::run_folder::file::{DUMP, RUN};
+use std::path::Path;
+
+/// The state of a process whose only file is the summary written at a hang.
+const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
+
+/// What a process has submitted that waits for other ranks: its kernels, and its calls of NCCL.
+fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
+    let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
+    if kernels.is_some() || calls.is_some() {
+        opened.each_record(|entry| {
+            kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
+            calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
+            Ok(())
+        })?;
+    }
+    Ok((kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish)))
+}
+
+/// The processes under a root, the worst first, and what could not be read of the root itself.
+pub(crate) type Collected = (Vec<Process>, Vec<String>);
+
+/// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. A root that is not there
+/// has none.
+pub(crate) fn under(root: &Path) -> Collected {
+    all(root, |_| true)
+}
+
+/// The same of a run's own folder: a run in it is part of this one only if its program has started that.
+pub(crate) fn of_run(root: &Path) -> Collected {
+    let started_by_it = |folder: &Path| folder.parent().is_some_and(|around| is_nested_in(folder, around));
+    all(root, |folder| !is_run(folder) || started_by_it(folder))
+}
+
+fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> Collected {
+    let mut problems = Vec::new();
+    let folders = process_folders(root, &mut problems, takes);
+    let mut found = parallel::each(&folders, |folder| {
+        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
+        let found = Run::find(folder).map_or_else(
+            |failure| Process { folder: folder.to_owned(), problems: vec![failure.to_string()], ..Process::default() },
+            |run| process(&run),
+        );
+        Process { name, ..found }
+    });
+    found.sort_by(|a, b| a.order().cmp(&b.order()));
+    (found, problems)
+}
+
+pub(crate) fn holds_processes(root: &Path) -> bool {
+    !process_folders(root, &mut Vec::new(), |_| true).is_empty()
+}
+
+pub(crate) fn process(run: &Run) -> Process {
+    whole(run, false).0
+}
+
+/// Beside what is known of a process, what it was found by.
+#[derive(Default)]
+pub(crate) struct Whole {
+    pub reported: Option<HangReport>,
+    pub recorded: Option<Recorded>,
+}
+
+/// What one process has left; `whole` where its records are to be read in any case.
+pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
+    let mut found = Process { recording: run.recording.clone(), ..Process::default() };
+    let (mut reported, mut file) = (None, None);
+    if let Some(folder) = &run.folder {
+        found.name =
+            folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
+        found.folder.clone_from(folder);
+        reported = found.keep(hang_in(folder));
+        found.summary = found.keep(read(folder, RUN));
+        file = found.keep(read::<HazardFile>(folder, HAZARDS));
+        // One of another version says nothing here.
+        found.dump = read(folder, DUMP).ok().flatten();
+    }
+    let before = found.problems.len();
+    let opened: Option<Opened> = found.keep(run.open());
+    let is_unreadable = found.problems.len() > before;
+    match &opened {
+        Some(opened) => found.take_recording(opened),
+        None => found.take_forms(reported.as_ref(), file.as_ref()),
+    }
+    let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
+    found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
+    found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
+    found.ended = how_it_ended(found.end, opened.as_ref(), found.summary.as_ref(), is_unreadable);
+    found.take_hazards(file, opened.as_ref());
+    if let (Some(report), Some(opened)) = (&mut reported, &opened) {
+        found.keep(what_became_of(report, opened).map(Some));
+        found.newest = opened.newest(report);
+    }
+    let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
+    let recorded: Option<Recorded> = match opened {
+        Some(opened) if whole || reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
+        _ => None,
+    };
+    let of_recording = recorded.as_ref().filter(|_| reported.is_none() && !orderly);
+    // The process did not end by itself, and what it had submitted may stand.
+    let may_stand =
+        !matches!(found.course, Course::Signalled(_)) && found.end.is_none_or(|end| end.exit_code.is_none());
+    if let Some(outstanding) = of_recording.filter(|_| may_stand).and_then(Recorded::outstanding) {
+        found.ended = format!("{}; {outstanding}", found.ended);
+        found.course = if found.course == Course::Well { Course::Unknown } else { found.course };
+    }
+    let kept = reported.clone().filter(|_| whole);
+    found.stood = match reported {
+        Some(report) => Stood::of_report(report),
+        None => of_recording.and_then(Recorded::stood_still).and_then(Stood::of_recording),
+    };
+    found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
+    // A recording by itself, and a process by its number, are not found again by the folder.
+    if whole || run.folder.is_none() {
+        drop(found.names.set(found.look_up(Some(run))));
+    }
+    (found, Whole { reported: kept, recorded })
+}
+
+impl Process {
+    /// The value that was read; else notes why, in one line.
+    fn keep<T>(&mut self, read: Result<Option<T>, Failure>) -> Option<T> {
+        read.unwrap_or_else(|failure| {
+            self.problems.push(failure.to_string());
+            None
+        })
+    }
+
+    fn take_recording(&mut self, opened: &Opened) {
+        self.problems.extend(opened.cut_short().map(|why| why.to_string()));
+        let facts = opened.recording.facts();
+        (self.process, self.program, self.rank) = (facts.process, facts.program.clone(), opened.recording.rank());
+        self.host.clone_from(&facts.host);
+        self.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
+        let launches = opened.recording.threads().iter().map(|thread| thread.launches);
+        self.launches = launches.fold(facts.former_launches, u64::saturating_add);
+        (self.armed_unix_nanos, self.nanos) = (facts.armed_unix_nanos, facts.last_seen);
+        let is_gone = opened.live_process().is_none();
+        self.has_ended = is_gone && (opened.is_of_this_machine() || opened.state() == "ended");
+        let communication = communication_of(opened);
+        self.is_read = communication.is_ok();
+        (self.collectives, self.communications) = self.keep(communication.map(Some)).unwrap_or_default();
+    }
+
+    /// What the other files say of a process without a recording that can be read.
+    fn take_forms(&mut self, hang: Option<&HangReport>, hazards: Option<&HazardFile>) {
+        let summary = self.summary.as_ref();
+        let by_hazards = || hazards.map(|file| (file.process, file.program.clone()));
+        let by_hang = || hang.map(|hang| (hang.process, hang.program.clone()));
+        let named = summary.map(|summary| (summary.process, summary.program.clone()));
+        let named = named.or_else(by_hang).or_else(by_hazards).unwrap_or_default();
+        let ranks = [hang.map(|hang| &hang.rank), hazards.map(|file| &file.rank)];
+        self.rank = ranks.into_iter().flatten().find(|rank| !rank.is_empty()).cloned().unwrap_or_default();
+        if let Some(summary) = summary {
+            (self.driver_version, self.nanos, self.launches) =
+                (summary.driver_version, summary.nanos, summary.launches);
+        }
+        (self.process, self.program) = named;
+    }
+
+    fn take_hazards(&mut self, file: Option<HazardFile>, opened: Option<&Opened>) {
+        let read = hazards(file, opened);
+        self.knows_hazards = read.is_ok();
+        let hazards = self.keep(read.map(Some)).unwrap_or_default();
+        let counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
+        let is_lost = |code: &str| !hazards.iter().any(|hazard| hazard.code.name() == code);
+        let lost = counted.filter(|(code, count)| *count > 0 && is_lost(code)).map(|(code, _)| code).next();
+        let lost =
+            lost.map(|code| format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name));
+        self.problems.extend(lost);
+        let mut callers = opened.map(Opened::callers);
+        let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
+        self.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
+    }
+}
+
+/// How a process ended, in words. What the guard did is more exact than what its parent saw, unless that was the parent's own doing.
+fn how_it_ended(
+    end: Option<ProcessEnd>,
+    opened: Option<&Opened>,
+    summary: Option<&Summary>,
+    is_unreadable: bool,
+) -> String {
+    let by_run = end.is_some_and(|end| end.ended_by_run);
+    if let Some(summary) = summary.filter(|summary| is_by_the_guard(summary) && !by_run) {
+        return summary.ended.clone();
+    }
+    let orderly = opened.is_some_and(|opened| opened.state() == "ended");
+    ends::words(end, orderly, || match (opened, summary) {
+        (Some(opened), _) => opened.state_in_words(),
+        // Without a recording, the current state is unknown.
+        (None, Some(summary)) if summary.ended == "running" => RUNNING_THEN.to_owned(),
+        (None, Some(summary)) => summary.ended.clone(),
+        (None, None) if is_unreadable => "left a recording that cannot be read: how it ended is not known".to_owned(),
+        (None, None) => ends::UNKNOWN.to_owned(),
+    })
+}
+
+/// The process may end before its watchdog has seen the end of a hang; the recording has the results of the calls.
+fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failure> {
+    if report.resolved.is_some() || report.status == Status::Well {
+        return Ok(());
+    }
+    let ends = ends_of(&opened.recording, report.waited_in())
+        .map_err(|error| Failure::Input(format!("{}: {error}", opened.path.display())))?;
+    let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
+    if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
+        report.resolved =
+            Some(ends.iter().filter_map(|end| end.at).max().unwrap_or(opened.recording.facts().last_seen));
+        report.ends = ends;
+    }
+    Ok(())
+}
+
+/// The hazards of a process: those that it wrote into its folder. If it did not write them or was cut off, those in its recording.
+fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
+    let Some(opened) = opened else { return Ok(file.map(|file| file.hazards).unwrap_or_default()) };
+    let mut hazards = match file {
+        Some(file) if opened.state() == "ended" => file.hazards,
+        Some(file) => joined(file.hazards, from_recording(opened)?),
+        None => from_recording(opened)?,
+    };
+    let mut callers = opened.callers();
+    for first in hazards.iter_mut().map(|hazard| &mut hazard.first).filter(|first| first.place.is_none()) {
+        first.place = callers.name(first.caller).map(str::to_owned);
+    }
+    Ok(hazards)
+}
+
+fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
+    let mut gathered = Gathered::default();
+    opened.each_record(|entry| {
+        gathered.see(&opened.recording, entry);
+        Ok(())
+    })?;
+    Ok(gathered.hazards(&opened.recording))
+}

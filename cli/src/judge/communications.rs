@@ -1,0 +1,184 @@
+//! The calls of NCCL of one process, by communicator.
+//!
+//! Must not: compare processes, or keep more than a bounded number of calls.
+
+use crate::folder::source::Opened;
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::report::{arguments_in_words, collective_name};
+use lazyguard_core::trace::{Communication, Kind, Lane, Payload, Record};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The newest collectives of a communicator that are kept. Ranks that are further apart are compared by their counts alone.
+const MOST_CALLS: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Called {
+    pub at: Nanos,
+    pub stream: u32,
+    pub entry_point: EntryPoint,
+    pub about: Communication,
+}
+
+impl Called {
+    /// What all ranks have in common: the call, and its arguments but for the buffers, which differ by rank.
+    pub fn key(&self) -> (&'static str, u64, u16, Option<u16>, Option<u16>) {
+        let Communication { count, data_type, operator, root, .. } = self.about;
+        (self.name(), count, data_type, operator, root)
+    }
+
+    /// Whether another rank's call is the same.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    fn name(&self) -> &'static str {
+        // Two names for one call.
+        match collective_name(self.entry_point) {
+            "Bcast" => "Broadcast",
+            name => name,
+        }
+    }
+
+    pub fn in_words(&self) -> String {
+        format!("{} of {}", self.name(), arguments_in_words(self.entry_point, &self.about))
+    }
+}
+
+/// The other end of a send or receive, and its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peer {
+    pub rank: u16,
+    pub sends: bool,
+}
+
+/// A communicator that the process is a member of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Member {
+    /// What all its ranks know it by; 0 where that is not known.
+    pub id: u64,
+    pub name: Option<String>,
+    /// The process's rank in it, and how many ranks it has.
+    pub rank: Option<(u32, u32)>,
+    /// When the call that made it was entered.
+    pub born: Nanos,
+    /// How many collectives were called on it, and how often it was split.
+    pub collectives: u64,
+    pub splits: u32,
+    pub calls: VecDeque<Called>,
+    /// Sends and receives: how many, and the newest of them.
+    pub exchanges: BTreeMap<Peer, (u64, Called)>,
+}
+
+impl Member {
+    /// The collective of this number; `None` where it was not called, or its record is gone.
+    pub fn call(&self, number: u64) -> Option<&Called> {
+        let first = u64::from(self.calls.front()?.about.number);
+        let called = self.calls.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
+        (u64::from(called.about.number) == number).then_some(called)
+    }
+
+    fn take_in(&mut self, called: Called) {
+        match called.entry_point.class() {
+            Class::Collective => {
+                // A number that comes again: NCCL had refused the former call. A gap: records are gone.
+                let next = self.calls.back().map_or(0, |last| last.about.number + 1);
+                if called.about.number < next {
+                    self.calls.retain(|earlier| earlier.about.number < called.about.number);
+                } else if called.about.number > next {
+                    self.calls.clear();
+                }
+                if self.calls.len() == MOST_CALLS {
+                    self.calls.pop_front();
+                }
+                self.calls.push_back(called);
+            }
+            _ => {
+                let Some(rank) = called.about.root else { return };
+                let peer = Peer { rank, sends: called.entry_point.symbol() == "ncclSend" };
+                let exchange = self.exchanges.entry(peer).or_insert((0, called));
+                *exchange = (exchange.0 + 1, called);
+            }
+        }
+    }
+}
+
+/// A call of NCCL in which the process waits for other ranks in NCCL's own code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meeting {
+    pub entry_point: EntryPoint,
+    pub since: Nanos,
+    /// What the communicator's ranks know it by, or 0.
+    pub id: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Communications {
+    pub(crate) members: Vec<Member>,
+    pub(crate) meeting: Option<Meeting>,
+    pub(crate) complete: bool,
+}
+
+pub(crate) struct Reader<'o> {
+    opened: &'o Opened,
+    members: BTreeMap<u32, Member>,
+}
+
+impl<'o> Reader<'o> {
+    /// `None` where the process was a member of no communicator.
+    pub fn new(opened: &'o Opened) -> Option<Self> {
+        let recording = &opened.recording;
+        let members: BTreeMap<_, _> = recording
+            .communicators()
+            .iter()
+            .map(|one| {
+                let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
+                let (collectives, splits) = (one.collectives, one.splits);
+                let (id, rank, born) = (one.id, one.rank, one.born);
+                (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
+            })
+            .collect();
+        (!members.is_empty()).then_some(Self { opened, members })
+    }
+
+    pub fn take_in(&mut self, record: &Record) {
+        let (Kind::Communication, Payload::Communication(about)) = (record.kind, record.payload()) else { return };
+        let member = self.members.get_mut(&about.communicator);
+        // An entry that is used again has records of the communicator before.
+        if let Some(member) = member.filter(|member| about.number != 0 && record.entered >= member.born) {
+            let (at, stream, entry_point) = (record.entered, record.stream, record.entry_point);
+            member.take_in(Called { at, stream, entry_point, about });
+        }
+    }
+
+    pub fn finish(self) -> Communications {
+        let Self { opened, members } = self;
+        let recording = &opened.recording;
+        let meeting = recording.threads().iter().filter_map(|thread| thread.call_in_progress).find_map(|record| {
+            let Payload::Communication(about) = record.payload() else { return None };
+            let id = members.get(&about.communicator).map_or(0, |member| member.id);
+            Some(Meeting { entry_point: record.entry_point, since: record.entered, id })
+        });
+        let complete = recording.lanes().iter().all(|summary| summary.lane != Lane::Work || summary.overwritten == 0);
+        Communications { members: members.into_values().collect(), meeting, complete }
+    }
+}
+
+impl Communications {
+    pub(crate) fn member(&self, id: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id && id != 0)
+    }
+
+    /// When the newest collective, send or receive was called.
+    pub(crate) fn newest_call(&self) -> Option<Nanos> {
+        let exchanges = |member: &Member| member.exchanges.values().map(|(_, newest)| newest.at).max();
+        let newest = |member: &Member| member.calls.back().map(|called| called.at).max(exchanges(member));
+        self.members.iter().filter_map(newest).max()
+    }
+
+    /// The process's rank in the communicator with the most ranks.
+    pub(crate) fn rank_in_the_largest(&self) -> Option<u64> {
+        let ranks = self.members.iter().filter_map(|member| member.rank);
+        ranks.max_by_key(|(_, size)| *size).map(|(rank, _)| u64::from(rank))
+    }
+}

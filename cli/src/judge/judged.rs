@@ -1,0 +1,239 @@
+//! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
+
+use super::fail_on::FailOn;
+use super::process::Process;
+use super::suppress::Suppression;
+use crate::stacks::symbolize::SourceLine;
+use lazyguard_core::hazard::Hazard;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Neither suppressed nor in the baseline.
+    New,
+    Known,
+    /// Each occurrence is suppressed, by these lines: `FILE:LINE: TEXT`.
+    Suppressed(Vec<String>),
+}
+
+impl Status {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Known => "known",
+            Self::Suppressed(_) => "suppressed",
+        }
+    }
+}
+
+/// A process with a hazard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct MetByProcess {
+    /// The name of its folder.
+    pub folder: String,
+    /// The process id.
+    pub process: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The rank in the job, or empty.
+    pub rank: String,
+    /// The process's occurrences.
+    pub count: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// Identifies it from run to run.
+    pub key: String,
+    /// The occurrence that came first in all the run, with the counts of all processes.
+    pub hazard: Hazard,
+    pub line: Option<SourceLine>,
+    pub met_by: Vec<MetByProcess>,
+    pub status: Status,
+    pub fails: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Rules {
+    pub fail_on: FailOn,
+    pub suppressions: Vec<Suppression>,
+    /// The keys of the baseline, where there is one.
+    pub baseline: Option<BTreeSet<String>>,
+}
+
+/// All hazards: those that fail the run first, then by code and how often they were met; prevented ones last.
+pub(crate) struct Judged {
+    pub hazards: Vec<Finding>,
+    pub unused: Vec<String>,
+    pub absent: Vec<String>,
+}
+
+impl Rules {
+    pub fn judge(&self, processes: &[Process]) -> Judged {
+        let mut used = vec![false; self.suppressions.len()];
+        let mut merged: BTreeMap<String, Merged> = BTreeMap::new();
+        for process in processes {
+            for seen in &process.hazards {
+                let matching = self.suppressions.iter().enumerate();
+                let matching = matching.filter(|(_, line)| line.matches(&seen.hazard, &process.program));
+                let matching: Vec<_> = matching.map(|(number, _)| number).collect();
+                matching.iter().for_each(|&number| used[number] = true);
+                let entry = merged.entry(seen.hazard.key()).or_default();
+                entry.add(process, &seen.hazard, seen.line.as_ref(), &matching);
+            }
+        }
+        let absent = self.baseline.iter().flatten().filter(|key| !merged.contains_key(*key)).cloned().collect();
+        let mut hazards: Vec<_> = merged.into_iter().filter_map(|(key, merged)| self.finding(key, merged)).collect();
+        hazards.sort_by(|a, b| {
+            let order = |f: &Finding| (!f.fails, f.hazard.prevented, f.hazard.code, u64::MAX - f.hazard.count);
+            order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
+        });
+        let unused = self.suppressions.iter().zip(used).filter(|(_, used)| !used);
+        let unused = unused.map(|(line, _)| line.text()).collect();
+        Judged { hazards, unused, absent }
+    }
+
+    fn finding(&self, key: String, merged: Merged) -> Option<Finding> {
+        let (mut hazard, line, _) = merged.first?;
+        hazard.count = merged.met_by.iter().map(|met| met.count).fold(0, u64::saturating_add);
+        hazard.at_least = merged.at_least;
+        let status = if merged.unsuppressed {
+            match self.baseline.as_ref().is_some_and(|keys| keys.contains(&key)) {
+                true => Status::Known,
+                false => Status::New,
+            }
+        } else {
+            Status::Suppressed(merged.by.iter().map(|&number| self.suppressions[number].text()).collect())
+        };
+        let fails = status == Status::New && self.fail_on.covers(&hazard);
+        let mut met_by = merged.met_by;
+        met_by.sort_by(|a, b| by_rank(&a.rank, &b.rank).then(a.process.cmp(&b.process)));
+        Some(Finding { key, hazard, line, met_by, status, fails })
+    }
+}
+
+/// Ranks that are numbers come in their order, and before those that are none.
+fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
+    let number = |rank: &str| rank.parse::<u64>().map_or((1, 0), |number| (0, number));
+    number(a).cmp(&number(b)).then_with(|| a.cmp(b))
+}
+
+#[derive(Default)]
+struct Merged {
+    /// The occurrence that came first, its line, and when it was.
+    first: Option<(Hazard, Option<SourceLine>, u64)>,
+    met_by: Vec<MetByProcess>,
+    at_least: bool,
+    unsuppressed: bool,
+    by: BTreeSet<usize>,
+}
+
+impl Merged {
+    fn add(&mut self, process: &Process, hazard: &Hazard, line: Option<&SourceLine>, matching: &[usize]) {
+        self.met_by.push(MetByProcess {
+            folder: process.name.clone(),
+            process: process.process,
+            program: process.program.clone(),
+            rank: process.rank.clone(),
+            count: hazard.count,
+        });
+        self.at_least |= hazard.at_least;
+        self.unsuppressed |= matching.is_empty();
+        self.by.extend(matching);
+        let at = process.armed_unix_nanos.saturating_add(hazard.first.at);
+        if self.first.as_ref().is_none_or(|(_, _, first)| at < *first) {
+            self.first = Some((hazard.clone(), line.cloned(), at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::process::HazardSeen;
+    use crate::judge::suppress;
+    use crate::judge::test_samples::{hazard, Scratch};
+    use lazyguard_core::diagnose::Code;
+
+    fn process(program: &str, rank: &str, armed: u64, hazards: Vec<Hazard>) -> Process {
+        let hazards = hazards.into_iter().map(|hazard| HazardSeen { hazard, line: None }).collect();
+        Process {
+            name: format!("rank{rank}-{armed}"),
+            process: armed as u32,
+            program: program.to_owned(),
+            rank: rank.to_owned(),
+            armed_unix_nanos: armed,
+            hazards,
+            ..Process::default()
+        }
+    }
+
+    fn suppressions(lines: &str) -> Vec<Suppression> {
+        let scratch = Scratch::new("judge");
+        suppress::read(&[scratch.file("s.txt", lines)]).unwrap()
+    }
+
+    fn with(code: Code, kernel: &str, count: u64, at: u64) -> Hazard {
+        let mut hazard = hazard(code, Some(kernel));
+        (hazard.count, hazard.first.at) = (count, at);
+        hazard
+    }
+
+    #[test]
+    fn the_same_hazard_of_several_processes_is_one_with_the_counts_of_each_and_the_first_occurrence() {
+        let mut late = with(Code::LG101, "k", 5, 10);
+        late.at_least = true;
+        let processes = [
+            process("train", "10", 300, vec![late]),
+            process("train", "2", 200, vec![with(Code::LG101, "k", 2, 50), with(Code::LG102, "k", 1, 1)]),
+        ];
+        let judged = Rules::default().judge(&processes);
+        assert_eq!(judged.hazards.len(), 2);
+        let first = &judged.hazards[0];
+        assert_eq!((first.hazard.count, first.hazard.at_least, first.hazard.first.at), (7, true, 50));
+        let met: Vec<_> = first.met_by.iter().map(|met| (met.rank.as_str(), met.count)).collect();
+        assert_eq!(met, [("2", 2), ("10", 5)]);
+        assert!(judged.hazards.iter().all(|finding| finding.status == Status::New && !finding.fails));
+    }
+
+    #[test]
+    fn a_suppression_of_one_program_leaves_another_programs_occurrence() {
+        let rules = Rules { suppressions: suppressions("program:train\nLG107:*\n"), ..Rules::default() };
+        let train = process("train", "", 1, vec![with(Code::LG101, "k", 1, 1)]);
+        let judged = rules.judge(&[train, process("serve", "", 2, vec![with(Code::LG101, "k", 1, 1)])]);
+        assert_eq!(judged.hazards[0].status, Status::New);
+        let train = process("train", "", 1, vec![with(Code::LG101, "k", 1, 1)]);
+        let alone = rules.judge(&[train]);
+        let Status::Suppressed(by) = &alone.hazards[0].status else { panic!("{:?}", alone.hazards[0]) };
+        assert!(by.len() == 1 && by[0].ends_with("s.txt:1: program:train"), "{by:?}");
+        assert!(alone.unused.len() == 1 && alone.unused[0].ends_with("s.txt:2: LG107:*"), "{:?}", alone.unused);
+    }
+
+    #[test]
+    fn only_what_is_new_fails_and_it_comes_first() {
+        let known = with(Code::LG101, "known", 9, 1);
+        let prevented = Hazard { prevented: true, ..with(Code::LG101, "guarded", 9, 1) };
+        let (new, suppressed) = (with(Code::LG104, "new", 1, 1), with(Code::LG101, "noise", 1, 1));
+        let rules = Rules {
+            fail_on: "hazard".parse().unwrap(),
+            suppressions: suppressions("kernel:noise"),
+            baseline: Some([known.key(), "LG109|gone|c|none".to_owned()].into()),
+        };
+        let judged = rules.judge(&[process("train", "0", 1, vec![prevented, known, suppressed, new])]);
+        let told = |finding: &Finding| (finding.hazard.kernel.clone().unwrap(), finding.status.word(), finding.fails);
+        let seen: Vec<_> = judged.hazards.iter().map(told).collect();
+        let expect = [
+            ("new", "new", true),
+            ("known", "known", false),
+            ("noise", "suppressed", false),
+            ("guarded", "new", false),
+        ];
+        assert_eq!(seen, expect.map(|(kernel, status, fails)| (kernel.to_owned(), status, fails)));
+        assert_eq!(judged.absent, ["LG109|gone|c|none"]);
+        let all = Rules { fail_on: "prevented".parse().unwrap(), ..rules };
+        let judged =
+            all.judge(&[process("train", "0", 1, vec![Hazard { prevented: true, ..with(Code::LG101, "g", 1, 1) }])]);
+        assert!(judged.hazards[0].fails);
+    }
+}

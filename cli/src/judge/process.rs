@@ -1,0 +1,172 @@
+//! What is known of one process: the model that every form of report shows.
+
+use super::collectives::Collectives;
+use super::communications::Communications;
+use super::stood::{asks_to_end, Course, Stood};
+use crate::folder::ends::ProcessEnd;
+use crate::folder::gpu_core;
+use crate::folder::source::Run;
+use crate::machine::parallel;
+use crate::stacks;
+use crate::stacks::symbolize::SourceLine;
+use lazyguard_core::gpu_core::GpuCore;
+use lazyguard_core::hazard::Hazard;
+use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+pub(crate) struct HazardSeen {
+    pub hazard: Hazard,
+    /// Where the first call was made, if that is a line of source.
+    pub line: Option<SourceLine>,
+}
+
+#[derive(Default)]
+pub(crate) struct Process {
+    pub folder: PathBuf,
+    pub recording: Option<PathBuf>,
+    pub name: String,
+    pub process: u32,
+    pub program: String,
+    /// Empty where it has none.
+    pub rank: String,
+    pub host: String,
+    /// When its times begin; 0 where that is not known.
+    pub armed_unix_nanos: u64,
+    /// For how long it was under the guard, as far as was seen.
+    pub nanos: u64,
+    pub driver_version: i32,
+    pub ended: String,
+    pub stood: Option<Stood>,
+    /// The state of the hang since its report.
+    pub newest: Option<Newest>,
+    pub course: Course,
+    pub end: Option<ProcessEnd>,
+    pub summary: Option<Summary>,
+    pub hazards: Vec<HazardSeen>,
+    /// Whether those are all that it met, as far as was recorded.
+    pub knows_hazards: bool,
+    pub is_read: bool,
+    pub collectives: Option<Collectives>,
+    /// Its calls of NCCL, where it has made any.
+    pub communications: Option<Communications>,
+    /// Its answer to the newest request for a report.
+    pub dump: Option<DumpReport>,
+    pub launches: u64,
+    pub has_ended: bool,
+    pub names: OnceLock<Names>,
+    pub problems: Vec<String>,
+}
+
+/// The names in a process's hang, which take a tenth of a second, and what else of it takes time to read.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// The report of its hang, with names of functions, files and lines.
+    pub report: Option<HangReport>,
+    /// The stacks of the threads that were blocked, with names where they are known.
+    pub stacks: Vec<StackSeen>,
+    /// Where its device stood, where a core dump of that was taken.
+    pub gpu: Option<Result<GpuCore, String>>,
+}
+
+impl Process {
+    /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| self.look_up(Run::find_quietly(&self.folder).ok().as_ref()))
+    }
+
+    pub fn run(&self) -> Option<Run> {
+        let recording = self.recording.as_deref()?;
+        Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
+    }
+
+    /// The processes that have left a recording, in the order of their ranks.
+    pub fn recorded(processes: &[Self]) -> Vec<&Self> {
+        let mut recorded: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
+        recorded.sort_by_key(|process| process.number_in_job());
+        recorded
+    }
+
+    pub fn number_in_job(&self) -> (u64, u32) {
+        (self.rank.parse().unwrap_or(u64::MAX), self.process)
+    }
+
+    /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
+    pub fn name_all(processes: &[Self]) {
+        parallel::each(processes, |process| {
+            process.names();
+        });
+    }
+
+    pub fn look_up(&self, run: Option<&Run>) -> Names {
+        let gpu = gpu_core::of_folder(&self.folder);
+        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names { gpu, ..Names::default() } };
+        let dumped = stacks::of_folder(&self.folder, Some(report)).and_then(Result::ok);
+        let stacks = dumped.unwrap_or_else(|| report.stacks.clone());
+        let mut named = stacks::told_by(report, &stacks);
+        // What cannot be opened now has been said before.
+        if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
+            opened.callers().name_in(&mut named);
+        }
+        Names { report: Some(named), stacks, gpu }
+    }
+
+    /// The lines about the core dump of its device, where there is one.
+    pub fn gpu_lines(&self) -> Vec<String> {
+        let hang = self.stood.as_ref().map(Stood::report);
+        self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
+    }
+
+    pub fn title(&self) -> String {
+        let program = if self.program.is_empty() { "a program" } else { &self.program };
+        match self.rank.as_str() {
+            "" => format!("{program} (process {})", self.process),
+            rank => format!("{program} (process {}, rank {rank})", self.process),
+        }
+    }
+
+    /// The hang, unless it is known to have ended by itself.
+    pub fn hang(&self) -> Option<&HangReport> {
+        match &self.stood {
+            Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),
+            _ => None,
+        }
+    }
+
+    pub fn word(&self) -> &'static str {
+        self.stood.as_ref().map_or(self.course.word(), Stood::word)
+    }
+
+    pub fn met(&self) -> usize {
+        self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
+    }
+
+    /// Whether it has launched anything, or called NCCL, after its answer to the newest request for a report. Polling does not count.
+    pub fn went_on_after_its_dump(&self) -> bool {
+        let Some(dump) = &self.dump else { return true };
+        let newest_call = self.communications.as_ref().and_then(Communications::newest_call);
+        self.launches > dump.launches || newest_call.is_some_and(|at| at > dump.hang.snapshot.at)
+    }
+
+    /// Whether it is gone without an orderly end, which neither a hang of its own nor the run explains. Other ranks may wait for it.
+    pub fn has_crashed(&self) -> bool {
+        let crashed = match self.course {
+            Course::Signalled(signal) => !asks_to_end(signal),
+            Course::Unknown => self.has_ended,
+            Course::Killed | Course::Well => false,
+        };
+        crashed && self.hang().is_none()
+    }
+
+    /// The worst first.
+    pub fn order(&self) -> (bool, u8, u8, bool, u64, &str) {
+        let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
+        let course = match self.course {
+            Course::Signalled(_) => 0,
+            Course::Unknown => 1,
+            Course::Killed => 2,
+            Course::Well => 3,
+        };
+        (!self.has_crashed(), stood, course, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
+    }
+}

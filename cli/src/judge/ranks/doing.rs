@@ -1,0 +1,226 @@
+//! What a rank does that keeps the others waiting.
+//!
+//! Must not: say of a process what was not seen of it.
+
+use crate::folder::source::read;
+use crate::judge::hangs::{ranks_in_words, who};
+use crate::judge::process::Process;
+use crate::judge::stood::{Course, Stood};
+use crate::stacks;
+use lazyguard_core::api::Call;
+use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
+use lazyguard_core::order::grouped;
+use lazyguard_core::report::{HangReport, StackSeen};
+use lazyguard_core::run_folder::file::MAIN_STACK;
+use std::collections::BTreeMap;
+
+/// The hang of a process that has not ended by itself.
+pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
+    match &process.stood {
+        Some(Stood::Suspected(report)) => Some(report),
+        _ => process.hang(),
+    }
+}
+
+/// What was seen in flight of a process: at its hang, or when it was asked for a report.
+pub(crate) fn in_flight(process: &Process) -> Option<&Snapshot> {
+    let asked = || process.dump.as_ref().map(|dump| &dump.hang);
+    standing(process).or_else(asked).map(|report| &report.snapshot)
+}
+
+/// Why ranks wait in a collective that all have called, or where to look for the reason.
+pub(crate) fn why_all_wait(ranks: &BTreeMap<u64, &Process>) -> String {
+    let in_queue = |(rank, process): (&u64, &&Process)| {
+        let sentence = in_flight(process)?.collective_behind_a_queue()?;
+        Some(format!("on rank {rank} {sentence} ({})", Code::LG211))
+    };
+    let was_looked_at = |process: &Process| in_flight(process).is_some_and(|snapshot| snapshot.asked);
+    let unknown: Vec<_> = ranks.iter().filter(|(_, process)| !was_looked_at(process)).map(|(rank, _)| *rank).collect();
+    ranks.iter().find_map(in_queue).unwrap_or_else(|| match unknown.len() {
+        0 => "look at the network and the devices".to_owned(),
+        _ => format!("what keeps the device of {} busy is not known, see `lazyguard dump`", ranks_in_words(unknown)),
+    })
+}
+
+/// What a process hangs in, if that is a collective.
+pub(crate) fn culprit(process: &Process) -> Option<&Culprit> {
+    let culprits = standing(process)?.verdicts.iter().flat_map(|verdict| &verdict.culprits);
+    culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
+}
+
+/// Why a process is blocked, where that is no collective.
+pub(crate) fn own_verdict(process: &Process) -> Option<String> {
+    let verdict = standing(process)?.verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
+    Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
+}
+
+/// The clocks of two machines differ by no more than this, in nanoseconds.
+const CLOCKS_DIFFER: u64 = 10_000_000_000;
+
+/// What is known of the requests for a report that the processes of a job have had.
+pub(crate) struct Asked {
+    /// Whether one has answered that the run has ended.
+    by_the_run: bool,
+    /// When the first hang was reported, in nanoseconds since 1970. Then every process of the job was asked that shares its folder.
+    at_the_hang: Option<u64>,
+}
+
+impl Asked {
+    pub(crate) fn of(ranks: &BTreeMap<u64, &Process>) -> Self {
+        let answered = |process: &&Process| process.course == Course::Killed && process.dump.is_some();
+        Self {
+            by_the_run: ranks.values().any(answered),
+            at_the_hang: ranks.values().filter_map(|process| process.hang()).map(unix_nanos).min(),
+        }
+    }
+
+    /// The answer of a process that says what it did instead. The run has asked all of them right before it ended them; another answer has
+    /// to be one to the hang, and the process must not have gone on since.
+    fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
+        let answer = &process.dump.as_ref()?.hang;
+        let is_to_the_hang =
+            || self.at_the_hang.is_some_and(|hang| unix_nanos(answer).saturating_add(CLOCKS_DIFFER) >= hang);
+        (process.course == Course::Killed || is_to_the_hang() && !process.went_on_after_its_dump()).then_some(answer)
+    }
+}
+
+fn unix_nanos(report: &HangReport) -> u64 {
+    report.armed_unix_nanos.saturating_add(report.snapshot.at)
+}
+
+/// What a rank does that has not joined.
+pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
+    if let Some(why) = own_verdict(process) {
+        return Some(format!("and is blocked: {why}"));
+    }
+    let ended_itself = match process.course {
+        Course::Signalled(_) => true,
+        Course::Killed => false,
+        Course::Well | Course::Unknown => process.has_ended,
+    };
+    let answer = asked.answer(process);
+    if ended_itself && answer.is_none() {
+        return Some(format!("and {}", process.ended));
+    }
+    if was_stopped(process) {
+        return Some("and was stopped, by a signal or a debugger".to_owned());
+    }
+    let report = process.stood.as_ref().map(|stood| stood.report());
+    let Some(answer) = answer else {
+        return (process.course == Course::Killed && asked.by_the_run && report.is_none())
+            .then(|| "and did not answer when it was asked for a report".to_owned());
+    };
+    if let Some(call) = call_in_progress(answer) {
+        return Some(format!("and was in {call}"));
+    }
+    let python = report.into_iter().chain([answer]).find_map(|report| report.python.as_deref());
+    Some(format!("and its main thread {}", main_thread(process, answer, python)))
+}
+
+/// The stack of the main thread of a rank that has not joined, where that is in no driver call.
+pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
+    let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
+    let main = answer.and_then(|answer| answer.stacks.iter().find(|stack| stack.thread == process.process));
+    let Some((answer, main)) = answer.zip(main) else {
+        return seen_from_outside(process).map(|stack| stack.lines()).unwrap_or_default();
+    };
+    let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
+    // Without the recording's names, the lines have files and offsets.
+    if let Some(opened) = process.run().and_then(|run| run.open().ok().flatten()) {
+        opened.callers().name_in(&mut named);
+    }
+    named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
+}
+
+fn seen_from_outside(process: &Process) -> Option<StackSeen> {
+    read(&process.folder, MAIN_STACK).ok().flatten()
+}
+
+/// Whether the process was stopped when the run came to end it. The run continues it to end it, and only then it may still answer.
+fn was_stopped(process: &Process) -> bool {
+    process.course == Course::Killed && seen_from_outside(process).is_some_and(|stack| stacks::was_stopped(&stack))
+}
+
+/// The driver call that a process was in; polling is none.
+fn call_in_progress(asked: &HangReport) -> Option<&Call> {
+    asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
+}
+
+/// What the main thread of a process did that is in no driver call.
+fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> String {
+    if let Some(place) = python.and_then(python_place) {
+        return format!("was at {place}");
+    }
+    let main = asked.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
+    match main.map(|main| main.doing) {
+        Some(ThreadActivity::Running) => "was computing",
+        Some(ThreadActivity::Sleeping) => "was sleeping",
+        _ => "was waiting, in no driver call",
+    }
+    .to_owned()
+}
+
+/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same, and the
+/// stack of the main thread of the first of them.
+pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
+    let asked = Asked { by_the_run: true, at_the_hang: None };
+    let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));
+    let line = |(what, same): (String, Vec<(String, &Process)>)| {
+        let same: Vec<_> = same.into_iter().map(|(_, process)| process).collect();
+        let stack = same.first().map(|process| stack(process, &asked)).unwrap_or_default();
+        (format!("{}: when ended, {what}", who(&same)), stack)
+    };
+    grouped(did, |(what, _)| what.clone()).into_iter().map(line).collect()
+}
+
+fn when_it_was_ended(process: &Process) -> Option<String> {
+    let asked = &process.dump.as_ref()?.hang;
+    if process.course != Course::Killed || process.hang().is_some() {
+        return None;
+    }
+    Some(match call_in_progress(asked) {
+        _ if was_stopped(process) => "stopped, by a signal or a debugger".to_owned(),
+        Some(call) => format!("in {call}"),
+        None => format!("in no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
+    })
+}
+
+/// Parts of the paths of Python files that are not the program's.
+const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
+
+/// Where the main thread of a Python program is, in the program's own code: `nccl_job.py:7 in main`. The interpreter writes that thread
+/// last, innermost frame first.
+fn python_place(stacks: &str) -> Option<String> {
+    let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
+    let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
+    let frames = || frames.iter().rev().filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line "));
+    let place = |(file, rest): (&str, &str)| {
+        let (line, function) = rest.split_once(" in ")?;
+        Some(format!("{}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)))
+    };
+    let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
+    let innermost = place(frames().next()?)?;
+    match frames().find(is_own).and_then(place) {
+        Some(own) if own != innermost => Some(format!("{own}, which has led to {innermost}")),
+        _ => Some(innermost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::python_place;
+
+    #[test]
+    fn the_main_thread_is_the_last_that_the_interpreter_writes() {
+        let stacks =
+            "Thread 0x7f01 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 331 in wait\n\n\
+                      Current thread 0x7f02 (most recent call first):\n  File \"/srv/job/nccl_job.py\", line 7 in stall\n  \
+                      File \"/srv/job/nccl_job.py\", line 20 in <module>\n";
+        assert_eq!(python_place(stacks).as_deref(), Some("nccl_job.py:7 in stall"));
+        let in_a_library =
+            stacks.replace("/srv/job/nccl_job.py\", line 7", "/usr/lib/python3.11/selectors.py\", line 415");
+        let place = python_place(&in_a_library);
+        assert_eq!(place.as_deref(), Some("nccl_job.py:20 in <module>, which has led to selectors.py:415 in stall"));
+        assert_eq!(python_place("this interpreter has no function"), None);
+    }
+}

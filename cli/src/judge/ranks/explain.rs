@@ -1,0 +1,255 @@
+//! The wait that keeps a job from going on, in words: which ranks are behind or differ, and what the others wait in.
+//!
+//! Must not: find out by itself who waits for whom; `waits` has.
+
+use super::doing::{own_verdict, why_all_wait};
+use super::odd_ranks::{
+    behind_sentence, have, most_common, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
+    RankGroup, Ranks,
+};
+use super::waits::{blocked_behind_its_own, In, Job, Wait};
+use crate::judge::communications::{Called, Member, Peer};
+use crate::judge::hangs::ranks_in_words;
+use crate::judge::process::Process;
+use lazyguard_core::api::ordinal;
+use lazyguard_core::report::arguments_in_words;
+use lazyguard_core::trace::Communication;
+use std::collections::BTreeMap;
+
+fn by_calls(sentence: String) -> Ranks {
+    Ranks::new(sentence, ComparedBy::Communicators)
+}
+
+impl Job<'_> {
+    fn named(&self, id: u64) -> NamedCommunicator {
+        let of = |member: &Member| (member.name.clone(), member.rank.map(|(_, size)| size));
+        let known = self.members(id).map(|(_, member)| of(member));
+        let (mut name, mut size) = (None, None);
+        for (its_name, its_size) in known {
+            (name, size) = (name.or(its_name), size.or(its_size));
+        }
+        NamedCommunicator { number: self.order.iter().position(|known| *known == id).unwrap_or(0), name, size }
+    }
+
+    fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
+        let launched = self.member(id, rank).map_or(0, |member| member.collectives);
+        match self.ranks.get(&rank) {
+            Some(process) => OddRank::of(rank, process, launched, collective, &self.asked),
+            None => {
+                let doing = Some("and has left no recording".to_owned());
+                OddRank { rank, process: 0, launched, collective, doing, stack: Vec::new() }
+            }
+        }
+    }
+
+    fn blocked(&self) -> Vec<BlockedRank> {
+        let blocked = |(rank, process): (&u64, &&Process)| {
+            Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
+        };
+        self.ranks.iter().filter_map(blocked).collect()
+    }
+
+    /// Those of these ranks, as far as they are members of the communicator.
+    fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
+        ranks.iter().map(|rank| self.odd(*rank, id, None)).collect()
+    }
+
+    /// Ranks that have left nothing to compare.
+    fn not_compared(&self) -> Vec<u64> {
+        let unread = self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank);
+        unread.chain(self.missing()).collect()
+    }
+
+    /// The ranks at the wait that explains the others.
+    pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
+        let communicator = self.named(wait.id);
+        let of = communicator.in_words();
+        // Of those that are waited for, the ones that wait themselves are not to blame.
+        let mut blamed: Vec<u64> = wait.on.clone();
+        if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
+            blamed.retain(|rank| !waits.contains_key(rank));
+        }
+        // The ranks that wait in the same.
+        let is_this = |other: &Wait| other.id == wait.id && other.within == wait.within;
+        let waiters: Vec<u64> = waits.iter().filter(|(_, other)| is_this(other)).map(|(rank, _)| *rank).collect();
+        let waiter = waiters.first().copied().unwrap_or(0);
+        let behind = self.odd_ones(&blamed, wait.id);
+        let mut ranks = match wait.within {
+            In::Collective(number) => self.explain_collective(wait.id, number, &of, behind),
+            In::Different(number) => self.explain_different(wait.id, number, &of, &blamed),
+            In::Exchange(peer, count) => {
+                let (missing, waiting) = match peer.sends {
+                    true => ("ncclRecv from", "ncclSend"),
+                    false => ("ncclSend to", "ncclRecv"),
+                };
+                let done = format!("called the {} {missing} rank {waiter} on {of}", ordinal(count));
+                let sentence = behind_sentence(&behind, &done, &format!("; rank {waiter} waits in its {waiting}"));
+                Ranks { joined: vec![waiter], behind, ..by_calls(sentence) }
+            }
+            In::Unequal(peer, count) => self.explain_unequal(wait, &of, waiter, (peer, count)),
+            In::Creation | In::Split => {
+                let call = match wait.within {
+                    In::Split => format!("ncclCommSplit of {of}"),
+                    _ => format!("the call that makes {of}"),
+                };
+                let sentence = behind_sentence(&behind, &format!("come to {call}"), &waits_in_it(&waiters));
+                Ranks { joined: waiters, behind, ..by_calls(sentence) }
+            }
+        };
+        let odd: Vec<_> = ranks.behind.iter().chain(&ranks.different).map(|odd| odd.rank).collect();
+        ranks.blocked = self.blocked();
+        ranks.blocked.retain(|blocked| !odd.contains(&blocked.rank));
+        ranks.not_compared = self.not_compared();
+        ranks.groups = self.groups(wait.id, waits);
+        ranks.communicator = Some(communicator);
+        ranks
+    }
+
+    fn explain_collective(&self, id: u64, number: u64, of: &str, behind: Vec<OddRank>) -> Ranks {
+        let what = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words);
+        let joined = self.members(id).filter(|(_, member)| member.collectives >= number);
+        let joined: Vec<u64> = joined.map(|(rank, _)| rank).collect();
+        let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
+        let done = format!("called collective {number} of {of}{told}");
+        let holder = joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
+        let sentence = match holder {
+            Some((rank, why)) => {
+                let others = behind_sentence(&behind, "called it", "");
+                format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
+            }
+            None => behind_sentence(&behind, &done, &waits_in_it(&joined)),
+        };
+        Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) }
+    }
+
+    fn explain_different(&self, id: u64, number: u64, of: &str, blamed: &[u64]) -> Ranks {
+        let called = self.members(id).filter_map(|(rank, member)| Some((rank, member.call(number)?.in_words())));
+        let called: Vec<_> = called.collect();
+        let usual = most_common(called.iter().map(|(_, words)| words.clone())).unwrap_or_default();
+        let words = |rank: u64| called.iter().find(|(its, _)| *its == rank).map(|(_, words)| words.clone());
+        let odd = |rank: u64| self.odd(rank, id, words(rank));
+        let different: Vec<_> = blamed.iter().map(|rank| odd(*rank)).collect();
+        let joined: Vec<_> = called.iter().map(|(rank, _)| *rank).filter(|rank| !blamed.contains(rank)).collect();
+        let other = blamed.first().and_then(|rank| words(*rank)).unwrap_or_default();
+        let (sentence, different, joined) = if joined.len() > different.len() {
+            let (odd, have, waits) = (named(&different), have(blamed.len()), waits_in_it(&joined));
+            let sentence =
+                format!("{odd} {have} called {other} as collective {number} of {of}, which is {usual}{waits}.");
+            (sentence, different, joined)
+        } else {
+            // As many have called the one as the other: which is wrong cannot be seen.
+            let (some, others) = (ranks_in_words(joined), named(&different));
+            let sentence = format!("as collective {number} of {of}, {some} called {usual}, and {others} {other}.");
+            (sentence, called.iter().map(|(rank, _)| odd(*rank)).collect(), Vec::new())
+        };
+        Ranks { number: Some(number), collective: Some(usual), different, joined, ..by_calls(sentence) }
+    }
+
+    fn explain_unequal(&self, wait: &Wait, of: &str, waiter: u64, (peer, count): (Peer, u64)) -> Ranks {
+        let other = wait.on.first().copied().unwrap_or(0);
+        let said = |rank: u64, sends: bool| {
+            let mut exchanges = self.member(wait.id, rank).into_iter().flat_map(|member| &member.exchanges);
+            let own = exchanges.find(|(its, (calls, _))| its.sends == sends && *calls == count);
+            let amount = own.map(|(_, (_, called))| amount_in_words(called)).unwrap_or_default();
+            format!("rank {rank} {} {amount}", if sends { "sends" } else { "receives" })
+        };
+        let (its, others) = (said(waiter, peer.sends), said(other, !peer.sends));
+        let sentence = format!("in their {} exchange on {of}, {its}, and {others}.", ordinal(count));
+        Ranks { different: self.odd_ones(&[waiter, other], wait.id), ..by_calls(sentence) }
+    }
+
+    /// The ranks of a communicator by their state, those that are behind first.
+    fn groups(&self, id: u64, waits: &BTreeMap<u64, Wait>) -> Vec<RankGroup> {
+        let mut groups: BTreeMap<(u64, Option<String>), Vec<u64>> = BTreeMap::new();
+        for (rank, member) in self.members(id) {
+            let waits_in = waits.get(&rank).map(|wait| self.within_in_words(wait));
+            groups.entry((member.collectives, waits_in)).or_default().push(rank);
+        }
+        let group = |((collectives, waits_in), ranks)| RankGroup { ranks, collectives, waits_in };
+        groups.into_iter().map(group).collect()
+    }
+
+    fn within_in_words(&self, wait: &Wait) -> String {
+        let of = self.named(wait.id).in_words();
+        match wait.within {
+            In::Collective(number) | In::Different(number) => format!("collective {number} of {of}"),
+            In::Exchange(peer, _) | In::Unequal(peer, _) => {
+                format!("{} of {of}", if peer.sends { "ncclSend" } else { "ncclRecv" })
+            }
+            In::Creation => format!("the making of {of}"),
+            In::Split => format!("ncclCommSplit of {of}"),
+        }
+    }
+
+    /// Ranks that have called collectives of several communicators in different orders.
+    pub fn explain_circle(&self, circle: &[u64], waits: &BTreeMap<u64, Wait>) -> Ranks {
+        let each = circle.iter().filter_map(|rank| {
+            let wait = waits.get(rank)?;
+            let on = ranks_in_words(wait.on.clone());
+            Some(format!("rank {rank} waits in {} for {on}", self.within_in_words(wait)))
+        });
+        let of_circle: Vec<_> = circle.iter().filter_map(|rank| waits.get(rank)).collect();
+        let crossed = of_circle.iter().all(|wait| matches!(wait.within, In::Collective(_)))
+            && of_circle.iter().any(|wait| wait.id != of_circle[0].id);
+        let sentence = format!(
+            "ranks wait for each other: {}.{}",
+            each.collect::<Vec<_>>().join("; "),
+            if crossed { " They use communicators in different orders." } else { "" }
+        );
+        let odd = |rank: &u64| self.odd(*rank, waits.get(rank).map_or(0, |wait| wait.id), None);
+        let different = circle.iter().map(odd).collect();
+        Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) }
+    }
+
+    /// Two ranks that have called the same collectives of two communicators in different orders: on one stream each waits for the other.
+    pub fn crossed(&self, stuck: &[u64]) -> Option<Ranks> {
+        let pairs =
+            self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
+        let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
+        let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
+        let sentence = format!(
+            "rank {one} has called {} before {}, and rank {other} the other way round: on one stream each waits for the other.",
+            say(first),
+            say(second)
+        );
+        let different = vec![self.odd(one, first.0, Some(say(first))), self.odd(other, second.0, Some(say(second)))];
+        Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
+    }
+
+    /// Every rank that left a recording has called the same.
+    pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
+        let blocked = self.blocked();
+        let missing = self.missing();
+        let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
+        let sentence = match (&blocked[..], &missing[..]) {
+            ([], []) => format!(
+                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: {}.",
+                why_all_wait(self.ranks)
+            ),
+            ([], missing) => format!(
+                "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
+                ranks_in_words(missing.to_vec()),
+                have(missing.len())
+            ),
+            ([BlockedRank { rank, why, .. }, ..], _) => format!(
+                "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
+            ),
+        };
+        Ranks { blocked, not_compared: self.not_compared(), ..by_calls(sentence) }
+    }
+}
+
+fn amount_in_words(called: &Called) -> String {
+    let about = Communication { root: None, operator: None, ..called.about };
+    arguments_in_words(called.entry_point, &about)
+}
+
+impl NamedCommunicator {
+    /// `communicator 0`, `communicator 2 "tensor_parallel"`.
+    fn in_words(&self) -> String {
+        match &self.name {
+            Some(name) => format!("communicator {} \"{name}\"", self.number),
+            None => format!("communicator {}", self.number),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Ranks compared by their kernels: where NCCL's own calls are not seen, because it is linked into the program, or it is another library.
+//!
+//! A rank's collectives are its launches of kernels that wait for peers, in the order of their submission. Where a rank hangs in one of
+//! them, the others are asked about the collective of the same number: a rank that has not launched it is behind, one that has launched
+//! another kernel as that number differs.
+//!
+//! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
+//! in graphs are not seen: a kernel's name and its number are all that is compared.
+
+use super::doing::{culprit, own_verdict, why_all_wait, Asked};
+use super::odd_ranks::{
+    behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
+};
+use crate::judge::process::Process;
+use std::collections::BTreeMap;
+
+/// Compares these ranks. `None` where none hangs in a collective.
+pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
+    let can_be_compared =
+        |process: &Process| process.is_read && process.collectives.as_ref().is_none_or(|all| all.complete);
+    let complete = || ranks.values().copied().filter(|process| can_be_compared(process));
+    let hangs_in = |process: &&Process| process.collectives.as_ref()?.index_at(culprit(process)?.operation.at);
+    // Those before have ended. Of the later ones the first that not all ranks have launched is the one.
+    let first = complete().filter_map(|process| hangs_in(&process)).min()?;
+    let at = |index: usize| complete().map(move |process| process.collectives.as_ref()?.name(index));
+    let agree = |index: usize| at(index).all(|its| its.is_some() && its == at(index).next().flatten());
+    // Ranks of a pipeline, for one, run different collectives.
+    if (0..first).any(|index| !agree(index)) {
+        return None;
+    }
+    let most = complete().filter_map(|process| Some(process.collectives.as_ref()?.launches.len())).max()?;
+    let index = (first..most).find(|index| !agree(*index)).unwrap_or(first);
+    let kernel = most_common(at(index).flatten())?.to_owned();
+    let asked = Asked::of(ranks);
+    let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
+    for (&rank, process) in ranks {
+        let all = process.collectives.as_ref();
+        let launched = all.map_or(0, |all| all.launches.len());
+        let its = all.and_then(|all| all.name(index)).map(str::to_owned);
+        let odd = |collective| OddRank::of(rank, process, launched as u64, collective, &asked);
+        match its {
+            _ if !can_be_compared(process) => not_compared.push(rank),
+            None => behind.push(odd(None)),
+            Some(its) if its != kernel => different.push(odd(Some(its))),
+            Some(_) => {
+                joined.push(rank);
+                let process_id = process.process;
+                blocked.extend(own_verdict(process).map(|why| BlockedRank { rank, process: process_id, why }));
+            }
+        }
+    }
+    let sentence = sentence(index + 1, &kernel, &behind, &different, &joined, || why_all_wait(ranks));
+    Some(Ranks {
+        number: Some(index as u64 + 1),
+        collective: Some(kernel),
+        behind,
+        different,
+        joined,
+        blocked,
+        not_compared,
+        ..Ranks::new(sentence, ComparedBy::Kernels)
+    })
+}
+
+fn sentence(
+    number: usize,
+    kernel: &str,
+    behind: &[OddRank],
+    different: &[OddRank],
+    joined: &[u64],
+    why: impl Fn() -> String,
+) -> String {
+    let what = format!("collective {number} ({kernel})");
+    if !behind.is_empty() {
+        return behind_sentence(behind, &format!("launched {what}"), &waits_in_it(joined));
+    }
+    match different {
+        [] => format!(
+            "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
+             {}.",
+            why()
+        ),
+        [first, ..] => {
+            let other = first.collective.as_deref().unwrap_or_default();
+            let (odd, have, waits) = (named(different), have(different.len()), waits_in_it(joined));
+            format!("{odd} {have} launched {other} as collective {number}, which is {kernel}{waits}.")
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "kernels_tests.rs"]
+mod tests;

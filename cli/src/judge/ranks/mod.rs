@@ -1,0 +1,71 @@
+//! The ranks of a job compared: which rank is behind, and what it does instead. The process that hangs is rarely the one to blame.
+//!
+//! | file | |
+//! |---|---|
+//! | `waits` | which rank waits for which, by the calls of NCCL, and the rank at the end |
+//! | `explain` | that in words |
+//! | `kernels` | the ranks compared by the launches of collective kernels, where there are no such calls |
+//! | `orders` | the ranks compared by the order of a collective and a grid that fills the device |
+//! | `doing` | what a rank does instead |
+//! | `odd_ranks` | the result, and its words |
+//!
+//! Must not: guess. What is not recorded is not compared, and is named.
+
+mod doing;
+mod explain;
+mod kernels;
+mod odd_ranks;
+mod orders;
+mod waits;
+
+pub(crate) use doing::when_they_were_ended;
+pub(crate) use odd_ranks::Ranks;
+
+use super::process::Process;
+use std::collections::BTreeMap;
+
+/// Of each rank the process that counts: the newest one with collectives.
+fn by_rank(processes: &[Process]) -> BTreeMap<u64, &Process> {
+    let place = |process: &Process| {
+        (process.communications.is_some() || process.collectives.is_some(), process.armed_unix_nanos)
+    };
+    let mut ranks: BTreeMap<u64, &Process> = BTreeMap::new();
+    for process in processes {
+        let Some(rank) = number_of(process) else { continue };
+        let known = ranks.entry(rank).or_insert(process);
+        if place(process) > place(known) {
+            *known = process;
+        }
+    }
+    ranks
+}
+
+/// A process's rank in the job: as its launcher tells it; else that in its largest communicator.
+fn number_of(process: &Process) -> Option<u64> {
+    process.rank.parse().ok().or_else(|| process.communications.as_ref()?.rank_in_the_largest())
+}
+
+/// Compares the ranks of these processes. `None` where there are no two, or where none waits for others.
+pub(crate) fn compare(processes: &[Process]) -> Option<Ranks> {
+    let ranks = by_rank(processes);
+    if ranks.len() < 2 {
+        return None;
+    }
+    let by_calls = waits::compare(&ranks);
+    // Collectives in graphs are no calls.
+    let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
+    let by_kernels = names_none.then(|| kernels::compare(&ranks)).flatten();
+    let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls)?;
+    let all_have_joined = compared.behind.is_empty() && compared.different.is_empty();
+    let by_orders = all_have_joined.then(|| orders::compare(&ranks, compared.compared_by)).flatten();
+    Some(with_stack(by_orders.unwrap_or(compared), &ranks))
+}
+
+/// With the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
+fn with_stack(mut found: Ranks, ranks: &BTreeMap<u64, &Process>) -> Ranks {
+    if let Some(odd) = found.behind.iter_mut().chain(&mut found.different).next() {
+        let process = ranks.get(&odd.rank);
+        odd.stack = process.map(|process| doing::stack(process, &doing::Asked::of(ranks))).unwrap_or_default();
+    }
+    found
+}

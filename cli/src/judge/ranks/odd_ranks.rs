@@ -1,0 +1,202 @@
+//! The ranks compared: which one is behind or differs, and the words for that.
+//!
+//! Must not: compare.
+
+use super::doing::{doing, Asked};
+use crate::judge::hangs::ranks_in_words;
+use crate::judge::process::Process;
+use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::order::grouped;
+use serde::Serialize;
+
+const MOST_DESCRIBED: usize = 8;
+
+/// A rank that differs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct OddRank {
+    /// The rank.
+    pub rank: u64,
+    /// The process id.
+    pub process: u32,
+    /// Collectives that it launched, or called on the communicator.
+    pub launched: u64,
+    /// Its own collective of that number.
+    pub collective: Option<String>,
+    /// Its activity instead.
+    pub doing: Option<String>,
+    /// The main thread's stack outside driver calls, for the first such rank.
+    pub stack: Vec<String>,
+}
+
+/// A rank that joined and is blocked elsewhere.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct BlockedRank {
+    /// The rank.
+    pub rank: u64,
+    /// The process id.
+    pub process: u32,
+    /// The code and sentence of its verdict.
+    pub why: String,
+}
+
+/// By what ranks are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ComparedBy {
+    /// The calls of NCCL.
+    #[default]
+    Communicators,
+    /// Kernel names in launch order.
+    Kernels,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedCommunicator {
+    /// In the report, from 0.
+    pub number: usize,
+    /// The program's name for it.
+    pub name: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u32>,
+}
+
+/// Ranks in the same state.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct RankGroup {
+    /// The ranks.
+    pub ranks: Vec<u64>,
+    /// Collectives that each has called.
+    pub collectives: u64,
+    /// The first call in which each waits.
+    pub waits_in: Option<String>,
+}
+
+/// The ranks, compared at the collective in which they wait.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ranks {
+    /// The rank to blame.
+    pub sentence: String,
+    /// By what they are compared.
+    pub compared_by: ComparedBy,
+    /// Null if compared by kernels, or if all calls are the same.
+    pub communicator: Option<NamedCommunicator>,
+    /// The collective's number, from 1.
+    pub number: Option<u64>,
+    /// Its kernel, or its call with arguments.
+    pub collective: Option<String>,
+    /// Ranks that have not launched or called it.
+    pub behind: Vec<OddRank>,
+    /// Ranks with another collective of that number.
+    pub different: Vec<OddRank>,
+    /// The ranks that have joined.
+    pub joined: Vec<u64>,
+    /// Ranks blocked for another reason, and not behind.
+    pub blocked: Vec<BlockedRank>,
+    /// The communicator's ranks by state, those behind first.
+    pub groups: Vec<RankGroup>,
+    /// Ranks without a usable recording.
+    pub not_compared: Vec<u64>,
+}
+
+impl Ranks {
+    /// Whether some rank is not where the others are, or is blocked by itself.
+    pub const fn names_one(&self) -> bool {
+        !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
+    }
+
+    /// A sentence about nothing further.
+    pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
+        Self { sentence, compared_by, ..Self::default() }
+    }
+}
+
+impl OddRank {
+    pub(crate) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
+        let doing = doing(process, asked);
+        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
+    }
+}
+
+/// The one of several things that most ranks have; of as many, the one that comes first.
+pub fn most_common<T: PartialEq + Clone>(all: impl Iterator<Item = T>) -> Option<T> {
+    grouped(all, T::clone).into_iter().rev().max_by_key(|(_, same)| same.len()).map(|(one, _)| one)
+}
+
+pub fn named(odd: &[OddRank]) -> String {
+    ranks_in_words(odd.iter().map(|odd| odd.rank).collect())
+}
+
+pub fn have(ranks: usize) -> &'static str {
+    ["have", "has"][usize::from(ranks == 1)]
+}
+
+pub fn wait(ranks: usize) -> &'static str {
+    ["wait", "waits"][usize::from(ranks == 1)]
+}
+
+/// `; ranks 0, 2 wait in it`.
+pub fn waits_in_it(joined: &[u64]) -> String {
+    match joined {
+        [] => String::new(),
+        _ => format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len())),
+    }
+}
+
+/// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
+pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
+    let doing = match behind {
+        [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
+        _ => String::new(),
+    };
+    format!("{} {} not {done}{doing}{others}.", named(behind), have(behind.len()))
+}
+
+impl Ranks {
+    /// The sentence, and the ranks one by one, those that are odd first.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.sentence.clone()];
+        for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
+            let of_number = odd.collective.as_deref().zip(self.number);
+            let collective = of_number.map(|(its, number)| format!(", the {} of them {its}", ordinal(number)));
+            let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
+            lines.push(format!(
+                "  rank {} (process {}): {}{}{}",
+                odd.rank,
+                odd.process,
+                counted(odd.launched, "collective"),
+                collective.unwrap_or_default(),
+                doing.unwrap_or_default()
+            ));
+            lines.extend(odd.stack.iter().cloned());
+        }
+        let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
+        lines.extend((more > 0).then(|| format!("  and {}", counted(more as u64, "more rank"))));
+        lines.extend(self.blocked.iter().take(MOST_DESCRIBED).map(|blocked| {
+            let BlockedRank { rank, process, why } = blocked;
+            let joined = if self.joined.contains(rank) { "has joined and " } else { "" };
+            format!("  rank {rank} (process {process}) {joined}is blocked: {why}")
+        }));
+        lines.extend(self.groups.iter().take(MOST_DESCRIBED).map(|group| {
+            let waits_in = group.waits_in.as_deref().map(|within| format!(", waiting in {within}"));
+            let (ranks, called) = (ranks_in_words(group.ranks.clone()), counted(group.collectives, "collective"));
+            format!("  {ranks}: {called} called{}", waits_in.unwrap_or_default())
+        }));
+        let more = self.groups.len().saturating_sub(MOST_DESCRIBED);
+        lines.extend((more > 0).then(|| format!("  and {} of ranks in other states", counted(more as u64, "group"))));
+        if !self.not_compared.is_empty() {
+            let (ranks, have) = (ranks_in_words(self.not_compared.clone()), have(self.not_compared.len()));
+            lines.push(format!(
+                "  {ranks} {have} left no recording or lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more"
+            ));
+        }
+        lines.push(match self.compared_by {
+            ComparedBy::Kernels => {
+                "  compared by the names of kernels in the order of their launch, which is less than by NCCL's calls: those were not seen, \
+                 nor communicators, sizes and graphs"
+            }
+            ComparedBy::Communicators => "  compared by the calls of NCCL on each communicator",
+        }.to_owned());
+        lines
+    }
+}

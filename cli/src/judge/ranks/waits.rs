@@ -1,0 +1,283 @@
+//! Which rank waits for which, by the calls of NCCL on each communicator.
+//!
+//! | a rank has called | and waits for the ranks that |
+//! |---|---|
+//! | collective K of a communicator | have called fewer than K on it, or another one as that number |
+//! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times, or with another size as the Kth |
+//! | the call that makes a communicator | have not come to that call |
+//!
+//! Each is a fact: such a call cannot have ended. Of those of one rank the first one counts, because later ones may wait behind it. From
+//! the ranks that hang the waits lead to ranks that wait for none: those are behind. Where they lead in a circle, ranks have used
+//! two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first: what the
+//! others wait for may be what it would do next.
+//!
+//! Must not: compare the clocks of two processes.
+
+use super::doing::{culprit, own_verdict, standing, Asked};
+use super::odd_ranks::{most_common, Ranks};
+use crate::judge::communications::{Called, Communications, Member, Peer};
+use crate::judge::process::Process;
+use lazyguard_core::api::Class;
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum In {
+    /// The collective of this number, which others have not called.
+    Collective(u64),
+    /// The collective of this number, which others have called differently.
+    Different(u64),
+    /// This send to, or receive from, a rank of the communicator.
+    Exchange(Peer, u64),
+    /// The same, and the other end has another size or type.
+    Unequal(Peer, u64),
+    /// The call that makes the communicator.
+    Creation,
+    Split,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    /// When the rank has called what it waits in, on its own clock.
+    pub at: Nanos,
+    pub id: u64,
+    pub within: In,
+    pub on: Vec<u64>,
+}
+
+/// Two ranks, and the collective that each has called first, by communicator and number.
+pub(crate) type Crossing = (u64, u64, (u64, u32), (u64, u32));
+
+pub(crate) struct Job<'a> {
+    pub ranks: &'a BTreeMap<u64, &'a Process>,
+    /// Of each communicator its members, by the job's ranks.
+    members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
+    /// The communicators' ids in the order of their making on the lowest rank that has them.
+    pub order: Vec<u64>,
+    /// By communicator and rank in it: the job's rank.
+    ranks_in: BTreeMap<(u64, u32), u64>,
+    /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
+    differences: BTreeMap<u64, (u64, Vec<u64>)>,
+    pub asked: Asked,
+}
+
+fn calls(process: &Process) -> Option<&Communications> {
+    process.communications.as_ref().filter(|_| process.is_read)
+}
+
+/// Why a process is blocked behind a collective that it has launched itself, by a call that the program did not mean to wait in.
+pub(crate) fn blocked_behind_its_own(process: &Process) -> Option<String> {
+    culprit(process).and_then(|_| own_verdict(process))
+}
+
+/// Compares these ranks. `None` where no calls of NCCL were seen, or where no rank waits for others.
+pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
+    let job = Job::of(ranks);
+    let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
+    let stuck: Vec<u64> = ranks.iter().filter(|(_, process)| hangs(process)).map(|(rank, _)| *rank).collect();
+    if job.members.is_empty() || stuck.is_empty() {
+        return None;
+    }
+    let waits: BTreeMap<u64, Wait> = ranks.keys().filter_map(|rank| Some((*rank, job.first_wait(*rank)?))).collect();
+    // What is reached from the ranks that hang.
+    let mut reached: BTreeSet<u64> = BTreeSet::new();
+    let mut next = stuck.clone();
+    while let Some(rank) = next.pop() {
+        if reached.insert(rank) {
+            next.extend(waits.get(&rank).iter().flat_map(|wait| &wait.on));
+        }
+    }
+    let of_reached = || waits.iter().filter(|(rank, _)| reached.contains(rank));
+    let holds_up = of_reached()
+        .find(|(rank, wait)| matches!(wait.within, In::Collective(_)) && blocked_behind_its_own(ranks[rank]).is_some());
+    // A collective that was called differently is the cause of everything behind it.
+    let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_) | In::Unequal(..)));
+    // The wait that is nearest to the rank that waits for none.
+    let is_first = |rank: &u64| !waits.contains_key(rank);
+    let nearest = of_reached().find(|(_, wait)| wait.on.iter().all(is_first));
+    let is_behind = nearest.or_else(|| of_reached().find(|(_, wait)| wait.on.iter().any(is_first)));
+    if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
+        return Some(job.explain(wait, &waits));
+    }
+    if let Some(circle) = circle(&stuck, &waits) {
+        return Some(job.explain_circle(&circle, &waits));
+    }
+    job.crossed(&stuck).or_else(|| Some(job.explain_none(&stuck)))
+}
+
+fn circle(stuck: &[u64], waits: &BTreeMap<u64, Wait>) -> Option<Vec<u64>> {
+    let mut way = vec![*stuck.iter().find(|rank| waits.contains_key(rank))?];
+    loop {
+        let next = *waits.get(way.last()?)?.on.first()?;
+        if let Some(begin) = way.iter().position(|rank| *rank == next) {
+            return Some(way.split_off(begin));
+        }
+        way.push(next);
+    }
+}
+
+impl<'a> Job<'a> {
+    fn of(ranks: &'a BTreeMap<u64, &'a Process>) -> Self {
+        let mut members: BTreeMap<u64, BTreeMap<u64, &Member>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for (&rank, process) in ranks {
+            let Some(calls) = calls(process) else { continue };
+            let mut known: Vec<_> = calls.members.iter().filter(|member| member.id != 0).collect();
+            known.sort_by_key(|member| member.born);
+            for member in known {
+                members.entry(member.id).or_insert_with(|| {
+                    order.push(member.id);
+                    BTreeMap::new()
+                });
+                members.entry(member.id).or_default().insert(rank, member);
+            }
+        }
+        let each = || members.iter().flat_map(|(id, of)| of.iter().map(|(rank, member)| (*id, *rank, *member)));
+        let ranks_in = each().filter_map(|(id, rank, member)| Some(((id, member.rank?.0), rank))).rev().collect();
+        let differences = members.iter().filter_map(|(id, of)| Some((*id, first_difference(of)?))).collect();
+        Self { ranks, members, order, ranks_in, differences, asked: Asked::of(ranks) }
+    }
+
+    pub fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
+        self.members.get(&id).into_iter().flatten().map(|(rank, member)| (*rank, *member))
+    }
+
+    pub fn member(&self, id: u64, rank: u64) -> Option<&'a Member> {
+        self.members.get(&id)?.get(&rank).copied()
+    }
+
+    /// The first call of a rank that cannot have ended.
+    fn first_wait(&self, rank: u64) -> Option<Wait> {
+        let calls = calls(self.ranks.get(&rank)?)?;
+        let of_members = calls.members.iter().filter(|member| member.id != 0).flat_map(|own| {
+            let collective = self.behind(rank, own).into_iter().chain(self.different(own));
+            collective.chain(self.exchanges(own, calls.complete))
+        });
+        of_members.chain(self.meeting(rank, calls)).min_by_key(|wait| wait.at)
+    }
+
+    /// The first collective of a rank that others of the communicator have not called.
+    fn behind(&self, rank: u64, own: &Member) -> Option<Wait> {
+        let others = || self.members(own.id).filter(move |(other, _)| *other != rank);
+        let fewest = others().map(|(_, member)| member.collectives).min()?;
+        if fewest >= own.collectives {
+            return None;
+        }
+        let number = fewest + 1;
+        let on = others().filter(|(_, member)| member.collectives < number).map(|(other, _)| other).collect();
+        // Where its record is gone, it was called before all others that are there.
+        let at = own.call(number).map_or(own.born, |called| called.at);
+        Some(Wait { at, id: own.id, within: In::Collective(number), on })
+    }
+
+    /// The first collective that ranks have called differently, if this one has called it.
+    fn different(&self, own: &Member) -> Option<Wait> {
+        let (number, on) = self.differences.get(&own.id).filter(|(number, _)| *number <= own.collectives)?;
+        let at = own.call(*number).map_or(own.born, |called| called.at);
+        Some(Wait { at, id: own.id, within: In::Different(*number), on: on.clone() })
+    }
+
+    /// The first send or receive without its other end.
+    fn exchanges(&self, own: &Member, is_complete: bool) -> Option<Wait> {
+        let (own_rank, _) = own.rank.filter(|_| is_complete)?;
+        let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
+            let other = *self.ranks_in.get(&(own.id, peer.rank.into()))?;
+            let member = self.member(own.id, other)?;
+            let is_complete = calls(self.ranks.get(&other)?).is_some_and(|calls| calls.complete);
+            let back = Peer { rank: u16::try_from(own_rank).ok()?, sends: !peer.sends };
+            let its = member.exchanges.get(&back);
+            let met = its.map_or(0, |(count, _)| *count);
+            let is_unequal = met == *count && its.is_some_and(|(_, its)| amount(its) != amount(newest));
+            let within = match is_unequal {
+                true => In::Unequal(*peer, *count),
+                false if met < *count => In::Exchange(*peer, met + 1),
+                false => return None,
+            };
+            is_complete.then(|| Wait { at: newest.at, id: own.id, within, on: vec![other] })
+        });
+        unmet.min_by_key(|wait| wait.at)
+    }
+
+    /// A wait for ranks that have not come to the call that makes a communicator.
+    fn meeting(&self, rank: u64, calls: &Communications) -> Option<Wait> {
+        let meeting = calls.meeting?;
+        let wait =
+            |id, within, on: Vec<u64>| Some(Wait { at: meeting.since, id, within, on }).filter(|w| !w.on.is_empty());
+        if meeting.entry_point.class() != Class::CommunicatorCreate {
+            return None;
+        }
+        if meeting.entry_point.symbol() == "ncclCommSplit" {
+            // All ranks of the parent take part. It is the one that the rank has split more often than others have.
+            return calls.members.iter().filter(|own| own.id != 0).find_map(|own| {
+                let others = self.members(own.id).filter(|(other, _)| *other != rank);
+                let on = others.filter(|(_, member)| member.splits < own.splits).map(|(other, _)| other).collect();
+                wait(own.id, In::Split, on)
+            });
+        }
+        let (_, size) = calls.member(meeting.id)?.rank?;
+        // A communicator of as many ranks as the job has: its ranks are the job's, as far as those that have come show.
+        let came: BTreeMap<u64, &Member> = self.members(meeting.id).collect();
+        let are_the_jobs =
+            came.iter().all(|(rank, member)| member.rank.is_some_and(|(its, _)| u64::from(its) == *rank));
+        let missing = (0..u64::from(size)).filter(|rank| are_the_jobs && !came.contains_key(rank));
+        wait(meeting.id, In::Creation, missing.collect())
+    }
+
+    /// The first two ranks that have called the collectives of these two communicators in different orders, and what each called first,
+    /// where they differ. Of what only some ranks have a record nothing can be said.
+    pub fn crossed_in(&self, (a, b): (u64, u64), stuck: &[u64]) -> Option<Crossing> {
+        let shared = || {
+            let of_both = stuck.iter().filter_map(|rank| Some((*rank, self.member(a, *rank)?, self.member(b, *rank)?)));
+            of_both.filter(|(_, in_a, in_b)| !in_a.calls.is_empty() && !in_b.calls.is_empty())
+        };
+        let from = |first: fn(&Member) -> Option<u32>| {
+            let firsts = shared().map(move |(_, in_a, in_b)| (first(in_a), first(in_b)));
+            firsts.fold((None, None), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+        };
+        let (from_a, from_b) = from(|member| member.calls.front().map(|called| called.about.number));
+        let sequence = |in_a: &Member, in_b: &Member| {
+            let of = |member: &Member, from: Option<u32>| {
+                let calls = member.calls.iter().map(|called| (called.at, member.id, called.about.number));
+                calls.filter(|(.., number)| Some(*number) >= from).collect::<Vec<_>>()
+            };
+            let mut all = [of(in_a, from_a), of(in_b, from_b)].concat();
+            all.sort_unstable();
+            all.into_iter().map(|(_, id, number)| (id, number)).collect::<Vec<_>>()
+        };
+        let mut sequences = shared().map(|(rank, in_a, in_b)| (rank, sequence(in_a, in_b)));
+        let (one, own) = sequences.next()?;
+        sequences.find_map(|(other, its)| {
+            let (first, second) = own.iter().zip(&its).find(|(own, its)| own != its)?;
+            (first.0 != second.0).then_some((one, other, *first, *second))
+        })
+    }
+
+    /// Ranks of the largest communicator that left nothing.
+    pub fn missing(&self) -> Vec<u64> {
+        let size = |id: &u64| self.members(*id).find_map(|(_, member)| member.rank).map_or(0, |(_, size)| size);
+        let Some(largest) = self.order.iter().copied().max_by_key(size) else { return Vec::new() };
+        let there: BTreeSet<u64> =
+            self.members(largest).filter_map(|(_, member)| Some(u64::from(member.rank?.0))).collect();
+        (0..u64::from(size(&largest))).filter(|rank| !there.contains(rank) && !self.ranks.contains_key(rank)).collect()
+    }
+}
+
+fn amount(called: &Called) -> (u64, u16) {
+    (called.about.count, called.about.data_type)
+}
+
+/// The first collective that members of a communicator have called differently, and the ranks that differ from most of them; of as many
+/// against as many, from the lowest rank.
+fn first_difference(members: &BTreeMap<u64, &Member>) -> Option<(u64, Vec<u64>)> {
+    let mut known: HashMap<u32, &Called> = HashMap::new();
+    let all = members.values().flat_map(|member| &member.calls);
+    let differ = all.filter(|called| !known.entry(called.about.number).or_insert(called).is_like(called));
+    let number = u64::from(differ.map(|called| called.about.number).min()?);
+    let called = || members.iter().filter_map(|(rank, member)| Some((*rank, member.call(number)?)));
+    let usual = most_common(called().map(|(_, called)| called.key()))?;
+    Some((number, called().filter(|(_, called)| called.key() != usual).map(|(rank, _)| rank).collect()))
+}
+
+#[cfg(test)]
+#[path = "waits_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+use crate::judge::communications::{Called, Communications, Meeting, Member, Peer};
+use crate::judge::process::Process;
+use crate::judge::ranks::compare;
+use crate::judge::test_samples::hanging_in;
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::trace::Communication;
+
+const WORLD: u64 = 0x77;
+const HALF: u64 = 0x88;
+
+fn call(symbol: &str, number: u32, count: u64) -> Called {
+    let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+    let about = Communication { communicator: 1, number, count, data_type: 7, operator: None, root: None };
+    Called { at: u64::from(number) * 10, stream: 1, entry_point, about }
+}
+
+/// A member of a communicator that has called so many all-gathers.
+fn member(id: u64, rank: u32, size: u32, collectives: u32) -> Member {
+    Member {
+        id,
+        rank: Some((rank, size)),
+        born: id,
+        collectives: collectives.into(),
+        calls: (1..=collectives).map(|number| call("ncclAllGather", number, 1024)).collect(),
+        ..Member::default()
+    }
+}
+
+fn rank(number: u64, members: Vec<Member>) -> Process {
+    let process = 4000 + u32::try_from(number).unwrap();
+    let communications = Some(Communications { members, meeting: None, complete: true });
+    Process { rank: number.to_string(), process, communications, is_read: true, ..Process::default() }
+}
+
+/// The same, with a hang of this code.
+fn hangs(process: Process, code: Code) -> Process {
+    hanging_in(process, code, Vec::new())
+}
+
+fn waits(process: Process) -> Process {
+    hangs(process, Code::LG208)
+}
+
+fn sentence(processes: &[Process]) -> String {
+    compare(processes).unwrap().sentence
+}
+
+#[test]
+fn the_rank_that_has_called_fewer_is_behind_and_ranks_in_the_same_state_are_one_line() {
+    let of = |number: u64, collectives| rank(number, vec![member(WORLD, number as u32, 8, collectives)]);
+    let ranks: Vec<_> = (0..8).map(|number| if number == 1 { of(1, 13) } else { waits(of(number, 20)) }).collect();
+    assert_eq!(
+        sentence(&ranks),
+        "rank 1 has not called collective 14 of communicator 0 (AllGather of 1,024 float32); ranks 0, 2-7 wait in it."
+    );
+    let lines = compare(&ranks).unwrap().lines().join("\n");
+    assert!(lines.contains("\n  rank 1: 13 collectives called\n  ranks 0, 2-7: 20 collectives called, waiting in collective 14 of communicator 0\n"), "{lines}");
+}
+
+#[test]
+fn a_count_is_enough_where_the_records_are_gone() {
+    let mut ahead = member(WORLD, 0, 2, 5000);
+    ahead.calls.clear();
+    let ranks = [waits(rank(0, vec![ahead])), rank(1, vec![member(WORLD, 1, 2, 7)])];
+    assert_eq!(sentence(&ranks), "rank 1 has not called collective 8 of communicator 0; rank 0 waits in it.");
+}
+
+/// Rank 3 keeps rank 2 waiting in their own communicator, and rank 2 so keeps all others waiting.
+#[test]
+fn waits_are_followed_to_the_rank_that_waits_for_none() {
+    let ranks = [
+        waits(rank(0, vec![member(WORLD, 0, 4, 3)])),
+        waits(rank(1, vec![member(WORLD, 1, 4, 3)])),
+        waits(rank(2, vec![member(WORLD, 2, 4, 2), member(HALF, 0, 2, 1)])),
+        rank(3, vec![member(WORLD, 3, 4, 2), member(HALF, 1, 2, 0)]),
+    ];
+    let told = sentence(&ranks);
+    assert!(
+        told.starts_with("rank 3 has not called collective 1 of communicator 1 (AllGather of 1,024 float32)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn of_three_the_one_that_differs_is_named_and_of_two_both() {
+    let of = |number: u64| rank(number, vec![member(WORLD, number as u32, 3, 2)]);
+    let mut odd = of(0);
+    odd.communications.as_mut().unwrap().members[0].calls[1] = call("ncclAllGather", 2, 512);
+    let ranks = [waits(odd), waits(of(1)), waits(of(2))];
+    assert_eq!(
+        sentence(&ranks),
+        "rank 0 has called AllGather of 512 float32 as collective 2 of communicator 0, which is AllGather of 1,024 float32; \
+         ranks 1-2 wait in it."
+    );
+    assert_eq!(
+        sentence(&ranks[..2]),
+        "as collective 2 of communicator 0, rank 0 called AllGather of 512 float32, and rank 1 AllGather of 1,024 float32."
+    );
+}
+
+#[test]
+fn two_names_of_one_call_do_not_differ() {
+    let of = |number: u64, symbol| {
+        let mut one = member(WORLD, number as u32, 2, 1);
+        one.calls = [call(symbol, 1, 8)].into();
+        waits(rank(number, vec![one]))
+    };
+    let told = sentence(&[of(0, "ncclBcast"), of(1, "ncclBroadcast")]);
+    assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+}
+
+#[test]
+fn a_send_without_its_receive_is_told_unless_records_are_gone() {
+    let of = |number: u64, peer: u16, sends: bool, count: u64| {
+        let symbol = if sends { "ncclSend" } else { "ncclRecv" };
+        let exchanges = [(Peer { rank: peer, sends }, (count, call(symbol, 1, 64)))].into();
+        rank(number, vec![Member { exchanges, ..member(WORLD, number as u32, 2, 0) }])
+    };
+    let mut ranks = [waits(of(0, 1, true, 3)), of(1, 0, false, 2)];
+    assert_eq!(
+        sentence(&ranks),
+        "rank 1 has not called the 3rd ncclRecv from rank 0 on communicator 0; rank 0 waits in its ncclSend."
+    );
+    let mut unequal = [waits(of(0, 1, true, 2)), waits(of(1, 0, false, 2))];
+    for (_, newest) in unequal[1].communications.as_mut().unwrap().members[0].exchanges.values_mut() {
+        newest.about.count = 32;
+    }
+    assert_eq!(
+        sentence(&unequal),
+        "in their 2nd exchange on communicator 0, rank 0 sends 64 float32, and rank 1 receives 32 float32."
+    );
+    ranks[1].communications.as_mut().unwrap().complete = false;
+    assert!(sentence(&ranks).starts_with("every rank that could be compared"), "{}", sentence(&ranks));
+}
+
+#[test]
+fn a_rank_that_has_not_come_to_the_communicators_making_is_behind() {
+    let mut came: Vec<_> = [0, 2].map(|number| waits(rank(number, vec![member(WORLD, number as u32, 3, 0)]))).into();
+    for process in &mut came {
+        let entry_point = EntryPoint::by_symbol(b"ncclCommInitRank").unwrap();
+        process.communications.as_mut().unwrap().meeting = Some(Meeting { entry_point, since: 5, id: WORLD });
+    }
+    came.push(Process { communications: None, ..rank(1, Vec::new()) });
+    assert_eq!(sentence(&came), "rank 1 has not come to the call that makes communicator 0; ranks 0, 2 wait in it.");
+}
+
+#[test]
+fn communicators_in_different_orders_are_told_whether_ranks_stop_or_not() {
+    let both = |number: u64, world: u32, half: u32| {
+        vec![member(WORLD, number as u32, 2, world), member(HALF, number as u32, 2, half)]
+    };
+    let told = sentence(&[waits(rank(0, both(0, 1, 0))), waits(rank(1, both(1, 0, 1)))]);
+    assert!(
+        told.starts_with(
+            "ranks wait for each other: rank 0 waits in collective 1 of communicator 0 for rank 1; rank 1 waits"
+        ),
+        "{told}"
+    );
+    // Both have called both: the order shows by the times.
+    let (mut one, mut other) = (both(0, 1, 1), both(1, 1, 1));
+    (one[1].calls[0].at, other[0].calls[0].at) = (20, 20);
+    let told = sentence(&[waits(rank(0, one)), waits(rank(1, other))]);
+    assert!(
+        told.starts_with("rank 0 has called collective 1 of communicator 0 before collective 1 of communicator 1, and rank 1 the other way round"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_rank_that_is_blocked_by_itself_or_has_left_nothing_is_named_where_none_is_behind() {
+    let of = |number: u64, size| rank(number, vec![member(WORLD, number as u32, size, 4)]);
+    let blocked = [waits(of(0, 2)), hangs(of(1, 2), Code::LG203)];
+    assert_eq!(
+        sentence(&blocked),
+        "every rank that could be compared has made the same calls of NCCL, and rank 1 is blocked by itself: LG203: it waits."
+    );
+    let missing = [waits(of(0, 3)), waits(of(2, 3))];
+    assert_eq!(
+        sentence(&missing),
+        "rank 1 has left no recording; ranks 0, 2 wait in a collective, and all others have made the same calls of NCCL."
+    );
+}
+
+#[test]
+fn ranks_without_a_launcher_are_known_by_their_largest_communicator() {
+    let of = |number: u64, collectives| {
+        let one = rank(number, vec![member(HALF, 0, 1, 0), member(WORLD, number as u32, 2, collectives)]);
+        Process { rank: String::new(), ..one }
+    };
+    let told = sentence(&[of(0, 1), waits(of(1, 2))]);
+    assert!(told.starts_with("rank 0 has not called collective 2 of communicator"), "{told}");
+}
+
+/// Of each communicator the newest calls are there, and of each rank others: the oldest have been overwritten.
+#[test]
+fn ranks_that_have_lost_different_records_are_not_taken_to_have_crossed() {
+    let of = |number: u64, lost: [usize; 2]| {
+        let mut members = [WORLD, HALF].map(|id| member(id, number as u32, 2, 20));
+        for (member, lost) in members.iter_mut().zip(lost) {
+            member.calls.drain(..lost);
+        }
+        waits(rank(number, members.into()))
+    };
+    let told = sentence(&[of(0, [3, 9]), of(1, [8, 2])]);
+    assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+}

@@ -1,0 +1,177 @@
+//! The findings of a run that all forms of output report.
+
+use super::collect::Collected;
+use super::fail_on::FailOn;
+use super::judged::{Judged, Rules};
+use super::process::Process;
+use crate::folder::ends::signal_in_words;
+use crate::words::exit_code;
+use lazyguard_core::api::counted;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub command: Vec<String>,
+    /// The folder under which every process of the run has its own.
+    pub root: PathBuf,
+    pub started_unix_nanos: u64,
+    pub nanos: u64,
+    pub end: End,
+    /// The rank of the program in its job, where a launcher sets it.
+    pub rank: Option<String>,
+    pub unguarded: Unguarded,
+}
+
+/// The processes of a run that have used CUDA without the guard, as far as `lazyguard run` has seen them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unguarded {
+    /// Those that had loaded the driver, and not the guard's library.
+    pub without_guard: Vec<String>,
+    /// Why something should have been recorded, in half a sentence.
+    pub expected: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Exited(u8),
+    Signalled(i32),
+    TimedOut,
+    EndedOnHang,
+}
+
+impl End {
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Self::Signalled(signal) => Some(signal),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit status {code}"),
+            Self::Signalled(signal) => write!(f, "ended by {}", signal_in_words(*signal)),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::EndedOnHang => f.write_str("ended on a hang"),
+        }
+    }
+}
+
+/// A hung attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hung {
+    /// Of its first hang.
+    pub code: String,
+    /// That hang, or the ranks compared.
+    pub sentence: String,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailedOn {
+    Hang,
+    Hazard,
+    Unguarded,
+    /// An earlier attempt hung.
+    Retried,
+}
+
+impl FailedOn {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Hang => "hang",
+            Self::Hazard => "hazard",
+            Self::Unguarded => "unguarded",
+            Self::Retried => "retried",
+        }
+    }
+}
+
+/// The exit code of a run. Precedence: hang, timeout, program failure, hazards, unguarded processes.
+pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
+    match (end, failed) {
+        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => exit_code::HANG,
+        (End::TimedOut, _) => exit_code::TIMED_OUT,
+        (End::Exited(0), Some(FailedOn::Hazard)) => exit_code::HAZARD,
+        (End::Exited(0), Some(FailedOn::Unguarded)) => exit_code::UNGUARDED,
+        (End::Exited(0), Some(FailedOn::Retried)) => exit_code::HANG,
+        (End::Exited(code), _) => code,
+        (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(exit_code::SIGNAL),
+    }
+}
+
+pub(crate) struct Seen<'a> {
+    pub run: Option<&'a Finished>,
+    pub root: &'a Path,
+    /// What paths of source files are relative to.
+    pub here: PathBuf,
+    pub processes: Vec<Process>,
+    pub judged: Judged,
+    pub fail_on: &'a FailOn,
+    pub has_baseline: bool,
+    pub earlier: &'a [Hung],
+    pub failed: Option<FailedOn>,
+    /// Whether the folder of the run stays: it is named only then.
+    pub folder_stays: bool,
+    pub unreadable: Vec<String>,
+}
+
+impl<'a> Seen<'a> {
+    /// What was collected under a root, judged; of no run of this command's own.
+    pub fn of(root: &'a Path, (processes, unreadable): Collected, rules: &'a Rules) -> Self {
+        Self {
+            run: None,
+            root,
+            here: std::env::current_dir().unwrap_or_default(),
+            judged: rules.judge(&processes),
+            processes,
+            fail_on: &rules.fail_on,
+            has_baseline: rules.baseline.is_some(),
+            earlier: &[],
+            failed: None,
+            folder_stays: true,
+            unreadable,
+        }
+    }
+
+    pub fn problems(&self) -> impl Iterator<Item = &String> {
+        self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
+    }
+
+    pub fn problem_lines(&self) -> impl Iterator<Item = String> + use<'_, 'a> {
+        self.problems().map(|problem| format!("cannot be read: {problem}"))
+    }
+
+    /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
+    pub fn unguarded(&self) -> Option<String> {
+        const MOST_NAMED: usize = 4;
+        let unguarded = &self.run?.unguarded;
+        let all = &unguarded.without_guard;
+        if !all.is_empty() {
+            let named = all.iter().take(MOST_NAMED).cloned();
+            let more = all.len().saturating_sub(MOST_NAMED);
+            let more = (more > 0).then(|| counted(more as u64, "more process"));
+            let named: Vec<_> = named.chain(more).collect();
+            return Some(format!(
+                "{} loaded the CUDA driver without the guard: nothing is known of what happened there",
+                named.join(", ")
+            ));
+        }
+        if !self.processes.is_empty() {
+            return None;
+        }
+        match &unguarded.expected {
+            Some(why) => {
+                Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
+            }
+            None if self.fail_on.unguarded => {
+                Some("nothing was recorded: no process of the run initialised CUDA under the guard".to_owned())
+            }
+            None => None,
+        }
+    }
+}

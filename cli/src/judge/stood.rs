@@ -1,0 +1,133 @@
+//! Whether a process hangs or hung, and how one ended that did not.
+
+use crate::folder::ends::ProcessEnd;
+use crate::folder::recorded::StoodStill;
+use crate::folder::source::Opened;
+use lazyguard_core::diagnose::Status;
+use lazyguard_core::report::{HangReport, Newest, Outcome, Summary};
+use rustix::process::Signal;
+
+pub(crate) enum Stood {
+    /// A hang, as it was reported, or as the recording shows it.
+    Hang(HangReport),
+    /// A hang that was reported and is over, or a slow operation that did not end well: [`HangReport::outcome`] says how.
+    Over(HangReport),
+    /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
+    Suspected(HangReport),
+    /// A slow operation that may have ended by itself.
+    Slow(HangReport),
+}
+
+impl Stood {
+    pub fn of_report(report: HangReport) -> Option<Self> {
+        match (report.status, report.resolved) {
+            (Status::Hang, None) => Some(Self::Hang(report)),
+            (Status::Hang, Some(_)) => Some(Self::Over(report)),
+            (Status::Slow, None) => Some(Self::Slow(report)),
+            (Status::Slow, Some(_)) => (report.outcome() != Outcome::Resolved).then_some(Self::Over(report)),
+            (Status::Well, _) => None,
+        }
+    }
+
+    pub fn of_recording(seen: StoodStill) -> Option<Self> {
+        match (seen.report.status, seen.long_enough) {
+            (Status::Hang, true) => Some(Self::Hang(seen.report)),
+            (Status::Hang, false) => Some(Self::Suspected(seen.report)),
+            (Status::Slow, true) => Some(Self::Slow(seen.report)),
+            _ => None,
+        }
+    }
+
+    pub fn report(&self) -> &HangReport {
+        match self {
+            Self::Hang(report) | Self::Over(report) | Self::Suspected(report) | Self::Slow(report) => report,
+        }
+    }
+
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Hang(_) => "hang",
+            Self::Suspected(_) => "suspected",
+            Self::Slow(_) => "slow",
+            Self::Over(report) => report.outcome().word(),
+        }
+    }
+
+    /// The lines of its report. What is suspected is called that, and not a hang.
+    pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
+        self.as_called(self.report().lines(newest))
+    }
+
+    /// These lines of the report, called as this is.
+    pub fn as_called(&self, mut lines: Vec<String>) -> Vec<String> {
+        if let (Self::Suspected(_), Some(first)) = (self, lines.first_mut()) {
+            *first = first.replacen("HANG", "SUSPECTED", 1);
+        }
+        lines
+    }
+
+    /// Its rank by severity; the most severe is the lowest.
+    pub fn place(&self) -> u8 {
+        match self {
+            Self::Hang(_) => 0,
+            Self::Over(report) if report.stands() => 0,
+            Self::Suspected(_) => 1,
+            Self::Slow(_) => 2,
+            Self::Over(_) => 3,
+        }
+    }
+}
+
+/// Whether a signal asks a process to end. A launcher sends these, or the program to its own workers.
+pub(crate) fn asks_to_end(signal: i32) -> bool {
+    const ASK: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
+    Signal::from_named_raw(signal).is_some_and(|signal| ASK.contains(&signal))
+}
+
+/// Whether a signal is that of a fault, of a limit or of the kernel without memory: it ends a program that nobody has asked to end.
+pub(crate) fn is_of_a_crash(signal: i32) -> bool {
+    use Signal as S;
+    let crash = [S::ILL, S::TRAP, S::ABORT, S::BUS, S::FPE, S::KILL, S::SEGV, S::XCPU, S::XFSZ, S::SYS];
+    Signal::from_named_raw(signal).is_some_and(|signal| crash.contains(&signal))
+}
+
+/// How a process ended that does not hang.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// A signal ended it, which `lazyguard run` did not send.
+    Signalled(i32),
+    Killed,
+    /// It is gone, had no orderly end, and only its parent knows how it ended; or it runs, and its streams are neither known to be idle nor to move.
+    #[default]
+    Unknown,
+    /// It ended by itself, or it runs and nothing is known to stand.
+    Well,
+}
+
+impl Course {
+    /// `end` is what the `lazyguard run` around it has seen, `opened` its recording, `summary` its own summary.
+    pub fn of(end: Option<&ProcessEnd>, opened: Option<&Opened>, summary: Option<&Summary>) -> Self {
+        match (end, opened) {
+            (Some(ProcessEnd { ended_by_run: true, .. }), _) => Self::Killed,
+            (Some(ProcessEnd { signal: Some(signal), .. }), _) => Self::Signalled(*signal),
+            (Some(ProcessEnd { exit_code: Some(_), .. }), _) => Self::Well,
+            _ if summary.is_some_and(|summary| summary.ended == "exit" || is_by_the_guard(summary)) => Self::Well,
+            (_, Some(opened)) if !opened.was_cut_off() => Self::Well,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Signalled(_) => "signalled",
+            Self::Killed => "killed",
+            Self::Unknown => "unknown",
+            Self::Well => "well",
+        }
+    }
+}
+
+/// Whether the summary says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
+pub(crate) fn is_by_the_guard(summary: &Summary) -> bool {
+    summary.ended.starts_with("ended by")
+}

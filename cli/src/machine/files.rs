@@ -1,0 +1,263 @@
+//! The only way to open files for reading: those of run folders, those that a recording names, those of the system.
+//!
+//! Other users may write where a folder lies, and a file that a recording names may since have been replaced. Opening a FIFO would block
+//! for good, and opening a device may have effects. So this module opens regular files only, and without waiting. A path that the user
+//! names on the command line may be a link. A file of a run folder never is one, and no link is followed there: it would lead to a file
+//! that the run has not written.
+//!
+//! `clippy.toml` forbids the standard library's functions everywhere else.
+//!
+//! Must not: wait, except for an input that the user has named.
+
+use crate::words::Failure;
+use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File, FileType, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// The most bytes read of a whole file; files that this project writes are much smaller.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// The same for the mark of a run and the report of a hang, which the command reads while the program runs.
+const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
+
+/// Opens a regular file; where the path is a link, what it leads to.
+pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    open_with(path.as_ref(), OpenOptions::new().read(true), 0)
+}
+
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().write(true), 0)
+}
+
+/// Opens a regular file of a run folder, which is no link.
+pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
+    open_unlinked(&folder.join(name))
+}
+
+pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path)?.file_type().is_symlink() {
+        true => Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
+        false => open_with(path, OpenOptions::new().read(true), O_NOFOLLOW),
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+    // Checked before, because opening a device may have effects; and after, because the file may have been replaced meanwhile.
+    expect_regular(fs::metadata(path)?.file_type())?;
+    let file = options.custom_flags(O_NONBLOCK | O_NOCTTY | flags).open(path)?;
+    expect_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+fn expect_regular(kind: FileType) -> io::Result<()> {
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::other(format!("it is {what}, and no file")))
+}
+
+/// Opens a file of a run folder to write to it, which is no link.
+pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
+    open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
+}
+
+/// A file that this process has locked against others, for as long as it holds this.
+#[derive(Debug)]
+pub(crate) struct Locked(File);
+
+impl Locked {
+    /// Locks a file; gives it back where another process has a lock on it, or the file system has none.
+    pub fn new(file: File) -> Result<Self, (File, Errno)> {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self(file)),
+            Err(error) => Err((file, error)),
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child that has the descriptor would keep the lock.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Makes a file that is not there yet and that its owner alone may open.
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes a file that is not there yet. One of this name, or a link, is never opened.
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Replaces a file as a whole: no reader and no program that starts meanwhile gets a part of it, and no link of this name is followed. The
+/// content has another name until it is complete: hidden, and with this process's number, which keeps two writers apart.
+/// `mode` counts whatever the mask of this process is.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let mut unfinished = OsString::from(".");
+    unfinished.push(name);
+    unfinished.push(format!(".{}.new", std::process::id()));
+    let unfinished = path.with_file_name(unfinished);
+    let _ = fs::remove_file(&unfinished);
+    let mut made = create_new(&unfinished)?;
+    let written = made.write_all(content).and_then(|()| {
+        mode.map_or(Ok(()), |mode| made.set_permissions(Permissions::from_mode(mode)))?;
+        fs::rename(&unfinished, path)
+    });
+    // The first error is the one to report.
+    written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+}
+
+/// Makes a file of a run folder, or makes it anew: as no link, and in the place of nothing else.
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
+    let path = folder.join(name);
+    if let Ok(about) = fs::symlink_metadata(&path) {
+        match about.file_type().is_symlink() {
+            true => return Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
+            false => expect_regular(about.file_type())?,
+        }
+    }
+    let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    expect_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// What a file holds; where the path is a link, that to which it leads.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    all_of(open(path)?)
+}
+
+pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    text_of(read(path)?)
+}
+
+/// What a file of a run folder holds.
+pub(crate) fn read_in(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
+    all_of(open_in(folder, name)?)
+}
+
+pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
+    text_of(read_in(folder, name)?)
+}
+
+/// Reads an input that the user has named, from its beginning to its end. It may be a pipe, as a shell makes one of `<(...)`; the command
+/// waits for it.
+#[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
+pub(crate) fn read_input(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
+pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
+    at_most(file, MOST_BYTES)
+}
+
+/// The whole content of an open file that is read again and again, and that another user's process may have written.
+pub(crate) fn all_of_short(file: File) -> io::Result<Vec<u8>> {
+    at_most(file, MOST_BYTES_OF_SHORT)
+}
+
+fn at_most(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::other(format!("it is larger than {} MiB", most >> 20))),
+        false => Ok(bytes),
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
+}
+
+/// Writes a file that the user named, and the folders that lead to it.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let made = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
+        _ => Ok(()),
+    };
+    let written = made.and_then(|()| fs::write(path, text));
+    written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_opened_but_regular_files_and_links_only_where_the_user_names_them() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("lazyguard-files-{}", std::process::id())));
+        let at = |name: &str| scratch.0.join(name);
+        fs::create_dir(&scratch.0).unwrap();
+        fs::write(at("file"), "text").unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("fifo", at("link-to-fifo")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), rustix::fs::Mode::RWXU).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        assert_eq!(
+            (read_text(at("file")).unwrap(), read_text_in(&scratch.0, "file").unwrap()),
+            ("text".into(), "text".into())
+        );
+        assert_eq!(read_text(at("link")).unwrap(), "text");
+        for (name, expect) in [("link", "a symbolic link"), ("link-to-fifo", "a symbolic link"), ("fifo", "a FIFO")] {
+            let error = open_in(&scratch.0, name).unwrap_err().to_string();
+            assert!(error.contains(expect), "{name}: {error}");
+        }
+        let whole = [("fifo", "a FIFO"), ("link-to-fifo", "a FIFO"), ("socket", "a socket"), ("", "directory")];
+        for (path, expect) in
+            whole.map(|(name, expect)| (at(name), expect)).into_iter().chain([("/dev/zero".into(), "a device")])
+        {
+            let error = open(&path).unwrap_err().to_string();
+            assert!(error.contains(expect), "{}: {error}", path.display());
+        }
+        assert_eq!(open(at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(read_text("/proc/self/stat").is_ok_and(|text| text.contains(')')));
+    }
+
+    #[test]
+    fn a_copy_replaces_a_file_and_a_link_and_leaves_what_the_link_led_to() {
+        let root = std::env::temp_dir().join(format!("lazyguard-replaced-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let (path, other) = (root.join("file"), root.join("other"));
+        fs::write(&other, "other").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        for content in ["first", "second"] {
+            replace(&path, content.as_bytes(), Some(0o755)).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "other");
+        fs::create_dir(root.join("folder")).unwrap();
+        assert!(replace(&root.join("folder"), b"", Some(0o755)).is_err(), "a folder is not replaced");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 3, "nothing unfinished stays");
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,83 @@
+//! Work by several threads: the same on the folders of hundreds of ranks, or beside that of this thread.
+//!
+//! Must not: give another result than one thread would.
+
+use crate::words::output::Progress;
+use std::io;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Mutex;
+use std::thread::{available_parallelism, Builder};
+use std::time::Duration;
+
+/// The most threads: each keeps tables of the files of code that it has looked into, which may be large.
+const MOST_THREADS: usize = 4;
+
+/// The results of `work` on each item, in the items' order; with progress on standard error if that is a terminal.
+pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((Progress::new(), 0_u64, Vec::new()));
+    let works = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(number) else { return };
+        let result = work(item);
+        let Ok(mut done) = done.lock() else { return };
+        let (progress, count, results) = &mut *done;
+        results.push((number, result));
+        *count += 1;
+        progress.show(*count, items.len() as u64);
+    };
+    let threads = available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS).min(items.len());
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where there is no room for a thread, this one does the work.
+            let _ = Builder::new().spawn_scoped(scope, works);
+        }
+        works();
+    });
+    let (_, _, mut results) = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A thread that works beside this one. Whoever stops it waits only for so long: it may be stuck in the kernel or in a library.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    stop: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl Beside {
+    /// `work` is told when it is to end.
+    pub fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
+        let ((stop, stopped), (end, ended)) = (channel(), channel());
+        let works = move || {
+            work(&stopped);
+            // The receiver may have stopped waiting.
+            let _ = end.send(());
+        };
+        Builder::new().name(name.to_owned()).spawn(works).map(|_| Self { stop, ended })
+    }
+
+    pub fn stop(self, patience: Duration) {
+        let _ = self.stop.send(());
+        let _ = self.ended.recv_timeout(patience);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..500).collect();
+        let slowly = |item: &u64| {
+            std::thread::sleep(std::time::Duration::from_micros(item % 7));
+            item * 3
+        };
+        assert_eq!(each(&items, slowly), items.iter().map(|item| item * 3).collect::<Vec<_>>());
+        assert_eq!(each(&[], |item: &u64| *item), Vec::<u64>::new());
+    }
+}

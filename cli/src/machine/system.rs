@@ -1,0 +1,205 @@
+//! Calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`; and the start of a program, which
+//! `std::process::Command` starts with another environment, with other descriptors and with other signals than it would have without this
+//! command.
+//!
+//! `nix` has neither the status of a child that a signal without a name has ended, nor the attributes of a file, nor `close_range`.
+//!
+//! Must not: decide anything.
+
+#![allow(unsafe_code)]
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::time::TimeSpec;
+use rustix::process::{Pid, Signal};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::io;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Blocks these signals in this thread, and in those that it starts from now on.
+pub(crate) fn blocked(signals: SigSet) -> SigSet {
+    // It cannot fail for a set that exists.
+    let _ = signals.thread_block();
+    signals
+}
+
+/// The next of these signals, which every thread has blocked, and the process that has sent it; `None` there where that is the kernel.
+pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int, Option<i32>)> {
+    let limit = limit.map(TimeSpec::from_duration);
+    // SAFETY: set and limit outlive the call, which fills in `about`; with a code that is not positive, that names a process.
+    unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let limit = limit.as_ref().map_or(null(), |limit| std::ptr::from_ref(limit.as_ref()));
+        let signal = libc::sigtimedwait(of.as_ref(), &mut about, limit);
+        (signal > 0).then(|| (signal, (about.si_code <= 0).then(|| about.si_pid())))
+    }
+}
+
+/// Gives a signal that is ignored here its default action.
+pub(crate) fn do_not_ignore(signal: Signal) {
+    // SAFETY: the default action runs no code of this process.
+    unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+}
+
+pub(crate) fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The name of this machine, where the system tells it.
+pub(crate) fn host_name() -> Option<String> {
+    let name = super::files::read_text("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// A child that has ended, which stays to be reaped.
+pub(crate) fn ended_child() -> Option<Pid> {
+    const LOOK: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the call fills in numbers, of which a child's id is one where it has found a child; else it leaves zeros.
+    let process = unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(libc::P_ALL, 0, &mut about, LOOK) == 0).then(|| about.si_pid())
+    };
+    process.and_then(Pid::from_raw)
+}
+
+/// Whether the kernel has `close_range`, and lets it be called.
+pub(crate) fn has_close_range() -> bool {
+    // SAFETY: takes integers only. A range that ends before it begins is an error, and nothing is closed.
+    let refused = unsafe { libc::syscall(libc::SYS_close_range, 1, 0, 0) } != 0;
+    refused && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
+const LAST_SIGNAL: c_int = 64;
+
+/// How a program inherits signals.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    /// Those that are ignored: bit 0 is that of signal 1. All others have their default action.
+    ignored: u64,
+    blocked: SigSet,
+}
+
+impl Signals {
+    pub fn now() -> Self {
+        let ignores = |signal: &c_int| {
+            // SAFETY: without a new action, the call only fills in the old one.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(*signal, null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+            }
+        };
+        let ignored = (1..=LAST_SIGNAL).filter(ignores).fold(0, |set, signal| set | 1 << (signal - 1));
+        Self { ignored, blocked: SigSet::thread_get_mask().unwrap_or(SigSet::empty()) }
+    }
+
+    pub fn ignores(self, signal: Signal) -> bool {
+        self.ignored >> (signal.as_raw() - 1) & 1 == 1
+    }
+}
+
+/// The flags of a descriptor: 0 where an exec leaves it open; `None` where it is closed.
+pub(crate) fn descriptor_flags(descriptor: c_int) -> Option<c_int> {
+    // SAFETY: takes integers only.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+    (flags >= 0).then_some(flags)
+}
+
+/// This process's environment, entry for entry: also those without a `=`, without a name, and those whose name occurs twice.
+pub(crate) fn environment() -> Vec<CString> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: the C library keeps a list of texts there that ends with a null pointer. Nothing in this command changes it.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            entries.push(CStr::from_ptr(*entry).to_owned());
+            entry = entry.add(1);
+        }
+    }
+    entries
+}
+
+/// All that a program starts with.
+pub(crate) struct Exec {
+    /// Its path, or a name to be looked up on the search path.
+    pub file: CString,
+    pub arguments: Vec<CString>,
+    pub environment: Vec<CString>,
+    pub signals: Signals,
+}
+
+impl Exec {
+    /// Replaces this process by the program. Returns only where that fails.
+    pub fn in_this_process(&self) -> io::Result<Pid> {
+        let mut prepared = Prepared::of(self);
+        prepared.exec();
+        Err(io::Error::from_raw_os_error(prepared.error))
+    }
+
+    /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
+    /// process's memory, and an exec that fails leaves its error there: no descriptor is needed for that.
+    pub fn in_a_child(&self) -> io::Result<Pid> {
+        let mut prepared = Prepared::of(self);
+        // The C library's look-up has the arguments and the search path there.
+        let path = std::env::var_os("PATH").map_or(0, |path| path.len());
+        let mut stack = vec![0_u128; (1 << 12) + self.arguments.len() + path / 8];
+        // SAFETY: `begin` gets the pointer to `Prepared` that it expects, and a stack of its own; both outlive it. All signals are blocked until
+        // the child has no handler left, because a handler of this process's would run in its memory.
+        let (child, error) = unsafe {
+            let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).unwrap_or(self.signals.blocked);
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut prepared).cast());
+            let error = io::Error::last_os_error();
+            // It cannot fail for a set that exists.
+            let _ = before.thread_set_mask();
+            (Pid::from_raw(child.max(0)), error)
+        };
+        let child = child.ok_or(error)?;
+        if prepared.error == 0 {
+            return Ok(child);
+        }
+        // It has ended.
+        let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        Err(io::Error::from_raw_os_error(prepared.error))
+    }
+}
+
+/// The child of [`Exec::in_a_child`]. It must not allocate or lock: another thread of this process may hold the lock.
+extern "C" fn begin(prepared: *mut c_void) -> c_int {
+    // SAFETY: it is the pointer that was given to `clone`, and the thread that has given it stands still.
+    unsafe { (*prepared.cast::<Prepared<'_>>()).exec() };
+    127
+}
+
+/// The same with lists of pointers, each of which ends with a null pointer.
+struct Prepared<'a> {
+    exec: &'a Exec,
+    arguments: Vec<*const c_char>,
+    environment: Vec<*const c_char>,
+    error: c_int,
+}
+
+impl<'a> Prepared<'a> {
+    fn of(exec: &'a Exec) -> Self {
+        let ended = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
+        Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), error: 0 }
+    }
+
+    /// Returns only where the exec fails, with the error.
+    fn exec(&mut self) {
+        // SAFETY: the pointers are those of texts that `exec` keeps, and each list has its end. A set and an action are numbers alone.
+        unsafe {
+            for signal in 1..=LAST_SIGNAL {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                let is_ignored = self.exec.signals.ignored >> (signal - 1) & 1 == 1;
+                action.sa_sigaction = if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+                libc::sigaction(signal, &action, null_mut());
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, self.exec.signals.blocked.as_ref(), null_mut());
+            libc::execvpe(self.exec.file.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr());
+        }
+        self.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+    }
+}

@@ -1,0 +1,155 @@
+//! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
+//!
+//! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.
+
+use crate::forms::annotations::{self, Annotations, System};
+use crate::forms::{html, json, junit, sarif, text};
+use crate::judge::fail_on::FailOn;
+use crate::judge::judged::{Rules, Status};
+use crate::judge::seen::{End, FailedOn, Finished, Hung, Seen};
+use crate::judge::{baseline, collect, hangs, ranks, suppress};
+use crate::machine::files::write;
+use crate::words::output::said;
+use crate::words::Failure;
+use lazyguard_core::settings::{expand_folder, FolderFacts};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub fail_on: FailOn,
+    pub junit: Option<PathBuf>,
+    pub json: Option<PathBuf>,
+    pub sarif: Option<PathBuf>,
+    pub html: Option<PathBuf>,
+    pub suppressions: Vec<PathBuf>,
+    pub baseline: Option<PathBuf>,
+    pub write_baseline: Option<PathBuf>,
+    pub annotations: Annotations,
+    /// A line that sums the run up.
+    pub result: bool,
+    /// Whether the folder stays whatever is found.
+    pub keeps_folder: bool,
+    pub earlier: Vec<Hung>,
+}
+
+impl Wanted {
+    /// Fills in the fields of the files' names, so that ranks with the same options write different files.
+    pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
+        let reports = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.html];
+        let files = reports.into_iter().chain([&mut self.baseline, &mut self.write_baseline]);
+        files.flatten().for_each(|path| fill_in(path, facts));
+    }
+}
+
+/// Puts the facts of the run into the fields of a file's name.
+pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
+    // A name that is not UTF-8 has no fields.
+    if let Some(template) = path.to_str() {
+        *path = expand_folder(template, facts).into();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Conclusion {
+    /// Why the run fails, beside the program's own exit code.
+    pub failed: Option<FailedOn>,
+    /// Whether the run's folder is worth keeping.
+    pub keep: bool,
+    pub hung: Option<Hung>,
+    /// Whole lines for standard error.
+    pub lines: Vec<String>,
+    /// Why files that were asked for are not there.
+    pub unwritten: Vec<Failure>,
+}
+
+/// Checks before the run that its suppression files and its baseline can be read.
+pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
+    rules(wanted).map(|_| ())
+}
+
+fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
+    let suppressions = suppress::read(&wanted.suppressions)?;
+    Ok(Rules { fail_on: wanted.fail_on.clone(), suppressions, baseline: baseline_of(wanted)? })
+}
+
+/// Collects and judges the findings of a run; writes the files that the user asked for.
+pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
+    let rules = rules(wanted)?;
+    let mut seen =
+        Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
+    let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
+    let failed = match hangs {
+        true => Some(FailedOn::Hang),
+        false => seen.judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
+    };
+    let unguarded = || seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded);
+    let is_healed = wanted.fail_on.retried && !wanted.earlier.is_empty();
+    let failed = failed.or_else(unguarded).or(is_healed.then_some(FailedOn::Retried));
+    let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
+    let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
+    (seen.failed, seen.folder_stays) = (failed, keep || wanted.keeps_folder);
+    let hung = hung(&seen);
+    // A file that cannot be written does not change the findings.
+    let mut unwritten = write_files(&seen, wanted, &rules);
+    // `--fail-on` also fails where a part of the run is unreadable.
+    if wanted.fail_on.is_anything() && seen.problems().next().is_some() {
+        unwritten.push(Failure::Input(
+            "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),
+        ));
+    }
+
+    let mut lines = text::at_the_end(&seen);
+    if wanted.result || wanted.annotations.system() == Some(System::Gitlab) {
+        lines.push(text::result(&seen));
+    }
+    let lines = lines.iter().map(|line| said(line));
+    let lines = annotations::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
+    Ok(Conclusion { failed, keep, hung, lines, unwritten })
+}
+
+/// The hang for which the run has ended or fails. A run that passed beside a hang, which `--fail-on` does not name, has none.
+fn hung(seen: &Seen<'_>) -> Option<Hung> {
+    let has_failed = seen.failed == Some(FailedOn::Hang) || seen.run.is_some_and(|run| run.end != End::Exited(0));
+    let first = hangs::hangs(&seen.processes).into_iter().next().filter(|_| has_failed)?;
+    let sentence = ranks::compare(&seen.processes).map_or_else(|| first.sentence().to_owned(), |ranks| ranks.sentence);
+    Some(Hung { code: first.code().to_string(), sentence, folder: seen.root.to_owned() })
+}
+
+fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
+    let Some(path) = &wanted.baseline else { return Ok(None) };
+    match baseline::read(path)? {
+        Some(keys) => Ok(Some(keys)),
+        // The first of several programs that share the file creates it.
+        None if wanted.write_baseline.as_ref() == Some(path) => Ok(Some(BTreeSet::new())),
+        None => Err(Failure::Input(format!(
+            "baseline {0}: there is no such file; --write-baseline {0} makes one of a run",
+            path.display()
+        ))),
+    }
+}
+
+/// Writes the files that are asked for; returns why some could not be.
+fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> {
+    let baseline = || {
+        // Suppressed hazards are not added. Old keys stay, so that programs can share a baseline.
+        let unsuppressed = seen.judged.hazards.iter().filter(|f| !matches!(f.status, Status::Suppressed(_)));
+        let keys = unsuppressed.map(|finding| finding.key.clone());
+        baseline::text(keys.chain(rules.baseline.iter().flatten().cloned()).collect())
+    };
+    let put = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, Failure>| {
+        path.as_ref().and_then(|path| text().and_then(|text| write(path, &text)).err())
+    };
+    let outcomes = [
+        put(&wanted.junit, &|| junit::text(seen)),
+        put(&wanted.sarif, &|| Ok(sarif::text(seen))),
+        put(&wanted.json, &|| Ok(json::text(seen))),
+        put(&wanted.html, &|| Ok(html::text(seen))),
+        put(&wanted.write_baseline, &baseline),
+    ];
+    outcomes.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+#[path = "conclude_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! The environment of the program: what this command finds in its own, and what the options make of it.
+
+use super::other_users::OtherUsers;
+use super::program;
+use super::root::Root;
+use super::Options;
+use crate::folder::profile_cache;
+use crate::inspect::doctor;
+use crate::inspect::doctor::sanitizer;
+use crate::machine::system::host_name;
+use crate::words::exit_code;
+use crate::words::on_hang::{FAIL, KILL, REVOKE};
+use crate::words::output;
+use lazyguard_core::settings::{self, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS};
+use std::ffi::OsString;
+use std::path::Path;
+
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+pub(super) fn host() -> String {
+    host_name().map_or_else(|| "host".to_owned(), |host| host.replace('/', "_"))
+}
+
+pub(super) fn settings_of(options: &Options) -> Settings {
+    let value = |name: &'static str| options.setting(name).map(str::to_owned).or_else(|| variable(name));
+    let given: Vec<_> = SETTINGS.iter().filter_map(|row| Some((row.name, value(row.name)?))).collect();
+    Settings::read(given.iter().map(|(name, value)| (*name, value.as_str()))).0
+}
+
+pub(super) fn kills_on_hang(options: &Options) -> bool {
+    on_hang_is(options, KILL)
+}
+
+pub(super) fn acts_on_hang(options: &Options) -> bool {
+    [KILL, FAIL, REVOKE].into_iter().any(|action| on_hang_is(options, action))
+}
+
+pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
+    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == action);
+    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
+}
+
+/// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does
+/// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
+fn own_profile(program: &[OsString]) -> String {
+    let name = profile_cache::name_of(program, program::resolve);
+    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name).display().to_string());
+    own.unwrap_or_else(|| {
+        let why = profile_cache::NONE;
+        output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
+        "off".to_owned()
+    })
+}
+
+/// The environment of the program; complains where the library cannot be preloaded into it.
+pub(super) fn variables_of(
+    options: &mut Options,
+    root: &Root,
+    others: Option<&OtherUsers>,
+    library: Option<&Path>,
+) -> Vec<program::Variable> {
+    let name = options.program[0].clone();
+    let loaded = library.and_then(|_| doctor::program::loaded(&name));
+    let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
+    cannot_load.iter().for_each(output::say);
+    let preloaded = library.filter(|_| cannot_load.is_none());
+    let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
+    if options.own_profile {
+        options.settings.push((PROFILE, own_profile(&options.program)));
+    }
+    let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
+    program::goes_unguarded(&name).iter().for_each(output::say);
+    variables(options, root, others, preload.map(|preload| (preload, asan)))
+}
+
+fn variables(
+    options: &Options,
+    root: &Root,
+    others: Option<&OtherUsers>,
+    preload: Option<(OsString, Option<OsString>)>,
+) -> Vec<program::Variable> {
+    let mut variables: Vec<_> = options.settings.iter().map(|(name, value)| (*name, OsString::from(value))).collect();
+    if kills_on_hang(options) && root.is_there() {
+        // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
+        variables.extend([(settings::ON_HANG, "report".into()), (RUN_KILLS, "1".into())]);
+    } else if kills_on_hang(options) {
+        // This command learns of a hang by the folder.
+        variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
+    }
+    match root.is_there() {
+        true => variables.extend([("LAZYGUARD_OUT", root.template().into()), (RUN_ROOT, root.text().into())]),
+        // Where the command could make no folder, a process need not try, and complain again.
+        false => variables.push(("LAZYGUARD_OUT", "".into())),
+    }
+    variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
+    let Some((preload, asan)) = preload else { return variables };
+    variables.push(("LD_PRELOAD", preload));
+    variables.extend(asan.map(|options| (sanitizer::VARIABLE, options)));
+    variables
+}

@@ -1,0 +1,367 @@
+//! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and for a call in an inlined function
+//! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`.
+//!
+//! The recording says which file was mapped at an address; while the process lives, `/proc/PID/maps` does too. The file itself says what
+//! is at that place, unless it was written to since.
+//!
+//! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
+
+use crate::machine::files;
+use addr2line::{Loader, Location};
+use lazyguard_core::report::{demangle, FrameSeen, HangReport};
+use lazyguard_core::stack::{has_fixed_addresses, modules, Module, HEAD_BYTES};
+use lazyguard_core::trace::read::FileSeen;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Addresses whose names are kept; a program has fewer places from which it calls the driver.
+const MOST_KEPT: usize = 1 << 16;
+
+/// Functions named for one address: a call may lie in several, one put into the other.
+const MOST_FRAMES: usize = 32;
+
+/// Those of them that a line has room for.
+const MOST_WRITTEN: usize = 4;
+
+/// A file of code, and where it lay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Range {
+    begin: u64,
+    end: u64,
+    /// The load bias: memory address minus the file's address.
+    bias: u64,
+    path: String,
+    /// The file must not have been modified later than this, in nanoseconds since 1970; 0 for the mapped file itself.
+    written_before: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceLine {
+    pub file: PathBuf,
+    pub line: u32,
+}
+
+#[derive(Default)]
+pub(crate) struct Symbolizer {
+    ranges: Vec<Range>,
+    files: HashMap<String, Option<Rc<Loader>>>,
+    names: HashMap<u64, Option<Box<str>>>,
+}
+
+impl Symbolizer {
+    /// The mappings in a recording's texts, the newest first; `armed_unix_nanos` is when its times begin.
+    pub fn new(files: &[FileSeen], armed_unix_nanos: u64) -> Self {
+        let ranges = files.iter().rev().map(|file| Range {
+            begin: file.begin,
+            end: file.end,
+            bias: file.bias,
+            path: file.path.clone(),
+            written_before: armed_unix_nanos.saturating_add(file.at).max(1),
+        });
+        Self { ranges: ranges.collect(), ..Self::default() }
+    }
+
+    /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
+    pub fn and_process(mut self, process: u32) -> Self {
+        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        self.ranges.extend(mapped(&String::from_utf8_lossy(&maps)));
+        self
+    }
+
+    /// The name of a return address; `None` where not even the file is known.
+    pub fn name(&mut self, address: u64) -> Option<&str> {
+        if address == 0 {
+            return None;
+        }
+        if self.names.len() >= MOST_KEPT && !self.names.contains_key(&address) {
+            self.names.clear();
+        }
+        if !self.names.contains_key(&address) {
+            let name = self.place(address).map(|(range, file)| written(range, file, address).into());
+            self.names.insert(address, name);
+        }
+        self.names[&address].as_deref()
+    }
+
+    /// Where an address is mapped, and the file's names.
+    fn place(&mut self, address: u64) -> Option<(&Range, Option<&Loader>)> {
+        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range));
+        Some((range, file.as_deref()))
+    }
+
+    /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
+    pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
+        let Some((range, file)) = self.place(address) else { return Vec::new() };
+        let offset = address.wrapping_sub(range.bias);
+        let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+        let place = FrameSeen { address, module: module(&range.path).to_string(), offset, ..FrameSeen::default() };
+        at_place(found, &place)
+    }
+
+    /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
+    /// names yet.
+    pub fn name_in(&mut self, hang: &mut HangReport) {
+        let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
+        // A function is named by its first instruction, and a call by what lies before the address it returns to.
+        let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
+        for (address, before) in both {
+            let frames = self.frames(address.wrapping_add(before));
+            // A call in an inlined function of the runtime, or of nvcc's, counts as the program's.
+            let own = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first());
+            let Some(own) = own else { continue };
+            let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
+            match hang.places.iter_mut().find(|known| known.address == address) {
+                Some(known) if place.function.is_some() || known.module.is_empty() => *known = place,
+                Some(_) => {}
+                None => hang.places.push(place),
+            }
+        }
+        for stack in &mut hang.stacks {
+            let is_named = |frame: &FrameSeen| frame.function.is_some();
+            if !stack.frames.iter().any(is_named) {
+                let named = stack.frames.iter().flat_map(|frame| match self.frames(frame.address) {
+                    found if found.iter().any(is_named) => found,
+                    _ => vec![frame.clone()],
+                });
+                stack.frames = named.collect();
+            }
+        }
+    }
+
+    /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
+    pub fn line(&mut self, address: u64) -> Option<SourceLine> {
+        let (range, file) = self.place(address)?;
+        let at = file?.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
+        Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
+    }
+}
+
+/// The functions of one address as frames of a stack: the last has the others inlined. Where none is known, the place alone.
+pub(crate) fn at_place(mut functions: Vec<FrameSeen>, place: &FrameSeen) -> Vec<FrameSeen> {
+    if functions.is_empty() {
+        functions.push(FrameSeen::default());
+    }
+    let last = functions.len() - 1;
+    let frames = functions.into_iter().enumerate();
+    let placed = |(number, FrameSeen { function, file, line, .. })| FrameSeen {
+        function,
+        file,
+        line,
+        inlined: number < last,
+        ..place.clone()
+    };
+    frames.map(placed).collect()
+}
+
+/// A name as the source has it, of C++ and of Rust.
+fn readable(name: &str) -> String {
+    match rustc_demangle::try_demangle(name) {
+        Ok(name) => format!("{name:#}"),
+        Err(_) => demangle(name),
+    }
+}
+
+fn module(path: &str) -> std::borrow::Cow<'_, str> {
+    Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy())
+}
+
+fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
+    let within = address.wrapping_sub(range.bias);
+    let place = format!("{}+{within:#x}", module(&range.path));
+    // The call is what lies before the address it returns to.
+    let found = file.zip(within.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+    let known = found.iter().take(MOST_WRITTEN).filter_map(|frame| {
+        let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
+        frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
+    });
+    match known.collect::<Vec<_>>().join("; in ") {
+        known if known.is_empty() => place,
+        known => format!("{place} ({known})"),
+    }
+}
+
+/// The function that holds an address, after those inlined into it there, innermost first. Without debug information, the symbol table
+/// and the line table decide.
+pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
+    let frame = |function: Option<String>, at: Option<Location<'_>>| {
+        let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
+        FrameSeen { function, file, line, ..FrameSeen::default() }
+    };
+    let mut found = Vec::new();
+    if let Ok(mut frames) = file.find_frames(address) {
+        while let (Ok(Some(inner)), true) = (frames.next(), found.len() < MOST_FRAMES) {
+            let Some(name) = inner.function.as_ref().and_then(|function| function.raw_name().ok()) else { break };
+            found.push(frame(Some(readable(&name)), inner.location));
+        }
+    }
+    if let Some(last) = found.last_mut() {
+        // A lambda or a local class has its whole name only in the table of symbols. A cold part of a function (`.cold`) has no name of
+        // its own there.
+        let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
+        last.function = whole.map(readable).or(last.function.take());
+    }
+    if found.is_empty() {
+        let symbol = file.find_symbol(address).map(readable);
+        let at = file.find_location(address).ok().flatten();
+        if symbol.is_some() || at.is_some() {
+            found.push(frame(symbol, at));
+        }
+    }
+    found
+}
+
+/// The file's names, if it is still the file that was mapped.
+fn load(range: &Range) -> Option<Rc<Loader>> {
+    let before = range.written_before;
+    loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))
+}
+
+/// A file's path, and when it was written to.
+type Key = (PathBuf, SystemTime);
+
+thread_local! {
+    /// The files that this thread has loaded: hundreds of processes have the same.
+    static LOADERS: RefCell<HashMap<Key, Option<Rc<Loader>>>> = RefCell::default();
+}
+
+/// A file's names, by its debug information and its symbols; `None` if it was written to later than this. Each thread loads a file once.
+pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<Rc<Loader>> {
+    // The reader opens the path by itself, and would wait at a FIFO.
+    let modified = files::open(path).and_then(|file| file.metadata()?.modified()).ok()?;
+    if written_before.is_some_and(|before| modified > before) {
+        return None;
+    }
+    LOADERS.with_borrow_mut(|loaders| {
+        loaders.entry((path.to_owned(), modified)).or_insert_with(|| Loader::new(path).ok().map(Rc::new)).clone()
+    })
+}
+
+/// The files of code in a process's memory. A program that is not position-independent lies at the addresses that it names
+/// itself.
+fn mapped(maps: &str) -> impl Iterator<Item = Range> {
+    modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
+        let bias = if is_fixed(Path::new(&path)) { 0 } else { base };
+        code.into_iter().map(move |(begin, end)| Range { begin, end, bias, path: path.clone(), written_before: 0 })
+    })
+}
+
+/// Whether a file is a program with fixed addresses.
+fn is_fixed(path: &Path) -> bool {
+    let mut head = [0; HEAD_BYTES];
+    files::open(path).is_ok_and(|file| file.read_exact_at(&mut head, 0).is_ok()) && has_fixed_addresses(&head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::diagnose::{HostFunctionSeen, Snapshot};
+    use lazyguard_core::report::{PreloadSummary, StackSeen};
+    use lazyguard_core::stack::own_maps;
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        for (name, expect) in [
+            ("_ZN4work6Worker3runEi", "work::Worker::run"),
+            ("_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE", "core::ops::function::FnOnce::call_once"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("wait_for_stream", "wait_for_stream"),
+        ] {
+            assert_eq!(readable(name), expect);
+        }
+    }
+
+    /// This test program, as a recording would name it.
+    fn own_file(at: u64) -> (FileSeen, u64) {
+        let maps = own_maps();
+        let path = std::env::current_exe().unwrap().display().to_string();
+        let range = mapped(&maps).find(|range| range.path == path).unwrap();
+        (FileSeen { at, begin: range.begin, end: range.end, bias: range.bias, path }, range.begin)
+    }
+
+    fn address_of_this_function() -> u64 {
+        own_file as fn(u64) -> (FileSeen, u64) as usize as u64
+    }
+
+    const LATE: u64 = 8_000_000_000_000_000_000;
+
+    #[test]
+    fn a_return_address_is_named_by_file_symbol_and_line() {
+        let (file, _) = own_file(0);
+        let mut callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
+        let address = address_of_this_function() + 1;
+        let name = callers.name(address).unwrap().to_owned();
+        let module = Path::new(&file.path).file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name.starts_with(&format!("{module}+{:#x} (", address - file.bias)), "{name}");
+        assert!(name.contains("own_file") && name.contains("symbolize.rs:"), "{name}");
+        let line = callers.line(address).unwrap();
+        assert!(
+            line.file.ends_with("cli/src/stacks/symbolize.rs") && name.contains(&format!(":{})", line.line)),
+            "{line:?} {name}"
+        );
+        let mut live = Symbolizer::new(&[], 0).and_process(std::process::id());
+        assert_eq!(live.name(address), Some(name.as_str()));
+    }
+
+    #[test]
+    fn a_report_gets_the_names_of_its_addresses() {
+        let (file, _) = own_file(0);
+        let mut callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
+        let address = address_of_this_function();
+        let frames = callers.frames(address + 1);
+        let last = frames.last().unwrap();
+        assert!(last.function.as_deref().is_some_and(|name| name.contains("own_file")) && !last.inlined, "{frames:#?}");
+        assert_eq!((last.address, last.offset), (address + 1, address + 1 - file.bias));
+
+        let host =
+            HostFunctionSeen { stream: 1, at: 1, entered: 1, address, thread: 7, doing: None, or_another: false };
+        let snapshot = Snapshot { host_functions: vec![host], ..Snapshot::default() };
+        let mut hang = HangReport::new(1, "app", None, snapshot, PreloadSummary::default());
+        let bare = FrameSeen { address: address + 1, module: "app".to_owned(), ..FrameSeen::default() };
+        hang.stacks = vec![StackSeen { thread: 7, frames: vec![bare], notes: Vec::new() }];
+        callers.name_in(&mut hang);
+        let place = &hang.places[0];
+        assert_eq!((place.address, place.offset), (address, address - file.bias));
+        for frame in [place, &hang.stacks[0].frames[0]] {
+            assert!(frame.function.as_deref().is_some_and(|name| name.contains("own_file")), "{frame:#?}");
+            assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("symbolize.rs")), "{frame:#?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_written_to_since_or_is_gone_costs_the_names_only() {
+        let (file, begin) = own_file(0);
+        let mut changed = Symbolizer::new(std::slice::from_ref(&file), 1);
+        let changed = changed.name(address_of_this_function()).unwrap().to_owned();
+        assert!(changed.contains("+0x") && !changed.contains('('), "{changed}");
+        assert_eq!(Symbolizer::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
+        let gone = FileSeen { path: "/no/such/program".to_owned(), ..file };
+        let mut callers = Symbolizer::new(&[gone], LATE);
+        let offset = begin + 16 - own_file(0).0.bias;
+        assert_eq!(callers.name(begin + 16), Some(format!("program+{offset:#x}").as_str()));
+        assert_eq!(callers.name(7), None);
+    }
+
+    #[test]
+    fn the_newest_file_at_an_address_is_the_one_that_counts() {
+        let file = |path: &str, at| FileSeen { at, begin: 0x1000, end: 0x2000, bias: 0x1000, path: path.to_owned() };
+        let mut callers = Symbolizer::new(&[file("/lib/old.so", 1), file("/lib/new.so", 2)], 0);
+        assert_eq!(callers.name(0x1010), Some("new.so+0x10"));
+        assert_eq!(callers.name(0x2000), None);
+    }
+
+    #[test]
+    fn names_are_kept_up_to_a_bound() {
+        let file = FileSeen { at: 0, begin: 0, end: u64::MAX, bias: 0, path: "/lib/a.so".to_owned() };
+        let mut callers = Symbolizer::new(&[file], 0);
+        for address in 0..MOST_KEPT as u64 + 10 {
+            callers.name(address);
+        }
+        assert!(callers.names.len() <= MOST_KEPT);
+        assert_eq!(callers.name(5), Some("a.so+0x5"));
+    }
+}

@@ -1,0 +1,41 @@
+//! Why a command failed, and the exit code of each kind of failure.
+
+use std::io;
+use std::process::ExitCode;
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for is not there or cannot be read; the text says what and why.
+    Input(String),
+    /// The arguments do not go together; the text says why.
+    Usage(String),
+    /// Standard output cannot be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// As the parser of arguments has them.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Input(_) | Self::Output(_) => 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Input(text) | Self::Usage(text) => f.write_str(text),
+            Self::Output(error) => write!(f, "cannot write: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+pub(crate) type Outcome = Result<ExitCode, Failure>;

@@ -1,0 +1,11 @@
+//! What every room of the command shares: failures, output, exit codes, and how spans, moments and names are written.
+
+pub(crate) mod exit_code;
+mod failure;
+pub(crate) mod format;
+pub(crate) mod names;
+pub(crate) mod on_hang;
+pub(crate) mod output;
+pub(crate) mod pages;
+
+pub(crate) use failure::{Failure, Outcome};

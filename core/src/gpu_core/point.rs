@@ -1,0 +1,125 @@
+//! A point: threads of a kernel at one instruction, and what the code there says of them.
+
+use super::image::{Function, Image};
+use super::lines::Lines;
+use super::sass::Instruction;
+use super::{Doing, GpuFrame};
+use crate::demangle::demangle;
+use std::collections::BTreeMap;
+
+/// What makes a point: threads of a kernel at one instruction of which the report says the same.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub kernel: usize,
+    pub address: u64,
+    pub blocked: bool,
+    pub fault: Option<(u32, Option<u64>)>,
+    pub callers: Vec<u64>,
+}
+
+pub(super) struct Point {
+    pub key: Key,
+    pub offset: u64,
+    pub first_block: [u32; 3],
+    pub first_thread: [u32; 3],
+}
+
+/// Of a warp, a point with the number of threads there, and of those that the warp executes.
+pub(super) type AtPoint = (usize, u32, u32);
+
+/// What is known of a point's instruction.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Standing {
+    pub doing: Doing,
+    /// The barrier at which it waits, if its block's other threads are elsewhere.
+    pub barrier: Option<u64>,
+    pub loop_start: Option<u64>,
+}
+
+/// An address in the call that returns to this one.
+pub(super) fn call(address: &u64) -> u64 {
+    address.saturating_sub(1)
+}
+
+/// A function's name as in the source. What is local to a file is in a namespace that the compiler made up.
+pub(super) fn named(symbol: &str) -> String {
+    let name = demangle(symbol);
+    match name.split_once("::") {
+        Some((first, rest)) if first.starts_with("_INTERNAL_") => rest.to_owned(),
+        _ => name,
+    }
+}
+
+pub(super) struct Code<'i, 'a> {
+    pub images: &'i [(u64, Image<'a>)],
+    pub lines: BTreeMap<u64, Lines>,
+}
+
+impl<'i, 'a> Code<'i, 'a> {
+    pub fn find_lines(&mut self, addresses: impl Iterator<Item = u64>) {
+        let mut of_image: Vec<Vec<u64>> = vec![Vec::new(); self.images.len()];
+        for address in addresses {
+            if let Some(at) = self.images.iter().position(|(_, image)| image.function(address).is_some()) {
+                of_image[at].push(address);
+            }
+        }
+        for ((_, image), mut addresses) in self.images.iter().zip(of_image) {
+            addresses.sort_unstable();
+            addresses.dedup();
+            self.lines.append(&mut image.lines(&addresses));
+        }
+    }
+
+    /// The function at an address, of a module if it has it.
+    pub fn function(&self, address: u64, module: u64) -> Option<&'i Function<'a>> {
+        let own = self.images.iter().filter(|(of, _)| *of == module);
+        own.chain(self.images).find_map(|(_, image)| image.function(address))
+    }
+
+    pub fn any_function(&self, address: u64) -> Option<&'i Function<'a>> {
+        self.images.iter().find_map(|(_, image)| image.function(address))
+    }
+
+    pub fn standing(&self, key: &Key, major: u32) -> Standing {
+        let mut standing = Standing { doing: Doing::Stands, ..Standing::default() };
+        if key.blocked {
+            standing.doing = Doing::WaitsForLanes;
+        }
+        let Some(function) = self.any_function(key.address).filter(|_| !key.blocked) else { return standing };
+        let in_loop = function.loop_start(key.address, major);
+        standing.loop_start = in_loop;
+        standing.doing = match function.instruction(key.address, major) {
+            Instruction::WarpBarrier => Doing::WaitsForLanes,
+            Instruction::ClusterBarrier => Doing::WaitsAtClusterBarrier,
+            _ if in_loop.is_some() => Doing::Loops,
+            Instruction::Sleep => Doing::Sleeps,
+            _ => Doing::Stands,
+        };
+        if standing.doing != Doing::WaitsForLanes {
+            standing.barrier = function.barrier_before(key.address, major);
+        }
+        standing
+    }
+
+    /// The functions at an address with its callers, the innermost first.
+    pub fn frames(&self, address: u64, callers: &[u64], kernel: &str) -> Vec<GpuFrame> {
+        let mut frames = Vec::new();
+        for address in std::iter::once(address).chain(callers.iter().map(call)) {
+            let function =
+                self.any_function(address).map_or_else(|| kernel.to_owned(), |function| named(&function.name()));
+            let Some(lines) = self.lines.get(&address) else {
+                frames.push(GpuFrame { function, ..GpuFrame::default() });
+                continue;
+            };
+            for line in lines {
+                frames.push(GpuFrame {
+                    function: line.inlined.as_deref().map_or_else(|| function.clone(), named),
+                    file: Some(line.file.clone()).filter(|file| !file.is_empty()),
+                    line: Some(line.line).filter(|line| *line != 0),
+                    inlined: line.inlined.is_some(),
+                });
+            }
+        }
+        frames
+    }
+}
