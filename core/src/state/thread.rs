@@ -482,11 +482,6 @@ impl ThreadSlot {
         Some(&self.caches()?.functions.line(handle, epoch, Line::of_context(context))?.path)
     }
 
-    /// The same of launches of graphs.
-    pub fn path_to_graphs(&self) -> Option<&AtomicUsize> {
-        Some(&self.caches()?.graph_path)
-    }
-
     pub fn cache_loaded_function(&self, handle: u64, context: u32, epoch: u32, number: u32) {
         self.caches().into_iter().for_each(|c| c.functions.put(handle, context, epoch, number));
     }

@@ -130,7 +130,7 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
 /// The result that the program gets, where [`results`] says that it may be another one.
 #[cold]
 #[inline(never)]
-fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
+pub(super) fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
     let result = match result {
         SUCCESS if results::is_set(LATE_ERROR) => gpu_dump::late_error(entry.entry_point),
         _ => result,

@@ -3,13 +3,36 @@
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
 use super::call::{published, succeeds, About, Call, Entry, Real};
+use super::fast;
 use crate::lookup::driver::Handle;
 use crate::preload::idle;
+use crate::record::Guard;
+use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
+use std::hint::black_box;
 
-pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
+    let operations = Cell::new(0);
+    let handle = event as u64;
+    let is_known = |guard: &'static Guard, fast: &FastSubmission| {
+        // Fewer than there are, where some are not folded: the event stands for fewer operations than it could.
+        operations.set(guard.tracker.stream_entry(fast.stream()).map_or(0, |entry| entry.submitted_count() + 1));
+        guard.tracker.event_at(fast.number, handle).is_some()
+    };
+    let begin = || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
+    let slow = |entry: Entry| record_observed(entry, event, stream, black_box(real));
+    fast::submission(entry, begin, real, slow, |guard, fast, _| {
+        let recorded = guard.tracker.event_at(fast.number, handle);
+        recorded.into_iter().for_each(|e| e.record(fast.stream(), operations.get(), fast.context(), fast.entered()));
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn record_observed(entry: Entry, event: Handle, stream: Handle, real: impl Real) -> i32 {
     let number = Cell::new(0);
     let before = |call: &mut Call| {
         call.submits_to(stream);
@@ -25,8 +48,9 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
         }
     };
     succeeds(entry, before, real, |call| {
-        if let About { submits: true, stream, context, .. } = call.about {
-            call.guard.tracker.event_recorded(event as u64, stream, number.get(), context, call.entered);
+        if let About { submits: true, stream: on, context, .. } = call.about {
+            let known = call.guard.tracker.event_recorded(event as u64, on, number.get(), context, call.entered);
+            call.repeats_about(entry, event as u64, stream, known);
         }
     })
 }
@@ -40,7 +64,7 @@ fn of_context(call: &mut Call, context: Handle, event: Handle) {
 pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| of_context(call, context, event);
     succeeds(entry, before, real, |call| {
-        call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
+        _ = call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
     })
 }
 
@@ -48,7 +72,16 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
     published(entry, real, |call| of_context(call, context, event))
 }
 
-pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real + Copy) -> i32 {
+    let begin = || fast::begin_about(entry, event as u64, stream, RawPayload::about(event as u64), |_, _| true);
+    let slow = |entry: Entry| wait_observed(entry, stream, event, black_box(real));
+    fast::submission(entry, begin, real, slow, |_, _, _| {})
+}
+
+#[cold]
+#[inline(never)]
+fn wait_observed(entry: Entry, stream: Handle, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(event as u64);
@@ -57,20 +90,23 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         if call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
+        call.repeats_about(entry, event as u64, stream, 0);
     })
 }
 
 /// A thread waits for an event, or polls it.
 pub(super) fn completes(entry: Entry, event: Handle, real: impl Real) -> i32 {
+    let number = Cell::new(0);
     let before = |call: &mut Call| {
-        if let Some((stream, context)) = call.guard.tracker.event_place(event as u64) {
+        number.set(call.event_number(event));
+        if let Some((stream, context)) = call.guard.tracker.event_place(number.get(), event as u64) {
             call.about_stream(stream);
             call.about.context = context;
         }
         call.about.raw = RawPayload::about(event as u64);
     };
     succeeds(entry, before, real, |call| {
-        call.guard.tracker.event_complete(event as u64, call.entered);
+        call.guard.tracker.event_complete(number.get(), event as u64, call.entered);
         call.load_pending(call.about.context);
     })
 }

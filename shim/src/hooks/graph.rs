@@ -12,9 +12,10 @@
 
 use super::call::{observe, published, succeeds, written, Call, Entry, Real};
 use super::cold::number_of;
-use super::{host, memop};
+use super::{fast, host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
+use crate::record::path;
 use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
@@ -23,24 +24,46 @@ use cudarc::driver::sys::{
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::state::{Context, FunctionKind};
+use lazyguard_core::state::{object_key, Context, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
+use std::hint::black_box;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
 
 const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
+    let key = object_key(entry.entry_point, graph as u64);
+    let begin = || {
+        let raw = RawPayload::about(graph as u64);
+        let (guard, fast) = fast::begin(entry, key, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)?;
+        guard.tracker.graph_launched(fast.entered());
+        Some((guard, fast))
+    };
+    let slow = |entry: Entry| launch_observed(entry, graph, stream, black_box(real));
+    fast::submission(entry, begin, real, slow, |guard, _, returned| guard.tracker.graph_launched(returned))
+}
+
+#[cold]
+#[inline(never)]
+fn launch_observed(entry: Entry, graph: Handle, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(graph as u64);
-        call.about.from = call.made_from(call.slot.path_to_graphs());
+        let key = object_key(entry.entry_point, graph as u64);
+        call.about.from = call.made_from(call.slot.path_to(key, call.about.context, call.epoch));
         call.guard.tracker.graph_launched(call.entered);
     };
-    observe(entry, before, real, |call, _| call.guard.tracker.graph_launched(call.guard.now()))
+    observe(entry, before, real, |call, result| {
+        call.guard.tracker.graph_launched(call.guard.now());
+        if result == SUCCESS {
+            call.repeats_about(entry, graph as u64, stream, 0);
+        }
+    })
 }
 
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Real) -> i32 {
