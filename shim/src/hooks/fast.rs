@@ -3,7 +3,7 @@
 //!
 //! Must not: cost a call an allocation, a lock or a system call.
 
-use super::call::{changed, seen_again, Call, Entry, Real};
+use super::call::{changed, observe_coldly, seen_again, Call, Entry, Real};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
@@ -16,18 +16,24 @@ use lazyguard_core::hazard::rules;
 use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts};
 use lazyguard_core::trace::{from_word, RawPayload};
 use lazyguard_core::Nanos;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A submission by the fast path, where `begin` finds it there; else by the slow one. `then` is what its success means, beside the record.
+/// A submission by the fast path, where `begin` finds it there, and its success means `then` beside the record; else by the slow one, which has closures
+/// as any hook ([`super::call::observe`]).
 #[inline(always)]
 pub(super) fn submission(
     entry: Entry,
     begin: impl FnOnce() -> Option<(&'static Guard, FastSubmission)>,
-    real: impl Real,
-    slow: impl FnOnce(Entry) -> i32,
+    real: impl Real + Copy,
     then: impl FnOnce(&'static Guard, FastSubmission, Nanos),
+    (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
 ) -> i32 {
-    let Some(Some((guard, fast))) = door::leaf(begin) else { return slow(entry.again()) };
+    let Some(Some((guard, fast))) = door::leaf(begin) else {
+        // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
+        // write to memory what it is made of.
+        return observe_coldly(entry.again(), before, black_box(real), after);
+    };
     let result = real();
     if result != SUCCESS {
         refused(guard, entry.again(), fast, result);
@@ -177,9 +183,12 @@ impl Call {
         }
     }
 
-    /// The same of a call about an object, which the fast path gets this number of.
-    pub(super) fn repeats_about(&self, entry: Entry, handle: u64, stream: Handle, number: u32) {
-        let (key, context) = (object_key(entry.entry_point, handle), self.about.context);
+    /// The same of a call about an object, which the fast path gets this number of, where the result says so.
+    pub(super) fn repeats_about(&self, entry: Entry, object: Handle, stream: Handle, number: u32, result: i32) {
+        if result != SUCCESS {
+            return;
+        }
+        let (key, context) = (object_key(entry.entry_point, object as u64), self.about.context);
         // What is remembered already keeps the path to it.
         if self.slot.cached_loaded_function(key, context, self.epoch) != Some(number) {
             self.slot.cache_loaded_function(key, context, self.epoch, number);

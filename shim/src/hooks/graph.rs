@@ -10,12 +10,12 @@
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, succeeds, written, Call, Entry, Real};
+use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::cold::number_of;
 use super::{fast, host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
-use crate::record::path;
+use crate::record::{path, Guard};
 use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
@@ -28,7 +28,6 @@ use lazyguard_core::state::{object_key, Context, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
-use std::hint::black_box;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::null_mut;
 
@@ -44,26 +43,18 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Rea
         guard.tracker.graph_launched(fast.entered());
         Some((guard, fast))
     };
-    let slow = |entry: Entry| launch_observed(entry, graph, stream, black_box(real));
-    fast::submission(entry, begin, real, slow, |guard, _, returned| guard.tracker.graph_launched(returned))
-}
-
-#[cold]
-#[inline(never)]
-fn launch_observed(entry: Entry, graph: Handle, stream: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(graph as u64);
-        let key = object_key(entry.entry_point, graph as u64);
         call.about.from = call.made_from(call.slot.path_to(key, call.about.context, call.epoch));
         call.guard.tracker.graph_launched(call.entered);
     };
-    observe(entry, before, real, |call, result| {
-        call.guard.tracker.graph_launched(call.guard.now());
-        if result == SUCCESS {
-            call.repeats_about(entry, graph as u64, stream, 0);
-        }
-    })
+    let after = |call: &Call, result| {
+        call.guard.tracker.graph_launched(call.returned);
+        call.repeats_about(entry, graph, stream, 0, result);
+    };
+    let then = |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
+    fast::submission(entry, begin, real, then, (before, after))
 }
 
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Real) -> i32 {

@@ -11,7 +11,6 @@ use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
-use std::hint::black_box;
 use std::mem::offset_of;
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
@@ -25,24 +24,15 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
         let raw = RawPayload::launch_that_fits(grid, block, shared_bytes);
         fast::begin(entry, function as u64, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)
     };
-    // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
-    // write to memory what it is made of.
-    let slow = |entry: Entry| launch_observed(entry, function, stream, size, black_box(real));
-    fast::submission(entry, begin, real, slow, |_, _, _| {})
-}
-
-/// The slow path. Later launches of the kind need not look up what it finds.
-#[cold]
-#[inline(never)]
-fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
-    let before = |call: &mut Call| launches(call, function, stream, size);
-    observe(entry, before, real, |call, result| {
+    let after = |call: &Call, result| {
         call.launched(result);
         cold_launched(call, function, result);
         if result == SUCCESS {
             call.repeats_on(entry, stream);
         }
-    })
+    };
+    let slowly = (|call: &mut Call| launches(call, function, stream, size), after);
+    fast::submission(entry, begin, real, |_, _, _| {}, slowly)
 }
 
 /// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.

@@ -33,19 +33,6 @@ impl Call {
         number
     }
 
-    /// The number of an event that was recorded, or 0.
-    pub fn event_number(&self, event: Handle) -> u32 {
-        let (handle, tracker) = (event as u64, &self.guard.tracker);
-        // In the cache of streams: no handle has these bits.
-        let cached = self.slot.cached_stream(handle | 3, self.epoch);
-        if let Some(number) = cached.filter(|&number| tracker.event_at(number, handle).is_some()) {
-            return number;
-        }
-        let number = tracker.known_event(handle);
-        self.slot.cache_stream(handle | 3, self.epoch, number);
-        number
-    }
-
     /// The number of a stream. A context identifies a default stream, and the thread as well where it is the thread's own.
     #[inline(always)]
     pub fn stream_number(&self, stream: Handle) -> u32 {
