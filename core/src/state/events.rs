@@ -23,12 +23,14 @@ pub struct Event {
     operations: AtomicU64,
 }
 
+/// Where and when an event was recorded last.
 #[derive(Clone, Copy)]
-struct Recorded {
-    at: Nanos,
-    stream: u32,
-    context: u32,
-    /// How many operations its stream had by then, as far as they were known.
+pub struct Recorded {
+    pub at: Nanos,
+    /// 0 of a whole context.
+    pub stream: u32,
+    pub context: u32,
+    /// How many operations the stream had by then, as far as they were known.
     operations: u64,
 }
 
@@ -48,11 +50,11 @@ impl Event {
         self.operations.store(untagged(operations) | tag(at), Ordering::Relaxed);
     }
 
-    fn recorded(&self) -> Option<Recorded> {
+    pub fn recorded(&self) -> Option<Recorded> {
         let [at, place, operations] =
             [&self.recorded, &self.place, &self.operations].map(|word| word.load(Ordering::Relaxed));
         let (place, operations) = (place ^ tag(at), operations ^ tag(at));
-        let is_one = (place | operations) >> TAG_AT == 0;
+        let is_one = at != 0 && (place | operations) >> TAG_AT == 0;
         is_one.then_some(Recorded { at, stream: place as u32, context: (place >> 32) as u32, operations })
     }
 }
@@ -84,7 +86,7 @@ impl Tracker {
         number
     }
 
-    fn recorded(&self, handle: u64) -> Option<Recorded> {
+    pub fn recorded(&self, handle: u64) -> Option<Recorded> {
         self.event_at(self.known_event(handle), handle)?.recorded()
     }
 
@@ -124,16 +126,6 @@ impl Tracker {
         self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }
 
-    /// The stream and the context that an event was recorded on last; no stream where that was a whole context.
-    pub fn event_place(&self, number: u32, handle: u64) -> Option<(u32, u32)> {
-        self.event_at(number, handle)?.recorded().map(|e| (e.stream, e.context))
-    }
-
-    /// The stream an event was recorded on last, or 0 where that was a whole context, and when, if that was seen.
-    pub fn event_recorded_at(&self, event: u64) -> Option<(u32, Nanos)> {
-        self.recorded(event).map(|e| (e.stream, e.at))
-    }
-
     /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
     pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
         let believed = self.graph_launched.load(Ordering::Relaxed);
@@ -145,10 +137,6 @@ impl Tracker {
         let mut events: Vec<_> = self.events.iter().filter_map(|(_, event)| with_handle(event)).collect();
         events.sort_unstable_by_key(|(_, recorded)| *recorded);
         events
-    }
-
-    pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
-        self.event_recorded_at(event) == Some((stream, recorded))
     }
 
     pub fn event_gone(&self, event: u64) {

@@ -96,13 +96,9 @@ impl FastSubmission {
     }
 
     #[inline(always)]
-    pub fn stream(&self) -> u32 {
-        self.place[record::SUBJECT].load(Ordering::Relaxed) as u32
-    }
-
-    #[inline(always)]
-    pub fn context(&self) -> u32 {
-        u32::from(self.place[record::PLACE].load(Ordering::Relaxed) as u16)
+    pub fn stream_and_context(&self) -> (u32, u32) {
+        let [subject, place] = [record::SUBJECT, record::PLACE].map(|word| self.place[word].load(Ordering::Relaxed));
+        (subject as u32, u32::from(place as u16))
     }
 
     #[inline(always)]

@@ -121,7 +121,8 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
     result
 }
 
-/// The same, where another path mostly takes the call.
+/// The same, where another path mostly takes the call. `real` is a copy, which the compiler does not see through (`black_box`): this gets its address, and
+/// the other path would have to write to memory what it is made of.
 #[cold]
 #[inline(never)]
 pub fn observe_coldly(
@@ -165,7 +166,6 @@ pub fn lightly(
         Some(())
     });
     if begun != Some(Some(())) {
-        // A copy that the compiler does not see through: the address of `real` itself would have it in memory on each path.
         return observe_coldly(entry.again(), before, black_box(real), after);
     }
     let result = made(entry, call.as_ref().map(|call| call.entered), real);

@@ -18,13 +18,16 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
     let handle = event as u64;
     let is_known = |guard: &'static Guard, fast: &FastSubmission| {
         // Fewer than there are, where some are not folded: the event stands for fewer operations than it could.
-        operations.set(guard.tracker.stream_entry(fast.stream()).map_or(0, |entry| entry.submitted_count() + 1));
+        operations.set(
+            guard.tracker.stream_entry(fast.stream_and_context().0).map_or(0, |entry| entry.submitted_count() + 1),
+        );
         guard.tracker.event_at(fast.number, handle).is_some()
     };
     let begin = || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
     let then = |guard: &Guard, fast: FastSubmission, _| {
+        let ((stream, context), number) = (fast.stream_and_context(), operations.get());
         let recorded = guard.tracker.event_at(fast.number, handle);
-        recorded.into_iter().for_each(|e| e.record(fast.stream(), operations.get(), fast.context(), fast.entered()));
+        recorded.into_iter().for_each(|event| event.record(stream, number, context, fast.entered()));
     };
     let before = |call: &mut Call| {
         call.submits_to(stream);
@@ -42,7 +45,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
     let after = |call: &Call, result| {
         if let (SUCCESS, About { submits: true, stream: on, context, .. }) = (result, call.about) {
             let number = call.guard.tracker.event_recorded(handle, on, operations.get(), context, call.entered);
-            call.repeats_about(entry, event, stream, number, result);
+            call.repeats(entry, Some((event, number)), stream, result);
         }
     };
     fast::submission(entry, begin, real, then, (before, after))
@@ -76,7 +79,7 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         if result == SUCCESS && call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
-        call.repeats_about(entry, event, stream, 0, result);
+        call.repeats(entry, Some((event, 0)), stream, result);
     };
     fast::submission(entry, begin, real, |_, _, _| {}, (before, after))
 }
@@ -87,11 +90,11 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
     let number = Cell::new(0);
     let at_hand = |call: &mut Call| {
         number.set(call.slot.cached_stream(event_key(event), call.epoch)?);
-        let (stream, context) = call.guard.tracker.event_place(number.get(), event as u64)?;
-        (call.about.stream, call.about.context) = (stream, context);
+        let recorded = call.guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
+        (call.about.stream, call.about.context) = (recorded.stream, recorded.context);
         call.about.raw = RawPayload::about(event as u64);
         // That of a context takes a lock.
-        (stream != 0).then_some(())
+        (recorded.stream != 0).then_some(())
     };
     let after = |call: &Call, result| {
         if result == SUCCESS {
@@ -102,9 +105,9 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
     let before = |call: &mut Call| {
         number.set(call.guard.tracker.known_event(event as u64));
         call.slot.cache_stream(event_key(event), call.epoch, number.get());
-        if let Some((stream, context)) = call.guard.tracker.event_place(number.get(), event as u64) {
-            call.about_stream(stream);
-            call.about.context = context;
+        if let Some(recorded) = call.guard.tracker.recorded(event as u64) {
+            call.about_stream(recorded.stream);
+            call.about.context = recorded.context;
         }
         call.about.raw = RawPayload::about(event as u64);
     };

@@ -30,8 +30,6 @@ pub(super) fn submission(
     (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
 ) -> i32 {
     let Some(Some((guard, fast))) = door::leaf(begin) else {
-        // A copy, which the compiler does not see through: of `real` itself the slow path would get the address, and the fast path would have to
-        // write to memory what it is made of.
         return observe_coldly(entry.again(), before, black_box(real), after);
     };
     let result = real();
@@ -172,28 +170,23 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 }
 
 impl Call {
-    /// The call has succeeded: later ones of its kind on this stream take the fast path.
-    pub(super) fn repeats_on(&self, entry: Entry, stream: Handle) {
-        let default_stream = stream as u64 <= PER_THREAD;
-        if self.about.submits && self.guard.tracker.fast_launches(default_stream) {
-            let (number, context) = (self.about.stream, self.about.context);
-            self.slot
-                .remember_stream(self.epoch, &Known { stream: key(entry, stream), number, context, default_stream });
-            thread::know_launches();
-        }
-    }
-
-    /// The same of a call about an object, which the fast path gets this number of, where the result says so.
-    pub(super) fn repeats_about(&self, entry: Entry, object: Handle, stream: Handle, number: u32, result: i32) {
-        if result != SUCCESS {
+    /// If the call has succeeded, later ones of its kind on this stream take the fast path: launches of any function, other calls about this object,
+    /// which the fast path gets the number of.
+    pub(super) fn repeats(&self, entry: Entry, object: Option<(Handle, u32)>, stream: Handle, result: i32) {
+        let (default_stream, context) = (stream as u64 <= PER_THREAD, self.about.context);
+        if result != SUCCESS || !self.about.submits || !self.guard.tracker.fast_launches(default_stream) {
             return;
         }
-        let (key, context) = (object_key(entry.entry_point, object as u64), self.about.context);
-        // What is remembered already keeps the path to it.
-        if self.slot.cached_loaded_function(key, context, self.epoch) != Some(number) {
-            self.slot.cache_loaded_function(key, context, self.epoch, number);
+        if let Some((object, number)) = object {
+            let key = object_key(entry.entry_point, object as u64);
+            // What is remembered already keeps the path to it.
+            if self.slot.cached_loaded_function(key, context, self.epoch) != Some(number) {
+                self.slot.cache_loaded_function(key, context, self.epoch, number);
+            }
         }
-        self.repeats_on(entry, stream);
+        let known = Known { stream: key(entry, stream), number: self.about.stream, context, default_stream };
+        self.slot.remember_stream(self.epoch, &known);
+        thread::know_launches();
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Rea
     };
     let after = |call: &Call, result| {
         call.guard.tracker.graph_launched(call.returned);
-        call.repeats_about(entry, graph, stream, 0, result);
+        call.repeats(entry, Some((graph, 0)), stream, result);
     };
     let then = |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
     fast::submission(entry, begin, real, then, (before, after))

@@ -27,9 +27,7 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
     let after = |call: &Call, result| {
         call.launched(result);
         cold_launched(call, function, result);
-        if result == SUCCESS {
-            call.repeats_on(entry, stream);
-        }
+        call.repeats(entry, None, stream, result);
     };
     let slowly = (|call: &mut Call| launches(call, function, stream, size), after);
     fast::submission(entry, begin, real, |_, _, _| {}, slowly)

@@ -256,7 +256,8 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
         let (event, recorded) = events[middle];
         // Gone, or recorded again, since the list was made.
         let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
-        let same = there && guard.tracker.event_is(event, stream, recorded);
+        let same =
+            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded));
         asked += 1;
         if same && driver::event_query(event as Handle) == Some(SUCCESS) {
             last = Some(Answer::Complete { stream, event, recorded });
