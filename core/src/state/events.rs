@@ -92,12 +92,14 @@ impl Tracker {
 
     /// The event with this number and handle is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
     /// call that showed it began: a record that came later is not what completed.
-    pub fn event_complete(&self, number: u32, handle: u64, entered: Nanos) {
+    /// What a record on a whole context proves is for `on_context`: it takes a lock.
+    #[inline]
+    pub fn event_complete(&self, number: u32, handle: u64, entered: Nanos, on_context: impl FnOnce(u32, Nanos)) {
         let recorded_last = |e: &Recorded| e.at < entered && self.graph_launched.load(Ordering::Relaxed) < e.at;
         let recorded = self.event_at(number, handle).and_then(Event::recorded);
         let Some(state) = recorded.filter(recorded_last) else { return };
         if state.stream == 0 {
-            self.context_complete(state.context, state.at);
+            on_context(state.context, state.at);
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
             stream.complete_until(state.at);
             stream.passed(state.operations);

@@ -177,8 +177,7 @@ impl ThreadSlot {
     /// the thread's other caches; `None` if they do not hold it.
     #[cold]
     #[inline(never)]
-    fn renew_launch(&self, facts: &SubmissionFacts, epoch: u32) -> Option<&CachedLaunch> {
-        let SubmissionFacts { object: function, stream, .. } = *facts;
+    fn renew_launch(&self, function: u64, stream: u64, epoch: u32) -> Option<&CachedLaunch> {
         let cached = self.launches.entry_for(function, stream, epoch)?;
         if cached.serves(function, stream, epoch) {
             return Some(cached);
@@ -198,7 +197,8 @@ impl ThreadSlot {
         cached.uses_left.store(uses_left, Ordering::Relaxed);
         let [stream_number, number] = [of_stream, of_function].map(|line| line.number.load(Ordering::Relaxed));
         cached.number.store(number, Ordering::Relaxed);
-        let is_launch = facts.entry_point.class() == Class::Launch;
+        // See `object_key`.
+        let is_launch = function >> ADDRESS_BITS == 0;
         let subject = subject_of(stream_number, if is_launch { number } else { 0 });
         cached.subject.store(subject, Ordering::Relaxed);
         cached.path.store(of_function.path.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -247,7 +247,7 @@ fn begin_entered(
     let known = hand.known();
     let cached = match known.get(place_of_launch(facts.object, facts.stream, known.len())) {
         Some(cached) if cached.serves(facts.object, facts.stream, epoch) => cached,
-        _ => hand.slot().renew_launch(&facts, epoch)?,
+        _ => hand.slot().renew_launch(facts.object, facts.stream, epoch)?,
     };
     let cursor = Cursor(entry[place::CURSOR].load(Ordering::Relaxed));
     let place = place_at(cursor, hand.places())?;

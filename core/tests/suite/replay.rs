@@ -198,7 +198,10 @@ impl Program {
                 let context = record.context.into();
                 _ = self.tracker.event_recorded(event, record.stream, number, context, record.entered);
             }
-            "cuEventSynchronize" => self.tracker.event_complete(self.tracker.known_event(event), event, record.entered),
+            "cuEventSynchronize" => {
+                let on_context = |context, at| self.tracker.context_complete(context, at);
+                self.tracker.event_complete(self.tracker.known_event(event), event, record.entered, on_context)
+            }
             _ => {
                 let scope = proves(record.entry_point, record.stream, record.context.into());
                 scope.into_iter().for_each(|scope| self.tracker.ended(scope, record.entered));

@@ -135,8 +135,8 @@ pub fn observe_coldly(
 }
 
 /// The same of a call that submits nothing, for which the thread has all at hand. `at_hand` says what the call is about, or `None` if that takes a
-/// look-up: then `before` does. This is no visit behind the door: `at_hand` and `after` do not leave the library ([`door::leaf`]), or they go through
-/// the door.
+/// look-up: then `before` does. This is no visit behind the door: `at_hand` does not leave the library ([`door::leaf`]), and `after` does neither, nor
+/// panics, but through the door.
 #[inline(always)]
 pub fn lightly(
     entry: Entry,
@@ -170,14 +170,11 @@ pub fn lightly(
     }
     let result = made(entry, call.as_ref().map(|call| call.entered), real);
     let Some(call) = call.as_mut().filter(|call| call.guard.is_armed()) else { return result };
-    door::leaf(|| {
-        call.close(entry, result);
-        CallStep::Settle.taken();
-        call.slot.unmark();
-        CallStep::Unmark.taken();
-        after(call, result);
-    });
+    door::leaf(|| call.close(entry, result));
+    CallStep::Settle.taken();
     call.slot.unmark();
+    CallStep::Unmark.taken();
+    after(call, result);
     call.slot.leave();
     CallStep::Leave.taken();
     result

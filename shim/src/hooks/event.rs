@@ -7,6 +7,7 @@ use super::fast;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
+use crate::runtime::door;
 use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
@@ -93,12 +94,13 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
         let recorded = call.guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
         (call.about.stream, call.about.context) = (recorded.stream, recorded.context);
         call.about.raw = RawPayload::about(event as u64);
-        // That of a context takes a lock.
-        (recorded.stream != 0).then_some(())
+        Some(())
     };
     let after = |call: &Call, result| {
         if result == SUCCESS {
-            call.guard.tracker.event_complete(number.get(), event as u64, call.entered);
+            let tracker = &call.guard.tracker;
+            let on_context = |context, at| _ = door::inside(|| tracker.context_complete(context, at));
+            tracker.event_complete(number.get(), event as u64, call.entered, on_context);
             call.load_pending_inside(call.about.context);
         }
     };

@@ -11,7 +11,6 @@ use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, results, thread, tls};
-use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules;
 use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts};
 use lazyguard_core::trace::{from_word, RawPayload};
@@ -134,10 +133,9 @@ fn now() -> Nanos {
 #[inline(never)]
 fn stood_out(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: i32) -> i32 {
     let Some(record) = fast.record() else { return result };
-    // Most slow launches are not due to a full queue.
+    // A launch alone has a function. Most slow ones are not due to a full queue.
     let is_of_interest = result != SUCCESS
-        || entry.entry_point.class() == Class::Launch
-            && rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream));
+        || record.function != 0 && rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream));
     if is_of_interest {
         door::inside(|| {
             let Some(slot) = thread::slot_if_any(guard) else { return };

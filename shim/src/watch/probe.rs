@@ -322,7 +322,8 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
             // No news if the end was known before.
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
-            guard.tracker.event_complete(guard.tracker.known_event(event), event, now);
+            let on_context = |context, at| guard.tracker.context_complete(context, at);
+            guard.tracker.event_complete(guard.tracker.known_event(event), event, now, on_context);
             if news {
                 push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }
