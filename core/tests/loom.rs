@@ -6,13 +6,13 @@
 //! Runs under `--cfg loom` only: `scripts/loom`.
 #![cfg(loom)]
 
-use lazyguard_core::api::EntryPoint;
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::state::{
-    begin_fast, Caller, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, ThreadSlot, Tracker,
+    begin_fast, Caller, Known, OpenRecord, StreamKey, StreamKind, SubmissionFacts, ThreadSlot, Tracker,
 };
 use lazyguard_core::trace::layout::{header, lane, record, segment, Shape, WORD};
 use lazyguard_core::trace::read::Recording;
-use lazyguard_core::trace::{Follower, Lane, Owner, ProcessFacts, Record, Recorder, SegmentWriter};
+use lazyguard_core::trace::{Follower, Lane, Owner, ProcessFacts, RawPayload, Record, Recorder, SegmentWriter};
 use loom::sync::atomic::{fence, AtomicU64, Ordering};
 use loom::thread;
 use std::collections::{BTreeMap, BTreeSet};
@@ -524,20 +524,18 @@ const STREAM: StreamKey = StreamKey { handle: 0x200, context: 0, thread: 0 };
 fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool {
     let slot = tracker.thread(slot).unwrap();
     let now: fn() -> u64 = if at == 10 { || 10 } else { || 20 };
-    let facts = LaunchFacts {
+    let facts = SubmissionFacts {
         entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
-        function: 0xf0,
+        object: 0xf0,
         stream: STREAM.handle,
-        grid: [0; 3],
-        block: [0; 3],
-        shared_bytes: 0,
+        raw: RawPayload::default(),
     };
     let Some(launch) =
         begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
     else {
         return false;
     };
-    launch.submit();
+    launch.submit(Class::Launch);
     inside();
     launch.end(at + 1, 0, u64::MAX);
     true

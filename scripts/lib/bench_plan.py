@@ -12,9 +12,10 @@ BENCH = TARGET / "bench"
 BARE, AGAIN, GUARD, UNRECORDED, BESIDE = "bare", "again", "guard", "record-off", "beside"
 CALLBACK, ACTIVITY, CLOCK = "cupti-callback", "cupti-activity", "clock"
 LAUNCH_WORKER = BENCH / "launch_worker"
+CALL_WORKER = BENCH / "call_worker"
 # The launches of a batch, long enough that reading the clock is nothing, short enough that few batches are interrupted.
 SIMULATED_LAUNCHES = 10000
-CARD_LAUNCHES = 2000
+CARD_LAUNCHES, CARD_CALLS = 2000, 800
 TORCH_OPERATIONS, TORCH_TOKENS, TORCH_REPLAYS = 2000, 32, 500
 # (generations, rounds in each)
 SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (9, 40), (2, 5)
@@ -22,6 +23,11 @@ SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (9
 DRIVER_ROUNDS, VARIED_ROUNDS = (30, 10), (15, 10)
 # What goes through the nearest caches before each launch of one loop, as a real driver's own code and data do: more than any processor's have.
 EVICTED_KIB, EVICTED_LAUNCHES = 64, 2000
+EVICTED = ", the nearest caches filled before each"
+# The other calls that real loops make: the worker's name of each, and the driver's.
+CALLS = (("record", "cuEventRecord"), ("wait-event", "cuStreamWaitEvent"), ("query", "cuEventQuery"), ("write-value", "cuStreamWriteValue32"),
+         ("graph", "cuGraphLaunch"), ("copy", "cuMemcpyDtoDAsync"), ("fill", "cuMemsetD8Async"), ("synchronize", "cuStreamSynchronize, idle"),
+         ("set-current", "cuCtxSetCurrent"))
 # At first the recorder writes to untouched memory. So many launches pass through all of the recording once: more than the records of 64
 # bytes that the default size holds.
 SETTLE_LAUNCHES = 300000
@@ -110,8 +116,18 @@ def simulated_loops(processors, quick):
                 loops.append(launch_loop(threads, functions, streams, max(1000, SIMULATED_LAUNCHES // threads)))
     loops.append(fresh(launch_loop(1, 1, 1, FRESH_LAUNCHES)))
     evicted = launch_loop(1, 1, 1, EVICTED_LAUNCHES, EVICTED_KIB)
-    loops.append(evicted._replace(key="evicted", title=evicted.title + ", the nearest caches filled before each launch"))
-    return [loops[0], loops[-2]] if quick else loops
+    loops.append(evicted._replace(key="evicted", title=evicted.title + EVICTED + " launch"))
+    return [loops[0], loops[-2], *call_loops(SIMULATED_LAUNCHES)[:2]] if quick else loops + call_loops(SIMULATED_LAUNCHES)
+
+
+def call_loops(launches):
+    """Of each call two: as fast as they come, and from caches that are filled before each."""
+    loops = []
+    for name, title in CALLS:
+        command = [CALL_WORKER, "--call", name, "--core", core()]
+        loops.append(Loop(f"call-{name}", title, "call", command, launches, 1, kernels=0))
+        loops.append(Loop(f"call-{name}-evicted", title + EVICTED + " call", "call", [*command, "--evict", EVICTED_KIB], EVICTED_LAUNCHES, 1, kernels=0))
+    return loops
 
 
 def fresh(loop):
@@ -149,4 +165,5 @@ def card_loops():
         torch_loop("replays", "replays of a CUDA graph", "replay", TORCH_REPLAYS, kernels=0),
         varied._replace(key="varied", title="cuLaunchKernel, " + counted(1000, "function") + ", " + counted(64, "stream")),
         fresh(driver._replace(key="driver", title="cuLaunchKernel")),
+        *call_loops(CARD_CALLS)[::2],
     ]

@@ -22,7 +22,7 @@ SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/atlas.py", "lib/card_tools.py
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
-MEASURING = ("launch_worker", "runtime_worker", "start_cost", "libbench_clock.so")
+MEASURING = ("launch_worker", "call_worker", "runtime_worker", "start_cost", "libbench_clock.so")
 # Many small programs, and ours: most of their bytes are for a debugger. Their symbols stay.
 WITHOUT_DEBUG = (Path("target/corpus"), Path("target/release"))
 # Compiled there, against the CUPTI that is there.

@@ -208,7 +208,7 @@ class Rows(unittest.TestCase):
     def test_the_clocks_library_sees_the_driver_s_own_launches_alone(self):
         modes = bench_plan.modes(simulated=False)
         of = lambda loop: bench_plan.CLOCK in [mode.key for mode in bench_plan.modes_of(loop, modes)]
-        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch-operations": False, "torch-tokens": False, "torch-replays": False, "varied": True, "driver-fresh": True})
+        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch-operations": False, "torch-tokens": False, "torch-replays": False, "varied": True, "driver-fresh": True, **{f"call-{name}": False for name, _ in bench_plan.CALLS}})
 
     def test_of_pytorch_s_loops_the_guard_is_measured_and_nothing_else(self):
         modes = bench_plan.modes(simulated=False, cupti="libcupti.so", beside=["other.so"])
@@ -242,7 +242,7 @@ class ThePlan(unittest.TestCase):
     def test_every_combination_is_there_once_and_a_lone_thread_has_no_stream_each(self):
         keys = [loop.key for loop in bench_plan.simulated_loops(2, quick=False)]
         self.assertEqual(len(keys), len(set(keys)))
-        self.assertEqual(len(keys), 6 + 9 + 9 + 2)
+        self.assertEqual(len(keys), 6 + 9 + 9 + 2 + 2 * len(bench_plan.CALLS))
         self.assertTrue({"1-1-1", "1-10000-200", "2-100-0", "4-10000-200", "1-1-1-fresh", "evicted"} <= set(keys), keys)
 
     def test_a_fresh_recording_is_not_gone_through_once(self):

@@ -8,7 +8,7 @@
 use std::sync::atomic::{compiler_fence, AtomicU16, AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of what
+/// What a thread knows of the launches of one function on one stream, or of other calls about one object and stream, on one line of a processor's cache. It is made of what
 /// the thread remembers of the two handles.
 #[derive(Default)]
 #[repr(align(64))]
@@ -21,6 +21,8 @@ pub struct CachedLaunch {
     /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
     pub(super) subject: OwnU64,
     pub(super) context: AtomicU16,
+    /// Of the function, or of another object.
+    pub(super) number: AtomicU32,
     /// What the library keeps of the path by which the program came to the newest of these launches, or 0.
     pub(super) path: AtomicUsize,
 }
@@ -212,8 +214,6 @@ pub(super) struct Caches {
     pub launch_streams: Cache,
     pub functions: Cache,
     pub streams: Cache,
-    /// As [`Line::path`], of launches of graphs.
-    pub graph_path: AtomicUsize,
 }
 
 /// What is there, or is made now, by the only thread that does so. A signal handler may leave the making by a jump, and the thread come back: it

@@ -1,31 +1,108 @@
 //! Events, and what executable graphs do.
 
-use super::tracker::{EventState, Tracker};
+use super::tracker::Tracker;
 use crate::api::{GraphContents, GraphPart};
 use crate::sync::lock;
 use crate::Nanos;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Executable graphs whose nodes are kept; one more is not listed.
 const MOST_GRAPHS: usize = 4096;
 
-impl Tracker {
-    /// An event was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
-    pub fn event_recorded(&self, event: u64, stream: u32, number: u64, context: u32, entered: Nanos) {
-        self.events.insert(event, EventState { stream, context, recorded: entered, number });
+/// An event that was recorded.
+///
+/// Two threads may record it at a time. Each word has the tag of the time in its upper bits: a reader that finds the words of two records finds
+/// none.
+#[derive(Default)]
+#[repr(align(32))]
+pub struct Event {
+    handle: AtomicU64,
+    recorded: AtomicU64,
+    /// The number of the stream, or 0 of a whole context; and from bit 32 that of the context.
+    place: AtomicU64,
+    operations: AtomicU64,
+}
+
+/// Where and when an event was recorded last.
+#[derive(Clone, Copy)]
+pub struct Recorded {
+    pub at: Nanos,
+    /// 0 of a whole context.
+    pub stream: u32,
+    pub context: u32,
+    /// How many operations the stream had by then, as far as they were known.
+    operations: u64,
+}
+
+const TAG_AT: u32 = 48;
+
+fn tag(at: Nanos) -> u64 {
+    (at ^ at >> 16) << TAG_AT
+}
+
+impl Event {
+    /// It was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
+    #[inline]
+    pub fn record(&self, stream: u32, operations: u64, context: u32, at: Nanos) {
+        let untagged = |word: u64| word & ((1 << TAG_AT) - 1);
+        self.recorded.store(at, Ordering::Relaxed);
+        self.place.store(u64::from(stream) | u64::from(context as u16) << 32 | tag(at), Ordering::Relaxed);
+        self.operations.store(untagged(operations) | tag(at), Ordering::Relaxed);
     }
 
-    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the call that
-    /// showed it began: a record that came later is not what completed.
-    pub fn event_complete(&self, event: u64, entered: Nanos) {
-        let recorded_last =
-            |e: &EventState| e.recorded < entered && self.graph_launched.load(Ordering::Relaxed) < e.recorded;
-        let Some(state) = self.events.get(&event).map(|e| *e).filter(recorded_last) else { return };
+    pub fn recorded(&self) -> Option<Recorded> {
+        let [at, place, operations] =
+            [&self.recorded, &self.place, &self.operations].map(|word| word.load(Ordering::Relaxed));
+        let (place, operations) = (place ^ tag(at), operations ^ tag(at));
+        let is_one = at != 0 && (place | operations) >> TAG_AT == 0;
+        is_one.then_some(Recorded { at, stream: place as u32, context: (place >> 32) as u32, operations })
+    }
+}
+
+impl Tracker {
+    /// The event with this number, if it is still the one with this handle.
+    #[inline]
+    pub fn event_at(&self, number: u32, handle: u64) -> Option<&Event> {
+        self.events.get(number).filter(|event| event.handle.load(Ordering::Relaxed) == handle)
+    }
+
+    /// The number of an event that was recorded, or 0.
+    pub fn known_event(&self, handle: u64) -> u32 {
+        self.event_numbers.get(&handle).map_or(0, |number| *number)
+    }
+
+    /// An event was recorded ([`Event::record`]). Returns its number, 0 where there are too many.
+    pub fn event_recorded(&self, handle: u64, stream: u32, operations: u64, context: u32, at: Nanos) -> u32 {
+        let new = || {
+            let number = self.events.take().unwrap_or(0);
+            self.events.get(number).into_iter().for_each(|event| event.handle.store(handle, Ordering::Relaxed));
+            number
+        };
+        let number = match self.known_event(handle) {
+            0 => *self.event_numbers.entry(handle).or_insert_with(new),
+            number => number,
+        };
+        self.event_at(number, handle).into_iter().for_each(|event| event.record(stream, operations, context, at));
+        number
+    }
+
+    pub fn recorded(&self, handle: u64) -> Option<Recorded> {
+        self.event_at(self.known_event(handle), handle)?.recorded()
+    }
+
+    /// The event with this number and handle is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
+    /// call that showed it began: a record that came later is not what completed.
+    /// What a record on a whole context proves is for `on_context`: it takes a lock.
+    #[inline]
+    pub fn event_complete(&self, number: u32, handle: u64, entered: Nanos, on_context: impl FnOnce(u32, Nanos)) {
+        let recorded_last = |e: &Recorded| e.at < entered && self.graph_launched.load(Ordering::Relaxed) < e.at;
+        let recorded = self.event_at(number, handle).and_then(Event::recorded);
+        let Some(state) = recorded.filter(recorded_last) else { return };
         if state.stream == 0 {
-            self.context_complete(state.context, state.recorded);
+            on_context(state.context, state.at);
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
-            stream.complete_until(state.recorded);
-            stream.passed(state.number);
+            stream.complete_until(state.at);
+            stream.passed(state.operations);
         }
     }
 
@@ -51,30 +128,26 @@ impl Tracker {
         self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }
 
-    pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
-        self.events.get(&event).map(|e| (e.stream, e.context))
-    }
-
-    /// The stream an event was recorded on last, or 0 where that was a whole context, and when, if that was seen.
-    pub fn event_recorded_at(&self, event: u64) -> Option<(u32, Nanos)> {
-        self.events.get(&event).map(|e| (e.stream, e.recorded))
-    }
-
     /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
     pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
         let believed = self.graph_launched.load(Ordering::Relaxed);
-        let on_it = |e: &EventState| e.stream == stream && e.recorded > believed;
-        let mut events: Vec<_> =
-            self.events.iter().filter(|e| on_it(e.value())).map(|e| (*e.key(), e.recorded)).collect();
+        let on_it = |e: &Recorded| e.stream == stream && e.at > believed;
+        let with_handle = |event: &Event| {
+            let recorded = event.recorded().filter(on_it)?;
+            Some((event.handle.load(Ordering::Relaxed), recorded.at)).filter(|(handle, _)| *handle != 0)
+        };
+        let mut events: Vec<_> = self.events.iter().filter_map(|(_, event)| with_handle(event)).collect();
         events.sort_unstable_by_key(|(_, recorded)| *recorded);
         events
     }
 
-    pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
-        self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
-    }
-
     pub fn event_gone(&self, event: u64) {
-        self.events.remove(&event);
+        if let Some((_, number)) = self.event_numbers.remove(&event) {
+            if let Some(gone) = self.events.get(number) {
+                gone.handle.store(0, Ordering::Relaxed);
+                gone.record(0, 0, 0, 0);
+                self.events.give_back(number);
+            }
+        }
     }
 }

@@ -1,16 +1,17 @@
-//! The fast path of a launch that is like an earlier one of its thread.
+//! The fast path of a submission that is like an earlier one of its thread: a launch of the same function, a record of the same event, a launch of
+//! the same graph, on the same stream.
 //!
-//! The first launch of a function on a stream looks everything up, and the thread keeps the results for the epoch, in which no handle changes its
+//! The first one looks everything up, and the thread keeps the results for the epoch, in which no handle changes its
 //! meaning. A later one writes its record and the mark. `state::fold` brings the record into the stream's entry, whose lines of memory the driver
 //! has pushed out of the nearest cache. The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim), to which anything out
-//! of the ordinary sends the launch.
+//! of the ordinary sends the submission.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
 use super::caches::{place_of_launch, CachedLaunch, Line};
 use super::call_step::CallStep;
 use super::thread::{enter, leave, mark_at, unmark, Caller, ThreadEntry, ThreadSlot};
-use crate::api::EntryPoint;
+use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record, thread as place};
 use crate::trace::{complete_at, place_at, put_launch, subject_of, Cursor, Place, Places, RawPayload, Record};
@@ -20,6 +21,9 @@ use std::sync::atomic::{compiler_fence, AtomicUsize};
 /// A thread's launches on a default stream go on without asking the driver for the current context, which a function that is not hooked may have
 /// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
 const DEFAULT_STREAM_USES: u32 = 64;
+
+/// Of an address of a program's.
+const ADDRESS_BITS: u32 = 48;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
@@ -69,23 +73,37 @@ impl AtHand for &ThreadSlot {
 }
 
 #[derive(Clone, Copy)]
-pub struct FastLaunch {
+pub struct FastSubmission {
     place: Place<'static>,
     entry: ThreadEntry,
+    /// Of the object: what the slow path remembered it by.
+    pub number: u32,
 }
 
-impl FastLaunch {
+impl FastSubmission {
     pub fn record(&self) -> Option<Record> {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
     }
 
     /// Between the halves, once the gate has let the launch through.
     #[inline(always)]
-    pub fn submit(self) {
-        for count in [place::CALLS, place::LAUNCHES] {
+    pub fn submit(self, class: Class) {
+        let counts = [place::CALLS, place::LAUNCHES];
+        for &count in if class == Class::Launch { &counts[..] } else { &counts[..1] } {
             self.entry[count].store(self.entry[count].load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
         CallStep::Submit.taken();
+    }
+
+    #[inline(always)]
+    pub fn stream_and_context(&self) -> (u32, u32) {
+        let [subject, place] = [record::SUBJECT, record::PLACE].map(|word| self.place[word].load(Ordering::Relaxed));
+        (subject as u32, u32::from(place as u16))
+    }
+
+    #[inline(always)]
+    pub fn entered(&self) -> Nanos {
+        self.place[record::ENTERED].load(Ordering::Relaxed)
     }
 
     /// Where the thread's next record will be, unless this segment is full then: memory that the processor may fetch meanwhile.
@@ -99,10 +117,10 @@ impl FastLaunch {
         leave(self.entry);
     }
 
-    /// The second half: the launch has returned. Returns whether it blocked the host for so long.
+    /// The second half: the call has returned. Returns whether it blocked the host for so long.
     #[inline(always)]
     pub fn end(self, returned: Nanos, result: i32, long: Nanos) -> bool {
-        let took = returned.wrapping_sub(self.place[record::ENTERED].load(Ordering::Relaxed));
+        let took = returned.wrapping_sub(self.entered());
         self.place[record::RETURNED].store(returned, Ordering::Relaxed);
         if result != 0 {
             let head = self.place[record::HEAD].load(Ordering::Relaxed);
@@ -110,7 +128,7 @@ impl FastLaunch {
         }
         complete_at(&self.entry[place::CURSOR]);
         CallStep::Complete.taken();
-        // What the launch means for its stream is folded later.
+        // What the submission means for its stream is folded later.
         CallStep::Settle.taken();
         unmark(self.entry);
         CallStep::Unmark.taken();
@@ -121,27 +139,30 @@ impl FastLaunch {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct LaunchFacts {
+pub struct SubmissionFacts {
     pub entry_point: EntryPoint,
-    pub function: u64,
+    /// The function of a launch. Of another call the handle of its object, or 0, made different from those of functions: see [`object_key`].
+    pub object: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
-    /// Its grid, whose second and third number fit into 16 bits.
-    pub grid: [u32; 3],
-    /// Its block, whose numbers fit into 16 bits.
-    pub block: [u32; 3],
-    pub shared_bytes: u32,
+    pub raw: RawPayload,
+}
+
+/// What tells the objects of different calls apart. No address has the upper bits.
+#[inline(always)]
+pub fn object_key(entry_point: EntryPoint, handle: u64) -> u64 {
+    handle | u64::from(entry_point.id()) << ADDRESS_BITS
 }
 
 impl ThreadSlot {
-    /// From now on launches on this stream may take the fast path; `epoch` is the one for which the slow path looked everything up.
+    /// From now on submissions to this stream may take the fast path; `epoch` is the one for which the slow path looked everything up.
     pub fn remember_stream(&self, epoch: u32, known: &Known) {
         // A stream or context without an entry has none that a launch could be folded into, and a thread without one has no cursor there.
         let is_counted = self.recorder.thread_entry(self.number.wrapping_sub(1) as usize).is_some();
         if is_counted && self.recorder.have_entries(known.number, known.context) {
             let uses_left = if known.default_stream { DEFAULT_STREAM_USES } else { u32::MAX };
             let Some(caches) = self.caches() else { return };
-            // Before the first launch: see `launchers`.
+            // Before the first one: see `launchers`.
             self.launchers.add(self.number, known.number);
             caches.launch_streams.put_line(known.stream, epoch, |_| true, known.context, known.number, uses_left);
         }
@@ -174,8 +195,11 @@ impl ThreadSlot {
         cached.function.store(function, Ordering::Relaxed);
         cached.stream.store(stream, Ordering::Relaxed);
         cached.uses_left.store(uses_left, Ordering::Relaxed);
-        let [stream_number, function_number] = [of_stream, of_function].map(|line| line.number.load(Ordering::Relaxed));
-        let subject = subject_of(stream_number, function_number);
+        let [stream_number, number] = [of_stream, of_function].map(|line| line.number.load(Ordering::Relaxed));
+        cached.number.store(number, Ordering::Relaxed);
+        // See `object_key`.
+        let is_launch = function >> ADDRESS_BITS == 0;
+        let subject = subject_of(stream_number, if is_launch { number } else { 0 });
         cached.subject.store(subject, Ordering::Relaxed);
         cached.path.store(of_function.path.load(Ordering::Relaxed), Ordering::Relaxed);
         // A stream whose context has no entry is not remembered, and there are fewer of these than 2^16.
@@ -192,12 +216,12 @@ impl ThreadSlot {
 #[inline(always)]
 pub fn begin_fast(
     hand: impl AtHand,
-    facts: LaunchFacts,
+    facts: SubmissionFacts,
     caller: impl Fn() -> Caller,
     from: impl Fn(&AtomicUsize) -> Option<u64>,
     epoch: u32,
     now: fn() -> Nanos,
-) -> Option<FastLaunch> {
+) -> Option<FastSubmission> {
     let entry = hand.entry();
     // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the caches as they are.
     if !enter(entry, caller()) {
@@ -215,15 +239,15 @@ pub fn begin_fast(
 fn begin_entered(
     hand: impl AtHand,
     entry: ThreadEntry,
-    facts: LaunchFacts,
+    facts: SubmissionFacts,
     from: impl Fn(&AtomicUsize) -> Option<u64>,
     epoch: u32,
     now: fn() -> Nanos,
-) -> Option<FastLaunch> {
+) -> Option<FastSubmission> {
     let known = hand.known();
-    let cached = match known.get(place_of_launch(facts.function, facts.stream, known.len())) {
-        Some(cached) if cached.serves(facts.function, facts.stream, epoch) => cached,
-        _ => hand.slot().renew_launch(facts.function, facts.stream, epoch)?,
+    let cached = match known.get(place_of_launch(facts.object, facts.stream, known.len())) {
+        Some(cached) if cached.serves(facts.object, facts.stream, epoch) => cached,
+        _ => hand.slot().renew_launch(facts.object, facts.stream, epoch)?,
     };
     let cursor = Cursor(entry[place::CURSOR].load(Ordering::Relaxed));
     let place = place_at(cursor, hand.places())?;
@@ -241,7 +265,7 @@ fn begin_entered(
     let launch = Record {
         flags: flag::SUBMITTED | flag::FOLDED_LATER,
         context: cached.context.load(Ordering::Relaxed),
-        raw: RawPayload::launch_that_fits(facts.grid, facts.block, facts.shared_bytes),
+        raw: facts.raw,
         ..Record::of(facts.entry_point)
     };
     put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), from);
@@ -249,5 +273,5 @@ fn begin_entered(
     CallStep::Write.taken();
     entry[place::MARK].store(mark_at(facts.entry_point, cursor), Ordering::Release);
     CallStep::Mark.taken();
-    Some(FastLaunch { place, entry })
+    Some(FastSubmission { place, entry, number: cached.number.load(Ordering::Relaxed) })
 }

@@ -302,11 +302,25 @@ impl ThreadSlot {
         let cold = matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
         let lane = if cold { Lane::RareEvents } else { Lane::of(class) };
         let (place, kept) = self.next_place(lane, facts.entered);
+        self.open_in(facts, lane, place, kept)
+    }
+
+    /// The same of a call that does not load on first use, if the thread's segment has room.
+    #[inline(always)]
+    pub fn open_at_hand(&self, facts: &Record, class: Class) -> Option<OpenRecord> {
+        let lane = Lane::of(class);
+        let place = self.recorder.place(&self.writers[lane as usize])?;
+        Some(self.open_in(facts, lane, place, true))
+    }
+
+    #[inline(always)]
+    fn open_in(&self, facts: &Record, lane: Lane, place: Place<'static>, kept: bool) -> OpenRecord {
         self.count_call();
         // Keeps the facts of this call behind its number and the end of the last one's mark, for a reader that takes them in
         // between.
         fence(Ordering::Release);
         put_record(place, facts);
+        let cold = lane == Lane::RareEvents && matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
         OpenRecord { place, mark: self.mark_of(facts.entry_point, lane, kept), lane, cold }
     }
 
@@ -480,11 +494,6 @@ impl ThreadSlot {
     /// Where the library keeps what it knows of the path to launches of such a function: 0 at the beginning.
     pub fn path_to(&self, handle: u64, context: u32, epoch: u32) -> Option<&AtomicUsize> {
         Some(&self.caches()?.functions.line(handle, epoch, Line::of_context(context))?.path)
-    }
-
-    /// The same of launches of graphs.
-    pub fn path_to_graphs(&self) -> Option<&AtomicUsize> {
-        Some(&self.caches()?.graph_path)
     }
 
     pub fn cache_loaded_function(&self, handle: u64, context: u32, epoch: u32, number: u32) {

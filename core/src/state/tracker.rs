@@ -2,6 +2,7 @@
 
 use super::communicators::Communicators;
 use super::context::{Context, Function};
+use super::events::Event;
 use super::hash::ByHandle;
 use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
@@ -22,15 +23,6 @@ use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-#[derive(Clone, Copy)]
-pub(super) struct EventState {
-    pub stream: u32,
-    pub context: u32,
-    pub recorded: Nanos,
-    /// How many operations its stream had by then.
-    pub number: u64,
-}
-
 pub struct Tracker {
     pub(super) recorder: &'static Recorder<'static>,
     pub(super) threads: Slab<ThreadSlot>,
@@ -47,7 +39,8 @@ pub struct Tracker {
     primaries: Mutex<HashMap<i32, u64>>,
     pub(super) stream_numbers: DashMap<StreamKey, u32, ByHandle>,
     pub(super) function_numbers: DashMap<u64, u32, ByHandle>,
-    pub(super) events: DashMap<u64, EventState, ByHandle>,
+    pub(super) events: Slab<Event>,
+    pub(super) event_numbers: DashMap<u64, u32, ByHandle>,
     pub(super) names: Names,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     pub(super) destroyed: Mutex<Vec<u32>>,
@@ -107,7 +100,8 @@ impl Tracker {
             primaries: Mutex::default(),
             stream_numbers: DashMap::default(),
             function_numbers: DashMap::default(),
-            events: DashMap::default(),
+            events: Slab::default(),
+            event_numbers: DashMap::default(),
             names: Names::default(),
             destroyed: Mutex::default(),
             present: DashMap::default(),

@@ -1,7 +1,8 @@
 use super::super::streams::MOST_DESTROYED;
 use super::*;
 use crate::api::{Class, EntryPoint, StreamKind};
-use crate::state::{begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
+use crate::state::{begin_fast, Caller, FastSubmission, FunctionKind, Known, SubmissionFacts};
+use crate::trace::RawPayload;
 
 #[path = "recorded_tests.rs"]
 mod recorded;
@@ -38,12 +39,12 @@ fn a_completed_event_completes_what_was_before_it_only() {
     submit(&tracker, s, 10);
     tracker.event_recorded(0xe, s, 1, c, 20);
     submit(&tracker, s, 30);
-    tracker.event_complete(0xe, 40);
+    tracker.event_complete(tracker.known_event(0xe), 0xe, 40, |_, _| unreachable!());
     assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
     tracker.event_recorded(0xe, s, 2, c, 50);
-    tracker.event_complete(0xe, 45);
+    tracker.event_complete(tracker.known_event(0xe), 0xe, 45, |_, _| unreachable!());
     assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
-    tracker.event_complete(0xe, 60);
+    tracker.event_complete(tracker.known_event(0xe), 0xe, 60, |_, _| unreachable!());
     assert!(tracker.in_flight(c).is_empty());
 }
 
@@ -123,7 +124,7 @@ fn a_completed_event_tells_how_many_operations_have_ended() {
     tracker.event_recorded(0xe, s, 3, c, 40);
     submit(&tracker, s, 50);
     assert_eq!(stream.outstanding_count(0), 4);
-    tracker.event_complete(0xe, 60);
+    tracker.event_complete(tracker.known_event(0xe), 0xe, 60, |_, _| unreachable!());
     assert_eq!(stream.outstanding_count(0), 1);
     assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
     let legacy = StreamKey { handle: 1, context: c, thread: 0 };
@@ -225,22 +226,20 @@ fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &Thre
     slot
 }
 
-fn facts() -> LaunchFacts {
-    LaunchFacts {
+fn facts() -> SubmissionFacts {
+    SubmissionFacts {
         entry_point: EntryPoint::of_class(Class::Launch),
-        function: 0xf0,
+        object: 0xf0,
         stream: 0x100,
-        grid: [5, 6, 7],
-        block: [8, 9, 10],
-        shared_bytes: 11,
+        raw: RawPayload::launch([5, 6, 7], [8, 9, 10], 11).0,
     }
 }
 
-fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
+fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastSubmission {
     let launch =
         begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
             .unwrap();
-    launch.submit();
+    launch.submit(Class::Launch);
     launch
 }
 

@@ -9,7 +9,7 @@ use crate::support::written::{bytes, facts, tracker};
 use lazyguard_core::api::{Class, EntryPoint, Operation};
 use lazyguard_core::replay::{proves, Replay, Streams};
 use lazyguard_core::state::{
-    begin_fast, Caller, FastLaunch, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, Tracker,
+    begin_fast, Caller, FastSubmission, Known, OpenRecord, StreamKey, StreamKind, SubmissionFacts, Tracker,
 };
 use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::{Recording, StreamSeen};
@@ -27,7 +27,7 @@ const NOT_READY: i32 = 600;
 enum Open {
     Slow(OpenRecord),
     /// A launch on the fast path, whose stream learns of it later.
-    Fast(FastLaunch),
+    Fast(FastSubmission),
 }
 
 /// A call that has not returned.
@@ -147,7 +147,7 @@ impl Program {
         slot.remember_stream(epoch, &Known { stream, number: record.stream, context, default_stream: false });
         slot.cache_loaded_function(0xf0, context, epoch, 0);
         let entry_point = record.entry_point;
-        let facts = LaunchFacts { entry_point, function: 0xf0, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
+        let facts = SubmissionFacts { entry_point, object: 0xf0, stream, raw: RawPayload::default() };
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
         let Some(launch) =
@@ -155,7 +155,7 @@ impl Program {
         else {
             return;
         };
-        launch.submit();
+        launch.submit(Class::Launch);
         self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
     }
 
@@ -196,9 +196,12 @@ impl Program {
             "cuGraphLaunch" => self.tracker.graph_launched(returned),
             "cuEventRecord" | "cuCtxRecordEvent" if record.flags & flag::CAPTURED == 0 => {
                 let context = record.context.into();
-                self.tracker.event_recorded(event, record.stream, number, context, record.entered);
+                _ = self.tracker.event_recorded(event, record.stream, number, context, record.entered);
             }
-            "cuEventSynchronize" => self.tracker.event_complete(event, record.entered),
+            "cuEventSynchronize" => {
+                let on_context = |context, at| self.tracker.context_complete(context, at);
+                self.tracker.event_complete(self.tracker.known_event(event), event, record.entered, on_context)
+            }
             _ => {
                 let scope = proves(record.entry_point, record.stream, record.context.into());
                 scope.into_iter().for_each(|scope| self.tracker.ended(scope, record.entered));

@@ -29,6 +29,7 @@ use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Op
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
+use std::hint::black_box;
 use std::sync::atomic::AtomicUsize;
 
 /// The real call, with the program's own arguments.
@@ -104,14 +105,7 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
             }
         })
     });
-    let mut result = real();
-    if result == LAUNCH_FAILED {
-        stays_blocked();
-    }
-    if results::may_change() {
-        result = changed(entry, call.as_ref().map(|call| call.entered), result);
-    }
-    CallStep::Call.taken();
+    let result = made(entry, call.as_ref().map(|call| call.entered), real);
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
     if call.guard.is_armed() {
@@ -127,10 +121,83 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
     result
 }
 
+/// The same, where another path mostly takes the call. `real` is a copy, which the compiler does not see through (`black_box`): this gets its address, and
+/// the other path would have to write to memory what it is made of.
+#[cold]
+#[inline(never)]
+pub fn observe_coldly(
+    entry: Entry,
+    before: impl FnOnce(&mut Call),
+    real: impl Real,
+    after: impl FnOnce(&Call, i32),
+) -> i32 {
+    observe(entry, before, real, after)
+}
+
+/// The same of a call that submits nothing, for which the thread has all at hand. `at_hand` says what the call is about, or `None` if that takes a
+/// look-up: then `before` does. This is no visit behind the door: `at_hand` does not leave the library ([`door::leaf`]), and `after` does neither, nor
+/// panics, but through the door.
+#[inline(always)]
+pub fn lightly(
+    entry: Entry,
+    at_hand: impl FnOnce(&mut Call) -> Option<()>,
+    before: impl FnOnce(&mut Call),
+    real: impl Real + Copy,
+    after: impl FnOnce(&Call, i32),
+) -> i32 {
+    let mut call = None;
+    let begun = door::leaf(|| {
+        let guard = guard()?;
+        let slot = thread::slot_if_any(guard)?;
+        if !slot.enter(entry.caller()) {
+            return None;
+        }
+        CallStep::Enter.taken();
+        let call = call.insert(Call::new(guard, slot, entry, guard.now()));
+        let class = entry.entry_point.class();
+        let open = at_hand(call).and_then(|()| slot.open_at_hand(&call.facts(entry.entry_point), class));
+        if open.is_none() {
+            slot.leave();
+        }
+        call.open = open;
+        CallStep::Write.taken();
+        slot.mark(&open?);
+        [CallStep::Mark, CallStep::Gate, CallStep::Submit].into_iter().for_each(CallStep::taken);
+        Some(())
+    });
+    if begun != Some(Some(())) {
+        return observe_coldly(entry.again(), before, black_box(real), after);
+    }
+    let result = made(entry, call.as_ref().map(|call| call.entered), real);
+    let Some(call) = call.as_mut().filter(|call| call.guard.is_armed()) else { return result };
+    door::leaf(|| call.close(entry, result));
+    CallStep::Settle.taken();
+    call.slot.unmark();
+    CallStep::Unmark.taken();
+    after(call, result);
+    call.slot.leave();
+    CallStep::Leave.taken();
+    result
+}
+
+/// Makes the real call, which was entered at that time as far as the guard knows. Returns the result that the program gets.
+#[inline(always)]
+fn made(entry: Entry, entered: Option<Nanos>, real: impl Real) -> i32 {
+    let mut result = real();
+    if result == LAUNCH_FAILED {
+        stays_blocked();
+    }
+    if results::may_change() {
+        result = changed(entry, entered, result);
+    }
+    CallStep::Call.taken();
+    result
+}
+
 /// The result that the program gets, where [`results`] says that it may be another one.
 #[cold]
 #[inline(never)]
-fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
+pub(super) fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 {
     let result = match result {
         SUCCESS if results::is_set(LATE_ERROR) => gpu_dump::late_error(entry.entry_point),
         _ => result,
@@ -240,11 +307,8 @@ impl Call {
     /// The real call has returned: completes its record, and folds what its success means.
     #[inline(always)]
     fn returned(&mut self, entry: Entry, result: i32, after: impl FnOnce(&Call, i32)) {
-        let returned = self.guard.now();
-        self.returned = returned;
-        self.open = self.open.filter(|open| self.slot.close(*open, entry.entry_point.class(), returned, result));
-        CallStep::Complete.taken();
-        self.fold(returned, result);
+        self.close(entry, result);
+        self.fold(self.returned, result);
         CallStep::Settle.taken();
         self.slot.unmark();
         CallStep::Unmark.taken();
@@ -253,6 +317,13 @@ impl Call {
             self.load_returned(result);
         }
         after(self, result);
+    }
+
+    #[inline(always)]
+    fn close(&mut self, entry: Entry, result: i32) {
+        self.returned = self.guard.now();
+        self.open = self.open.filter(|open| self.slot.close(*open, entry.entry_point.class(), self.returned, result));
+        CallStep::Complete.taken();
     }
 
     #[inline(always)]
@@ -406,6 +477,14 @@ impl Call {
 
     pub fn load_pending(&self, context: u32) {
         self.load(context, false);
+    }
+
+    /// The same of a call that may be outside the door.
+    #[inline(always)]
+    pub fn load_pending_inside(&self, context: u32) {
+        if self.guard.loader.may_have_pending() {
+            door::inside(|| self.load_pending(context));
+        }
     }
 
     /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.

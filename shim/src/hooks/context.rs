@@ -2,7 +2,7 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{published, succeeds, written, Call, Entry, Real};
+use super::call::{lightly, published, succeeds, written, Call, Entry, Real};
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -13,7 +13,7 @@ use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-pub(super) fn init(entry: Entry, real: impl Real) -> i32 {
+pub(super) fn init(entry: Entry, real: impl Real + Copy) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
     if result == SUCCESS && driver::ADOPTED.is_there() {
@@ -162,6 +162,7 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
     )
 }
 
-pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {
-    published(entry, real, |_| {})
+#[inline(always)]
+pub(super) fn observed(entry: Entry, real: impl Real + Copy) -> i32 {
+    lightly(entry, |_| Some(()), |_| {}, real, |_, _| {})
 }

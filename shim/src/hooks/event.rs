@@ -2,33 +2,54 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{published, succeeds, About, Call, Entry, Real};
-use crate::lookup::driver::Handle;
+use super::call::{lightly, published, succeeds, About, Call, Entry, Real};
+use super::fast;
+use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
+use crate::record::Guard;
+use crate::runtime::door;
+use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real) -> i32 {
-    let number = Cell::new(0);
+#[inline(always)]
+pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
+    let operations = Cell::new(0);
+    let handle = event as u64;
+    let is_known = |guard: &'static Guard, fast: &FastSubmission| {
+        // Fewer than there are, where some are not folded: the event stands for fewer operations than it could.
+        operations.set(
+            guard.tracker.stream_entry(fast.stream_and_context().0).map_or(0, |entry| entry.submitted_count() + 1),
+        );
+        guard.tracker.event_at(fast.number, handle).is_some()
+    };
+    let begin = || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
+    let then = |guard: &Guard, fast: FastSubmission, _| {
+        let ((stream, context), number) = (fast.stream_and_context(), operations.get());
+        let recorded = guard.tracker.event_at(fast.number, handle);
+        recorded.into_iter().for_each(|event| event.record(stream, number, context, fast.entered()));
+    };
     let before = |call: &mut Call| {
         call.submits_to(stream);
         // What the stream has is asked, and no more. If that is unknown, the event stands for fewer operations than it could.
         let _ = call.guard.tracker.fold_of(call.about.stream);
         // Read before the submission: operations of other threads meanwhile may come after the event.
-        number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
-        call.about.raw = RawPayload::about(event as u64);
+        operations.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
+        call.about.raw = RawPayload::about(handle);
         if call.about.flags & flag::CAPTURED != 0 {
             // A record in a capture belongs to the graph, not to the stream, and a query of the event would end the capture.
-            call.guard.tracker.event_gone(event as u64);
+            call.guard.tracker.event_gone(handle);
             idle::settle();
         }
     };
-    succeeds(entry, before, real, |call| {
-        if let About { submits: true, stream, context, .. } = call.about {
-            call.guard.tracker.event_recorded(event as u64, stream, number.get(), context, call.entered);
+    let after = |call: &Call, result| {
+        if let (SUCCESS, About { submits: true, stream: on, context, .. }) = (result, call.about) {
+            let number = call.guard.tracker.event_recorded(handle, on, operations.get(), context, call.entered);
+            call.repeats(entry, Some((event, number)), stream, result);
         }
-    })
+    };
+    fast::submission(entry, begin, real, then, (before, after))
 }
 
 /// The call is about an event and a context: what is in it, or what is submitted to it from now on.
@@ -40,7 +61,7 @@ fn of_context(call: &mut Call, context: Handle, event: Handle) {
 pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| of_context(call, context, event);
     succeeds(entry, before, real, |call| {
-        call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
+        _ = call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
     })
 }
 
@@ -48,31 +69,56 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
     published(entry, real, |call| of_context(call, context, event))
 }
 
-pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real + Copy) -> i32 {
+    let begin = || fast::begin_about(entry, event as u64, stream, RawPayload::about(event as u64), |_, _| true);
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(event as u64);
     };
-    succeeds(entry, before, real, |call| {
-        if call.guard.tracker.slow_path() {
+    let after = |call: &Call, result| {
+        if result == SUCCESS && call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
-    })
+        call.repeats(entry, Some((event, 0)), stream, result);
+    };
+    fast::submission(entry, begin, real, |_, _, _| {}, (before, after))
 }
 
 /// A thread waits for an event, or polls it.
-pub(super) fn completes(entry: Entry, event: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> i32 {
+    let number = Cell::new(0);
+    let at_hand = |call: &mut Call| {
+        number.set(call.slot.cached_stream(event_key(event), call.epoch)?);
+        let recorded = call.guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
+        (call.about.stream, call.about.context) = (recorded.stream, recorded.context);
+        call.about.raw = RawPayload::about(event as u64);
+        Some(())
+    };
+    let after = |call: &Call, result| {
+        if result == SUCCESS {
+            let tracker = &call.guard.tracker;
+            let on_context = |context, at| _ = door::inside(|| tracker.context_complete(context, at));
+            tracker.event_complete(number.get(), event as u64, call.entered, on_context);
+            call.load_pending_inside(call.about.context);
+        }
+    };
     let before = |call: &mut Call| {
-        if let Some((stream, context)) = call.guard.tracker.event_place(event as u64) {
-            call.about_stream(stream);
-            call.about.context = context;
+        number.set(call.guard.tracker.known_event(event as u64));
+        call.slot.cache_stream(event_key(event), call.epoch, number.get());
+        if let Some(recorded) = call.guard.tracker.recorded(event as u64) {
+            call.about_stream(recorded.stream);
+            call.about.context = recorded.context;
         }
         call.about.raw = RawPayload::about(event as u64);
     };
-    succeeds(entry, before, real, |call| {
-        call.guard.tracker.event_complete(event as u64, call.entered);
-        call.load_pending(call.about.context);
-    })
+    lightly(entry, at_hand, before, real, after)
+}
+
+/// In the cache of streams: no handle has these bits, and that of a context only one of them.
+fn event_key(event: Handle) -> u64 {
+    event as u64 | 3
 }
 
 pub(super) fn destroy(entry: Entry, event: Handle, real: impl Real) -> i32 {

@@ -10,11 +10,12 @@
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, succeeds, written, Call, Entry, Real};
+use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::cold::number_of;
-use super::{host, memop};
+use super::{fast, host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
+use crate::record::{path, Guard};
 use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
@@ -23,7 +24,7 @@ use cudarc::driver::sys::{
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::state::{Context, FunctionKind};
+use lazyguard_core::state::{object_key, Context, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
@@ -33,14 +34,27 @@ use std::ptr::null_mut;
 const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
+    let key = object_key(entry.entry_point, graph as u64);
+    let begin = || {
+        let raw = RawPayload::about(graph as u64);
+        let (guard, fast) = fast::begin(entry, key, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)?;
+        guard.tracker.graph_launched(fast.entered());
+        Some((guard, fast))
+    };
     let before = |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(graph as u64);
-        call.about.from = call.made_from(call.slot.path_to_graphs());
+        call.about.from = call.made_from(call.slot.path_to(key, call.about.context, call.epoch));
         call.guard.tracker.graph_launched(call.entered);
     };
-    observe(entry, before, real, |call, _| call.guard.tracker.graph_launched(call.guard.now()))
+    let after = |call: &Call, result| {
+        call.guard.tracker.graph_launched(call.returned);
+        call.repeats(entry, Some((graph, 0)), stream, result);
+    };
+    let then = |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
+    fast::submission(entry, begin, real, then, (before, after))
 }
 
 pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl Real) -> i32 {

@@ -339,8 +339,8 @@ impl Call {
     #[cold]
     pub fn waits_for_event(&self, event: Handle) {
         let About { submits: true, stream, .. } = self.about else { return };
-        if let Some((recorded_on, recorded)) = self.guard.tracker.event_recorded_at(event as u64) {
-            self.guard.hazards.waits_for_event(stream, recorded_on, recorded, self.entered);
+        if let Some(recorded) = self.guard.tracker.recorded(event as u64) {
+            self.guard.hazards.waits_for_event(stream, recorded.stream, recorded.at, self.entered);
         }
     }
 

@@ -8,6 +8,7 @@ mod copy;
 mod dlsym;
 mod event;
 mod exports;
+mod fast;
 mod graph;
 mod hazard;
 mod host;

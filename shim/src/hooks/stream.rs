@@ -2,7 +2,8 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{observe, published, succeeds, written, Call, Entry, Real};
+use super::call::{lightly, observe, published, succeeds, written, Call, Entry, Real};
+use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::state::{StreamKey, StreamKind};
@@ -40,17 +41,25 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
 }
 
 /// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
-pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real) -> i32 {
+#[inline(always)]
+pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real + Copy) -> i32 {
+    let at_hand = |call: &mut Call| {
+        // A default stream is another one in another context, and may wait for others.
+        let handle = Some(stream as u64).filter(|handle| *handle > PER_THREAD)?;
+        call.about_stream(call.slot.cached_stream(handle, call.epoch)?);
+        call.about.stream_entry.map(|_| ())
+    };
+    let after = |call: &Call, result| {
+        if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {
+            entry.complete_until(call.entered);
+            call.load_pending_inside(call.about.context);
+        }
+    };
     let before = |call: &mut Call| {
         call.on_stream(stream);
         call.waits_for_others();
     };
-    succeeds(entry, before, real, |call| {
-        if call.about.stream_entry.is_some() {
-            call.proven();
-            call.load_pending(call.about.context);
-        }
-    })
+    lightly(entry, at_hand, before, real, after)
 }
 
 #[inline]

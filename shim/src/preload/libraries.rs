@@ -75,11 +75,15 @@ impl Libraries {
         self.counted.both()
     }
 
+    pub fn are_expected(&self) -> bool {
+        self.absent.load(Ordering::Relaxed) != 0
+    }
+
     /// Looks for those whose objects have come since it last looked. Returns the numbers of those that were found now.
     #[inline]
     pub fn look(&self, now: Nanos) -> Vec<u32> {
         let looked = self.looked.load(Ordering::Relaxed);
-        if self.absent.load(Ordering::Relaxed) == 0 || looked > 0 && now < looked + PAUSE_NANOS {
+        if !self.are_expected() || looked > 0 && now < looked + PAUSE_NANOS {
             return Vec::new();
         }
         self.look_again(now)

@@ -192,6 +192,11 @@ impl Loader {
 
     /// Whether anything waits to be loaded or released, in any context. Acquire: partner of the Release where it is noted.
     #[inline]
+    /// Whether anything is pending, or a library that is expected may have come.
+    pub fn may_have_pending(&self) -> bool {
+        self.has_pending() || self.libraries.are_expected()
+    }
+
     pub fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire) > 0 || self.releases.any()
     }

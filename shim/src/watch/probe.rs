@@ -256,7 +256,8 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
         let (event, recorded) = events[middle];
         // Gone, or recorded again, since the list was made.
         let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
-        let same = there && guard.tracker.event_is(event, stream, recorded);
+        let same =
+            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded));
         asked += 1;
         if same && driver::event_query(event as Handle) == Some(SUCCESS) {
             last = Some(Answer::Complete { stream, event, recorded });
@@ -321,7 +322,8 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
             // No news if the end was known before.
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
-            guard.tracker.event_complete(event, now);
+            let on_context = |context, at| guard.tracker.context_complete(context, at);
+            guard.tracker.event_complete(guard.tracker.known_event(event), event, now, on_context);
             if news {
                 push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }

@@ -1,8 +1,8 @@
 //! A short run, recorded by the writer.
 
-use lazyguard_core::api::EntryPoint;
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::state::{
-    begin_fast, Caller, FastLaunch, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker,
+    begin_fast, Caller, FastSubmission, FunctionKind, Known, StreamKey, StreamKind, SubmissionFacts, Tracker,
 };
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
@@ -65,17 +65,17 @@ fn launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) {
 }
 
 /// The first half of it.
-fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> FastLaunch {
+fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> FastSubmission {
     let slot = tracker.thread(thread).expect("a thread");
     let epoch = tracker.epoch();
     slot.remember_stream(epoch, &Known { stream: 0x6000_0000, number: stream, context, default_stream: false });
     slot.cache_loaded_function(0xf001, context, epoch, 1);
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
     let stream = 0x6000_0000;
-    let facts = LaunchFacts { entry_point, function: 0xf001, stream, grid: [0; 3], block: [0; 3], shared_bytes: 0 };
+    let facts = SubmissionFacts { entry_point, object: 0xf001, stream, raw: RawPayload::default() };
     let launch = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), epoch, || 96_000)
         .expect("a place");
-    launch.submit();
+    launch.submit(Class::Launch);
     launch
 }
 

@@ -1,0 +1,346 @@
+//! The fast path of submissions that repeat: of a call about the same object and stream as an earlier one of its thread
+//! (`lazyguard_core::state::begin_fast`). Each family says in closures what the call is about, and what it means.
+//!
+//! Must not: cost a call an allocation, a lock or a system call.
+
+use super::call::{changed, observe_coldly, seen_again, Call, Entry, Real};
+use super::objects::PER_THREAD;
+use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
+use crate::preload::gate;
+use crate::record::gpu_dump::stays_blocked;
+use crate::record::{guard, Guard};
+use crate::runtime::hot::HOT;
+use crate::runtime::{clock, door, results, thread, tls};
+use lazyguard_core::hazard::rules;
+use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts};
+use lazyguard_core::trace::{from_word, RawPayload};
+use lazyguard_core::Nanos;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A submission by the fast path, where `begin` finds it there, and its success means `then` beside the record; else by the slow one, which has closures
+/// as any hook ([`super::call::observe`]).
+#[inline(always)]
+pub(super) fn submission(
+    entry: Entry,
+    begin: impl FnOnce() -> Option<(&'static Guard, FastSubmission)>,
+    real: impl Real + Copy,
+    then: impl FnOnce(&'static Guard, FastSubmission, Nanos),
+    (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
+) -> i32 {
+    let Some(Some((guard, fast))) = door::leaf(begin) else {
+        return observe_coldly(entry.again(), before, black_box(real), after);
+    };
+    let result = real();
+    if result != SUCCESS {
+        refused(guard, entry.again(), fast, result);
+        return result;
+    }
+    fetch(fast.next_place());
+    CallStep::Call.taken();
+    // The time first: a signal handler on top of this may fork, and the less is done between the check and the end, the less often in between.
+    let returned = now();
+    // See `observe`.
+    if guard.is_armed() {
+        then(guard, fast, returned);
+        if fast.end(returned, result, rules::BLOCKED_NANOS) {
+            return stood_out(guard, entry.again(), fast, result);
+        }
+    }
+    result
+}
+
+/// The first half of a submission about this object of its call ([`SubmissionFacts::object`]), unless something sends it to the slow path.
+#[inline(always)]
+pub(super) fn begin(
+    entry: Entry,
+    object: u64,
+    stream: Handle,
+    raw: RawPayload,
+    from: impl Fn(&AtomicUsize) -> Option<u64>,
+    is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
+) -> Option<(&'static Guard, FastSubmission)> {
+    let guard = guard()?;
+    let own = tls::own(&**guard)?;
+    let facts = SubmissionFacts { entry_point: entry.entry_point, object, stream: key(entry, stream), raw };
+    // SAFETY: for `begin_fast` alone.
+    let hand = unsafe { own.at_hand() };
+    // Acquire: see `Tracker::epoch`, which this is of the armed process.
+    let epoch = HOT.epoch.load(Ordering::Acquire);
+    let fast = begin_fast(hand, facts, || entry.caller(), from, epoch, now)?;
+    if !gate::is_open() || !is_valid(guard, &fast) {
+        fast.cancel();
+        return None;
+    }
+    CallStep::Gate.taken();
+    fast.submit(entry.entry_point.class());
+    Some((guard, fast))
+}
+
+/// The same of a call other than a launch, whose record has the caller and no path.
+#[inline(always)]
+pub(super) fn begin_about(
+    entry: Entry,
+    handle: u64,
+    stream: Handle,
+    raw: RawPayload,
+    is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
+) -> Option<(&'static Guard, FastSubmission)> {
+    let from = |_: &AtomicUsize| Some(from_word(entry.caller().address as u64, 0));
+    begin(entry, object_key(entry.entry_point, handle), stream, raw, from, is_valid)
+}
+
+/// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
+/// next launch would wait for it: it orders its own stores behind those before them.
+#[inline(always)]
+fn fetch(memory: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of an address that need not be one of memory.
+    unsafe {
+        std::arch::asm!("prefetchw byte ptr [{}]", in(reg) memory, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = memory;
+}
+
+/// The rest of a refused submission. Returns nothing, so that the export's frame, to which the entry points, stays beneath this one's.
+#[cold]
+#[inline(never)]
+fn refused(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: i32) {
+    if result == LAUNCH_FAILED {
+        stays_blocked();
+    }
+    CallStep::Call.taken();
+    let returned = clock::now();
+    if guard.is_armed() {
+        fast.end(returned, result, rules::BLOCKED_NANOS);
+        stood_out(guard, entry, fast, result);
+    }
+}
+
+/// The time. A library that measures what the clock costs (`scripts/build --without-clock`) has none.
+#[inline(always)]
+fn now() -> Nanos {
+    if cfg!(lazyguard_without_clock) {
+        1
+    } else {
+        clock::now_when_armed()
+    }
+}
+
+/// A submission was refused, or blocked the host. Returns the result that the program gets.
+#[cold]
+#[inline(never)]
+fn stood_out(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: i32) -> i32 {
+    let Some(record) = fast.record() else { return result };
+    // A launch alone has a function. Most slow ones are not due to a full queue.
+    let is_of_interest = result != SUCCESS
+        || record.function != 0 && rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream));
+    if is_of_interest {
+        door::inside(|| {
+            let Some(slot) = thread::slot_if_any(guard) else { return };
+            if !slot.enter(entry.caller()) {
+                return;
+            }
+            match result {
+                SUCCESS => seen_again(guard, slot, entry, &record).held_by_launch(),
+                _ => guard.tracker.launch_refused(record.stream, record.entered, record.returned),
+            }
+            slot.leave();
+        });
+    }
+    match results::may_change() {
+        true => changed(entry, Some(record.entered), result),
+        false => result,
+    }
+}
+
+/// The stream's handle, made different where a default stream is the calling thread's own.
+#[inline(always)]
+fn key(entry: Entry, stream: Handle) -> u64 {
+    let handle = stream as u64;
+    // No handle of the driver's is this small.
+    if handle <= PER_THREAD && entry.entry_point.info().per_thread {
+        handle + PER_THREAD + 1
+    } else {
+        handle
+    }
+}
+
+impl Call {
+    /// If the call has succeeded, later ones of its kind on this stream take the fast path: launches of any function, other calls about this object,
+    /// which the fast path gets the number of.
+    pub(super) fn repeats(&self, entry: Entry, object: Option<(Handle, u32)>, stream: Handle, result: i32) {
+        let (default_stream, context) = (stream as u64 <= PER_THREAD, self.about.context);
+        if result != SUCCESS || !self.about.submits || !self.guard.tracker.fast_launches(default_stream) {
+            return;
+        }
+        if let Some((object, number)) = object {
+            let key = object_key(entry.entry_point, object as u64);
+            // What is remembered already keeps the path to it.
+            if self.slot.cached_loaded_function(key, context, self.epoch) != Some(number) {
+                self.slot.cache_loaded_function(key, context, self.epoch, number);
+            }
+        }
+        let known = Known { stream: key(entry, stream), number: self.about.stream, context, default_stream };
+        self.slot.remember_stream(self.epoch, &known);
+        thread::know_launches();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[cfg(test)]
+mod tests {
+    use super::super::caller::Frame;
+    use super::super::launch::{kernel, Extent};
+    use super::*;
+    use crate::preload::loader::Loader;
+    use crate::record::gpu_dump::GpuDump;
+    use crate::record::hazards::Hazards;
+    use crate::record::log::Log;
+    use crate::record::mappings::Mappings;
+    use crate::record::path;
+    use crate::record::path::Paths;
+    use crate::record::recording::Backing;
+    use crate::record::reports::Reports;
+    use crate::record::requests::Requests;
+    use crate::runtime::process::{self, Process};
+    use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::settings::Settings;
+    use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};
+    use lazyguard_core::trace::{Follower, Lane, ProcessFacts, Record, Recorder};
+    use std::cell::Cell;
+
+    const STREAM: StreamKey = StreamKey { handle: 0x2000, context: 0, thread: 0 };
+    const FUNCTION: u64 = 0x3000;
+    const REFUSED: i32 = 719;
+
+    /// A guard without a folder, a driver or threads, which knows a context, a stream, and a function that is loaded.
+    fn armed() -> &'static Guard {
+        let backing = Backing::make(None, 0).unwrap();
+        let recorder = Recorder::new(backing.words, backing.shape, &ProcessFacts::default()).unwrap();
+        let settings = Settings::default();
+        let guard: &'static Guard = Box::leak(Box::new(Guard {
+            loader: Loader::default(),
+            folder: None,
+            requests: Requests::new(None, &backing),
+            marker: None,
+            backing,
+            mappings: Mappings::default(),
+            log: Log::new(settings.log),
+            gpu_dump: GpuDump::default(),
+            reports: Reports::default(),
+            hazards: Hazards::default(),
+            paths: Paths::default(),
+            profile: None,
+            process: Process {
+                settings,
+                tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),
+                id: std::process::id(),
+                program: String::new(),
+                rank: String::new(),
+                driver_version: 13_000,
+            },
+        }));
+        let tracker = &guard.tracker;
+        let context = tracker.context(0x1000, 1);
+        tracker.stream(STREAM, context, StreamKind::Unknown, 1);
+        let function = tracker.function(FUNCTION, FunctionKind::Kernel, 0x4000);
+        tracker.function_entry(function).unwrap().set_loaded_in(context);
+        guard.arm();
+        guard
+    }
+
+    /// What a launch leaves, but for its times.
+    #[derive(Debug, PartialEq)]
+    struct Left {
+        steps: Vec<CallStep>,
+        /// The call as another thread sees it while it is made: the entry point, the stream, the function and the context; and
+        /// whether the stream is busy then.
+        inside: (EntryPoint, u32, u32, u32, bool),
+        record: Record,
+        /// Calls and launches that it is counted as.
+        counts: (u64, u64),
+        outstanding: u64,
+        is_published: bool,
+    }
+
+    fn launched(guard: &'static Guard, follower: &mut Follower, result: i32) -> Left {
+        let slot = thread::slot(guard).unwrap();
+        let stream = guard.tracker.stream_entry(guard.tracker.known_stream(STREAM).unwrap()).unwrap();
+        let outstanding = || {
+            assert!(guard.tracker.fold());
+            stream.outstanding_count(guard.tracker.stream_idle_until(stream))
+        };
+        let is_busy = || {
+            assert!(guard.tracker.fold());
+            stream.busy(guard.tracker.stream_idle_until(stream))
+        };
+        stream.complete_until(guard.now());
+        assert_eq!(outstanding(), 0);
+        let before = guard.tracker.counts();
+        CallStep::take_all();
+        let inside = Cell::new(None);
+        let here = 0;
+        let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), frame: Frame::of(&here) };
+        let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
+        let size = Extent { grid: [7, 2, 1], block: [64, 1, 1], shared_bytes: 48 };
+        let returned = kernel(entry, function, to, size, || {
+            let call = slot.published().expect("a call is published while it is made");
+            inside.set(Some((call.entry_point, call.stream, call.function, call.context, is_busy())));
+            result
+        });
+        assert_eq!(returned, result);
+        let after = guard.tracker.counts();
+        let mut records = Vec::new();
+        follower.follow(guard.tracker.recorder(), Lane::Work, &mut |followed| records.push(followed.record));
+        assert_eq!(records.len(), 1, "a launch leaves one record: {records:?}");
+        Left {
+            steps: CallStep::take_all(),
+            inside: inside.get().unwrap(),
+            record: Record { entered: 0, returned: 0, ..records[0] },
+            counts: (after.0 - before.0, after.1 - before.1),
+            outstanding: outstanding(),
+            is_published: slot.published().is_some(),
+        }
+    }
+
+    /// Whether the next launch of the kind takes the fast path.
+    fn is_fast(guard: &'static Guard) -> bool {
+        let slot = thread::slot(guard).unwrap();
+        let here = 0u8;
+        let caller = Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 };
+        let facts = SubmissionFacts {
+            entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
+            object: FUNCTION,
+            stream: STREAM.handle,
+            raw: RawPayload::default(),
+        };
+        let from = |kept: &_| path::from(kept, caller);
+        let begun = begin_fast(slot, facts, || caller, from, guard.tracker.epoch(), clock::now);
+        begun.map(FastSubmission::cancel).is_some()
+    }
+
+    #[test]
+    fn both_paths_of_a_launch_take_the_same_steps_and_leave_the_same() {
+        let guard = armed();
+        let mut follower = Follower::default();
+        launched(guard, &mut follower, SUCCESS);
+        for result in [SUCCESS, REFUSED] {
+            // From one place in the code: the record has the return address.
+            let [fast, slow] = [false, true].map(|slow_path| {
+                guard.tracker.set_slow_path(slow_path);
+                while !slow_path && !is_fast(guard) {
+                    launched(guard, &mut follower, SUCCESS);
+                }
+                assert_eq!(is_fast(guard), !slow_path);
+                launched(guard, &mut follower, result)
+            });
+            assert_eq!(fast, slow);
+            assert_eq!(fast.steps, CallStep::ALL);
+            assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), true, false));
+            assert_eq!(fast.outstanding, u64::from(result == SUCCESS));
+        }
+        process::retire();
+    }
+}
