@@ -1,7 +1,7 @@
 # Two ranks train, and rank 0 writes each step's state. In one step it compiles an operation behind the gradient's all-reduce.
 # Under `--on-hang revoke` it fails there, torchrun starts both again, and they go on from the state. The profile of the first attempt has the operation ahead.
 # code: LG202
-# torchrun: --max-restarts 2
+# torchrun: --standalone --max-restarts 2
 # blame: rank 0 has called collective 14 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: cuModuleLoadData
 # heals: rank \d: loss 0\.0333 after 20 steps, from step 12 in attempt 1
 import os

@@ -14,7 +14,7 @@ use crate::machine::files;
 use crate::machine::parallel::Beside;
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
-use lazyguard_core::trace::read::LiveRecording;
+use lazyguard_core::trace::read::{LiveRecording, ThreadSeen};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -47,12 +47,12 @@ fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
     Run::find_quietly(folder).ok()?.open_live().ok()?
 }
 
-/// The calls that a process has made, but for those of PyTorch's threads that ask for the ends of collectives: they go on in a rank that
-/// sleeps. `None` where no recording can be read.
+/// The calls that the threads of a process have made that launch work. Those of NCCL go on while a communicator is revoked, and PyTorch's ask
+/// for the ends of collectives in a rank that sleeps. `None` where no recording can be read.
 pub(super) fn calls_of(folder: &Path) -> Option<u64> {
     let recording = recording_in(folder)?;
-    let threads = recording.tables().threads().iter().filter(|thread| !thread.name.starts_with(WATCHES_COLLECTIVES));
-    Some(threads.map(|thread| thread.calls).sum())
+    let launches = |thread: &&ThreadSeen| thread.launches > 0 && !thread.name.starts_with(WATCHES_COLLECTIVES);
+    Some(recording.tables().threads().iter().filter(launches).map(|thread| thread.calls).sum())
 }
 
 /// The folders of processes that may be ranks of a communicator: what keeps its recording in memory is not known.
