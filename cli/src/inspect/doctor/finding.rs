@@ -1,20 +1,12 @@
 //! What the doctor has found, and how it is printed.
 
+use crate::words::format::Format;
 use crate::words::output::{write_line, Output};
 use crate::words::Outcome;
 use serde::Serialize;
 use std::process::ExitCode;
 
 const SCHEMA: u32 = 1;
-
-/// How findings are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A line a finding, and a line with what to do.
-    Text,
-    /// One JSON object.
-    Json,
-}
 
 /// A finding's weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
