@@ -119,11 +119,6 @@ impl Findings {
         self.all.append(&mut others.all);
     }
 
-    #[cfg(test)]
-    pub fn all(&self) -> &[Finding] {
-        &self.all
-    }
-
     fn count_of(&self, level: Level) -> usize {
         self.all.iter().filter(|finding| finding.level == level).count()
     }
@@ -145,5 +140,16 @@ impl Findings {
         }
         out.flush()?;
         Ok(if self.count_of(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Findings {
+        pub fn all(&self) -> &[Finding] {
+            &self.all
+        }
     }
 }
