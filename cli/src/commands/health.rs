@@ -94,7 +94,10 @@ fn hang(process: &ProcessNow) -> String {
 
 /// ` (and 2 more)`, where there are others.
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
-    (others > 0).then(|| format!(" (and {} more)", what(others as u64))).unwrap_or_default()
+    match others {
+        0 => String::new(),
+        others => format!(" (and {} more)", what(others as u64)),
+    }
 }
 
 /// Why it cannot be said whether a process that exists is well.

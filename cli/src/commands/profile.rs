@@ -57,6 +57,7 @@ fn most_bytes(text: &str) -> Result<u64, String> {
     settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
 }
 
+#[derive(Default)]
 struct Folder {
     path: PathBuf,
     known: Profile,
@@ -67,8 +68,7 @@ struct Folder {
 impl Folder {
     fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-        let mut found =
-            Self { path: path.to_owned(), known: Profile::default(), parts: Vec::new(), damaged: Vec::new() };
+        let mut found = Self { path: path.to_owned(), ..Self::default() };
         if found.has_a_link() {
             found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
         }

@@ -212,7 +212,10 @@ impl Recorded {
 
     /// Kernels that run while no thread waits for them, a line each; of a process that stands still, none.
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        (self.diagnosis.status == Status::Well).then(|| self.snapshot.unwatched()).unwrap_or_default()
+        match self.diagnosis.status {
+            Status::Well => self.snapshot.unwatched(),
+            _ => Vec::new(),
+        }
     }
 
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.

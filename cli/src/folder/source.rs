@@ -28,7 +28,7 @@ pub(crate) const HAZARDS: &str = "hazards.json";
 const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 
 /// What a command was asked to read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
@@ -58,11 +58,8 @@ impl Run {
                         None => false,
                     },
                 };
-                return Ok(Self {
-                    folder: Some(what.to_owned()),
-                    recording: is_there.then_some(recording),
-                    process: None,
-                });
+                let recording = is_there.then_some(recording);
+                return Ok(Self { folder: Some(what.to_owned()), recording, process: None });
             }
             Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -48,7 +48,6 @@ pub(crate) struct SourceLine {
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
-    files: HashMap<String, Option<Rc<Loader>>>,
     names: HashMap<u64, Option<Box<str>>>,
 }
 
@@ -81,31 +80,32 @@ impl Symbolizer {
             self.names.clear();
         }
         if !self.names.contains_key(&address) {
-            let name = self.place(address).map(|(range, file)| written(range, file, address).into());
+            let name = self.place(address).map(|(range, file)| written(range, file.as_deref(), address).into());
             self.names.insert(address, name);
         }
         self.names[&address].as_deref()
     }
 
-    /// Where an address is mapped, and the file's names.
-    fn place(&mut self, address: u64) -> Option<(&Range, Option<&Loader>)> {
+    /// Where an address is mapped, and the names of that file, if it is still the file that was mapped.
+    fn place(&self, address: u64) -> Option<(&Range, Option<Rc<Loader>>)> {
         let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range));
-        Some((range, file.as_deref()))
+        let before = range.written_before;
+        let file = loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)));
+        Some((range, file))
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
-    pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
+    pub fn frames(&self, address: u64) -> Vec<FrameSeen> {
         let Some((range, file)) = self.place(address) else { return Vec::new() };
         let offset = address.wrapping_sub(range.bias);
-        let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+        let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(&file, call)).unwrap_or_default();
         let place = FrameSeen { address, module: module(&range.path).to_string(), offset, ..FrameSeen::default() };
         at_place(found, &place)
     }
 
     /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
     /// names yet.
-    pub fn name_in(&mut self, hang: &mut HangReport) {
+    pub fn name_in(&self, hang: &mut HangReport) {
         let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
         // A function is named by its first instruction, and a call by what lies before the address it returns to.
         let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
@@ -134,9 +134,10 @@ impl Symbolizer {
     }
 
     /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
-    pub fn line(&mut self, address: u64) -> Option<SourceLine> {
+    pub fn line(&self, address: u64) -> Option<SourceLine> {
         let (range, file) = self.place(address)?;
-        let at = file?.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
+        let file = file?;
+        let at = file.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
         Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
     }
 }
@@ -213,12 +214,6 @@ pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
         }
     }
     found
-}
-
-/// The file's names, if it is still the file that was mapped.
-fn load(range: &Range) -> Option<Rc<Loader>> {
-    let before = range.written_before;
-    loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))
 }
 
 /// A file's path, and when it was written to.
@@ -310,7 +305,7 @@ mod tests {
     #[test]
     fn a_report_gets_the_names_of_its_addresses() {
         let (file, _) = own_file(0);
-        let mut callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
+        let callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
         let address = address_of_this_function();
         let frames = callers.frames(address + 1);
         let last = frames.last().unwrap();

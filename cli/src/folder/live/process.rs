@@ -89,6 +89,7 @@ fn end_of(life: Life, folder: Option<&Path>, process: u32, started: Option<u64>)
     Some(ends::words(seen, life == Life::Ended, || recorded.to_owned()))
 }
 
+#[derive(Default)]
 pub(super) struct Followed {
     run: Run,
     live: Option<LiveRecording<RecordingFile>>,
@@ -107,17 +108,7 @@ impl Followed {
             Ok(live) => (live, None),
             Err(failure) => (None, Some(failure)),
         };
-        let followed = Self {
-            run: run.clone(),
-            live,
-            heartbeat: Heartbeat::default(),
-            hang: Replaced::default(),
-            tally: Tally::default(),
-            gathered: Gathered::default(),
-            hazards: Replaced::default(),
-            before: None,
-        };
-        (followed, why)
+        (Self { run: run.clone(), live, ..Self::default() }, why)
     }
 
     pub fn is_recorded(&self) -> bool {

@@ -420,7 +420,8 @@ impl Growing {
             _ => "",
         };
         let has_failed = record.result != 0 && record.kind == Kind::Call;
-        let failed = has_failed.then(|| format!(", which returned {}", record.result)).unwrap_or_default();
+        let result = || format!(", which returned {}", record.result);
+        let failed = has_failed.then(result).unwrap_or_default();
         let call = match (record.kind, record.payload()) {
             (Kind::Preload, Payload::Preload(preload)) => {
                 format!("the guard preloads {} at a call of {symbol}", counted(preload.loaded, "kernel"))

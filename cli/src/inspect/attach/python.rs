@@ -33,6 +33,7 @@ pub(super) struct PythonFrame {
     pub function: String,
 }
 
+#[derive(Default)]
 pub(super) struct Python {
     pub version: String,
     /// The frames of each thread, the innermost first.
@@ -167,9 +168,7 @@ impl Python {
         };
         let mut python = Self {
             version: minor.map_or_else(|| "of an unknown version".to_owned(), |minor| format!("3.{minor}")),
-            threads: HashMap::new(),
-            moving: HashSet::new(),
-            note: None,
+            ..Self::default()
         };
         let known =
             minor.and_then(|minor| LAYOUTS.iter().find(|(known, _)| *known == minor).map(|(_, layout)| *layout));

@@ -98,7 +98,7 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
     // Where there is Python and nothing else of the program, the frames are those of the interpreter.
     let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
-    let frames = is_of_the_program.then(|| thread.frames.clone()).unwrap_or_default();
+    let frames = if is_of_the_program { thread.frames.clone() } else { Vec::new() };
     let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
     stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
     let python = &thread.python;

@@ -1,20 +1,12 @@
 //! What the doctor has found, and how it is printed.
 
+use crate::words::format::Format;
 use crate::words::output::{write_line, Output};
 use crate::words::Outcome;
 use serde::Serialize;
 use std::process::ExitCode;
 
 const SCHEMA: u32 = 1;
-
-/// How findings are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A line a finding, and a line with what to do.
-    Text,
-    /// One JSON object.
-    Json,
-}
 
 /// A finding's weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -127,11 +119,6 @@ impl Findings {
         self.all.append(&mut others.all);
     }
 
-    #[cfg(test)]
-    pub fn all(&self) -> &[Finding] {
-        &self.all
-    }
-
     fn count_of(&self, level: Level) -> usize {
         self.all.iter().filter(|finding| finding.level == level).count()
     }
@@ -153,5 +140,16 @@ impl Findings {
         }
         out.flush()?;
         Ok(if self.count_of(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Findings {
+        pub fn all(&self) -> &[Finding] {
+            &self.all
+        }
     }
 }

@@ -18,13 +18,6 @@ impl Machine {
         Self { root: PathBuf::from("/"), environment: std::env::vars_os().collect() }
     }
 
-    /// A machine for a test.
-    #[cfg(test)]
-    pub fn played(root: &Path, environment: &[(&str, &str)]) -> Self {
-        let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { root: root.to_owned(), environment }
-    }
-
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
@@ -50,5 +43,18 @@ impl Machine {
 
     pub fn program(&self, name: &Path) -> Option<PathBuf> {
         of_search_path(name.as_os_str(), self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Machine {
+        /// A machine for a test.
+        pub fn played(root: &Path, environment: &[(&str, &str)]) -> Self {
+            let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            Self { root: root.to_owned(), environment }
+        }
     }
 }

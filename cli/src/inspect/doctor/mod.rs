@@ -21,6 +21,7 @@ pub(crate) mod sanitizer;
 mod start;
 
 use crate::machine::elf::{own_machine, Elf};
+use crate::words::format::Format;
 use crate::words::on_hang::KILL;
 use crate::words::Outcome;
 use closure::{loader_of, Closure};
@@ -31,7 +32,6 @@ use machine::Machine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use finding::Format;
 pub(crate) use start::child as start_driver;
 
 /// Examines this machine and, where one is named, a program. `library` is the guard's, where the user has named it; `start_limit` is how long

@@ -54,11 +54,15 @@ impl Kernels {
 }
 
 #[cfg(test)]
-impl Kernels {
-    /// Kernels whose numbers count from 1.
-    pub fn named(names: &[&str]) -> Self {
-        let names: Vec<Rc<str>> = names.iter().map(|&name| name.into()).collect();
-        let meanings = (0..names.len() as u32).map(|id| (id + 1, vec![(0, id)])).collect();
-        Self { meanings, names }
+mod tests {
+    use super::*;
+
+    impl Kernels {
+        /// Kernels whose numbers count from 1.
+        pub fn named(names: &[&str]) -> Self {
+            let names: Vec<Rc<str>> = names.iter().map(|&name| name.into()).collect();
+            let meanings = (0..names.len() as u32).map(|id| (id + 1, vec![(0, id)])).collect();
+            Self { meanings, names }
+        }
     }
 }
