@@ -66,7 +66,7 @@ impl Call {
                 noted: self.guard.now(),
                 context: wait.context.min(0xffff) as u16,
                 stream: wait.stream,
-                class: Some(wait.class),
+                class: wait.class,
                 function: 0,
                 other,
                 caller: wait.caller,

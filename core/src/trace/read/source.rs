@@ -4,7 +4,7 @@
 
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::layout::{segment, WORD};
+use crate::trace::layout::{record, segment, WORD};
 use crate::trace::Recorder;
 use std::fs::File;
 use std::io;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
+pub(super) const RECORD_BYTES: u64 = (record::WORDS * WORD) as u64;
 
 pub trait Source {
     fn len(&self) -> io::Result<u64>;
