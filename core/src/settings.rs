@@ -21,10 +21,8 @@ pub enum Policy {
     Eager,
 }
 
-/// How much the log says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// No log.
     Off,
     /// Hazards and hangs.
     Hazard,
@@ -49,7 +47,6 @@ pub enum OnHang {
     Report,
     Abort,
     Exit(u8),
-    /// A shell runs this.
     Command(String),
     /// The blocked calls return an error, which the program handles.
     Fail,
@@ -172,7 +169,6 @@ pub const PROFILE: &str = "LAZYGUARD_PROFILE";
 /// value, and the help.
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $name:expr, $flag:expr, $values:expr, $default:expr, $read:expr, $help:expr;)+) => {
-        /// All settings, as they are in force.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Settings {
             $($(#[$doc])* pub $field: $type,)+
@@ -403,7 +399,6 @@ pub struct FolderFacts<'a> {
     pub start_seconds: u64,
 }
 
-/// The fields that [`expand_folder`] fills in.
 const FIELDS: &str = "hprt%";
 
 pub fn unknown_field(template: &str) -> Option<String> {

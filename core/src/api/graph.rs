@@ -66,7 +66,6 @@ impl NodeKind {
     const OWN: u16 = 0x100;
     const DRIVERS: u16 = 14;
 
-    /// The kind with this number in a recording.
     pub fn from_number(number: u16) -> Self {
         let place = match number {
             0..Self::DRIVERS => number,

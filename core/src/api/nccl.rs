@@ -59,7 +59,6 @@ macro_rules! with_nccl_api {
     };
 }
 
-/// The names of `ncclDataType_t`, by its numbers.
 const DATA_TYPES: [&str; 12] = [
     "int8",
     "uint8",

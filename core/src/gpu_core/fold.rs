@@ -36,7 +36,6 @@ pub(super) struct Lane {
     pub state: Option<u32>,
     /// Its exception, and the address of the instruction that made it.
     pub fault: Option<(u32, Option<u64>)>,
-    /// The return addresses, innermost first.
     pub callers: Vec<u64>,
 }
 
@@ -68,7 +67,6 @@ struct Kernel {
 /// Of a warp, a point with the number of threads there, and of those that the warp executes.
 type AtPoint = (usize, u32, u32);
 
-/// The block that is being read.
 struct Block {
     kernel: usize,
     index: [u32; 3],
@@ -92,7 +90,6 @@ pub(super) struct Fold {
     faults: Vec<GpuFault>,
 }
 
-/// What is known of a point's instruction.
 #[derive(Clone, Copy, Default)]
 struct Standing {
     doing: Doing,

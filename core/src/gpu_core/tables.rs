@@ -185,12 +185,10 @@ struct Reader<'data, R: ReadRef<'data>> {
     bytes_left: u64,
     lanes_left: u64,
     missing: u64,
-    /// Sections that were left out for their size.
     left_out: u64,
     lost_lanes: u64,
 }
 
-/// An image, by the module it is of.
 struct Loaded {
     module: u64,
     section: u32,

@@ -24,9 +24,7 @@ pub const MOST_GROUPS: usize = 1024;
 /// The names that an occurrence needs, as the program has them; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'a> {
-    /// Of the function that the call is about.
     pub kernel: Option<&'a str>,
-    /// Of the function that it meets.
     pub other: Option<&'a str>,
 }
 
@@ -35,7 +33,6 @@ pub struct Names<'a> {
 pub struct Counted {
     /// Which one it is, from 1; 0 if it found no place.
     pub count: u32,
-    /// Whether it leaves a record.
     pub recorded: bool,
 }
 
@@ -67,7 +64,6 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Takes in an occurrence as it arises.
     pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Counted {
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += 1;
         let Some(group) = self.group(noted, names) else {
@@ -78,7 +74,6 @@ impl Aggregator {
         Counted { count, recorded: group.count.is_power_of_two() }
     }
 
-    /// Takes in the record of an occurrence.
     fn read(&mut self, noted: &HazardEvent, names: Names<'_>) {
         let Some(group) = self.group(noted, names) else { return };
         let before = group.count;
@@ -187,7 +182,6 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
 pub struct Gathered(Aggregator);
 
 impl Gathered {
-    /// Takes in a record.
     pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
         let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
         let texts = recording.strings();
@@ -195,7 +189,6 @@ impl Gathered {
         self.0.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
     }
 
-    /// The hazards, by when they arose first.
     pub fn hazards<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
         let lost = |summary: &LaneUse| summary.overwritten > 0 || summary.dropped > 0;
         self.0.hazards(recording.lanes().iter().any(|summary| summary.lane == Lane::RareEvents && lost(summary)))

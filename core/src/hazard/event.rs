@@ -8,7 +8,6 @@ use crate::api::{Code, EntryPoint};
 use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
 
-/// Facts of an occurrence besides its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(u16);
 
@@ -22,12 +21,10 @@ impl Flags {
     /// The operation in flight is a wait that no submitted operation satisfies.
     pub const UNSATISFIED: Self = Self(1 << 3);
 
-    /// Both.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether it says that.
     pub const fn says(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -36,9 +33,7 @@ impl Flags {
 /// The operation in flight, or the waiting one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictingOperation {
-    /// The number of its stream, or 0.
     pub stream: u32,
-    /// The number of its function, or 0.
     pub function: u32,
     /// The id of the entry point of the call that submitted it, or 0.
     pub entry_point: u16,
@@ -106,7 +101,6 @@ impl HazardEvent {
         Some(noted)
     }
 
-    /// The record that it leaves.
     pub fn record(&self) -> Record {
         let (entered, before, function_or_thread) = match is_about_the_earlier(self.code) {
             true => (self.other.at, self.at, self.thread),

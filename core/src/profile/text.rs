@@ -29,7 +29,6 @@ const FIRST: &str = "lazyguard profile 1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// It begins as something else.
     Foreign,
     /// Its end is missing, or its content is not what the end says.
     CutOff,

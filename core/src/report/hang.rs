@@ -90,12 +90,10 @@ pub struct RevokedSeen {
 }
 
 impl RevokedSeen {
-    /// Whether they were revoked.
     pub fn is_done(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// The line for people.
     pub fn in_words(&self) -> String {
         match &self.missing {
             Some(why) => format!("no communicator is revoked: {why}"),
@@ -159,7 +157,6 @@ pub struct HangReport {
 }
 
 impl HangReport {
-    /// Diagnoses a snapshot.
     pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadSummary) -> Self {
         let diagnosis = diagnose(&snapshot);
         Self {
@@ -318,13 +315,11 @@ impl HangReport {
         self.ends.iter().map(words).collect()
     }
 
-    /// The JSON object.
     pub fn json(&self) -> String {
         super::json(self)
     }
 }
 
-/// How a call ended.
 fn end_in_words(end: &CallEnd) -> String {
     let CallEnd { thread, call, .. } = end;
     let at = end.at.map(|at| format!(" at +{:.3} s", seconds(at))).unwrap_or_default();

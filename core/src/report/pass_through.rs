@@ -64,7 +64,6 @@ impl PassThrough {
         Self::ReadOnlySlot,
     ];
 
-    /// What was passed through, and why.
     pub fn text(self) -> &'static str {
         match self {
             Self::NotArmed => "calls before the guard was armed",

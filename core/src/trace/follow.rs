@@ -24,7 +24,6 @@ struct Progress {
 
 #[derive(Default)]
 pub(super) struct LaneFollower {
-    /// Up to where the hand has been followed.
     hand: u64,
     progress: HashMap<usize, Progress>,
     /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
@@ -91,7 +90,6 @@ pub struct Followed {
     pub record: Record,
 }
 
-/// Follows the recording of the same process.
 #[derive(Default)]
 pub struct Follower {
     lanes: [LaneFollower; layout::LANES],

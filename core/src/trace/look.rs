@@ -5,7 +5,6 @@ use super::recorder::{low, Cursor};
 use super::{Owner, Place, Recorder};
 use crate::sync::{fence, AtomicU64, Ordering};
 
-/// A segment, as it was at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     pub index: usize,

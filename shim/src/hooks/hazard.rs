@@ -212,7 +212,6 @@ impl Call {
         }
     }
 
-    /// Whether a load explains why the call took long.
     fn explained(&self) -> bool {
         self.guard.loader.is_busy()
             || self.guard_loaded_since(self.entered)

@@ -36,7 +36,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.addresses[1].load(Ordering::Acquire) != 0
     }
 
-    /// Its addresses; none without one.
     pub fn addresses(&self) -> Range<u64> {
         let end = self.addresses[1].load(Ordering::Acquire);
         self.addresses[0].load(Ordering::Relaxed)..end

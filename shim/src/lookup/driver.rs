@@ -38,7 +38,6 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
 
 /// The adopted driver, with its own functions, to know its pointers by.
 pub static ADOPTED: Adopted<{ DRIVER_ENTRY_POINTS.len() }> = Adopted::new(0, PassThrough::SecondDriver);
-/// Whether it stays loaded.
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// The function that an entry point's hook calls. `None` only where the program calls a hook that it was never given.

@@ -20,7 +20,6 @@ pub const SUCCESS: i32 = 0;
 /// `ncclInProgress`: a call of a communicator that does not block has begun.
 pub const IN_PROGRESS: i32 = 7;
 
-/// Whether NCCL has accepted a call.
 pub fn begun(result: i32) -> bool {
     matches!(result, SUCCESS | IN_PROGRESS)
 }

@@ -73,7 +73,6 @@ impl Loader {
     }
 }
 
-/// This thread's turn at loading.
 struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
@@ -103,9 +102,7 @@ struct Attempt<'a> {
 
 struct Content {
     kind: FunctionKind,
-    /// The library or module.
     owner: u64,
-    /// The functions or kernels.
     handles: Vec<u64>,
     /// It is not to come into the context yet: the item stays pending.
     is_held: bool,
@@ -115,7 +112,6 @@ impl Content {
     const NONE: Self = Self { kind: FunctionKind::Function, owner: 0, handles: Vec::new(), is_held: false };
 }
 
-/// Why no further kernel is loaded now.
 enum Stop {
     TurnIsOver,
     Budget(Skip),

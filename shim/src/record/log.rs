@@ -40,7 +40,6 @@ pub struct Log {
     stopped: AtomicBool,
 }
 
-/// Formatted lines that are not yet in the file.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

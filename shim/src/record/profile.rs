@@ -48,10 +48,8 @@ pub struct Notes {
     writing: Mutex<()>,
 }
 
-/// An image that the folder does not have.
 type NewImage = (ImageId, Vec<u8>);
 
-/// What a module or library was made of.
 pub enum Origin {
     Image(ImageId),
     LibraryImage(ImageId),

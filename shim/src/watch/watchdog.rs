@@ -100,7 +100,6 @@ pub fn run(guard: &'static Guard) {
     }
 }
 
-/// Something that was reported and still is so.
 struct Incident {
     report: HangReport,
     /// What was past the threshold then; nothing where no thread was in a call.
@@ -112,7 +111,6 @@ struct Incident {
     /// When to look again, and the pause after that.
     next: Nanos,
     pause: Nanos,
-    /// When it was last reported.
     told: Nanos,
     acted: bool,
     announced: bool,
@@ -431,7 +429,6 @@ impl Watch {
         pause.max(self.rest())
     }
 
-    /// The report, amended by what the driver says.
     fn asked(&self, report: &HangReport) -> Option<HangReport> {
         let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
         let mut amended = self.what_is_known()?;

@@ -11,7 +11,6 @@ use super::tables::{ThreadEntry, ThreadState};
 use crate::trace::layout::{record, segment, thread};
 use crate::trace::WORDS;
 
-/// How often a changing mark is looked at.
 const TRIES: usize = 3;
 
 enum Found {

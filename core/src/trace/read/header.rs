@@ -46,7 +46,6 @@ pub struct Facts {
     pub file_bytes: u64,
     /// Things for which a table had no entry.
     pub without_entry: u64,
-    /// Texts that found no room.
     pub texts_lost: u64,
     /// Driver calls of threads whose entry has been used again since.
     pub former_calls: u64,

@@ -31,7 +31,6 @@ pub struct Records<'a, S> {
     source: &'a S,
     header: &'a Header,
     index: &'a Index,
-    /// Segments of the index that were opened.
     opened: usize,
     done: usize,
     passed_over: u64,
@@ -51,7 +50,6 @@ struct Next {
     slot: usize,
 }
 
-/// A segment in memory.
 struct Open {
     indexed: Indexed,
     bytes: Vec<u8>,

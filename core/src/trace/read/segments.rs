@@ -15,7 +15,6 @@ use crate::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Indexed {
     pub index: u32,
-    /// How often it was taken.
     pub count: u32,
     pub being_taken: bool,
     pub lane: Lane,

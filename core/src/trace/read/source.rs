@@ -128,7 +128,6 @@ impl<S: Source + ?Sized> Source for &S {
     }
 }
 
-/// Bytes read at once of what may be long.
 pub(super) const STRETCH: u64 = 256 << 10;
 
 /// Fills the buffer from this offset on as far as there are bytes, and returns how many there were.
