@@ -12,7 +12,7 @@ use crate::Outcome;
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::{GraphSeen, ThreadActivity};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
+use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, events};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Environment, Kind, Lane, Payload, Record};
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["work", "waits", "rare-events"]))]
     lane: Option<String>,
     /// Only records of this event; a launch that loaded on first use is both a launch and a load.
-    #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(EVENTS))]
+    #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(events()))]
     event: Option<String>,
     /// Only calls entered at this time or later: 1.5, 250ms; in seconds since the guard was armed, without a unit.
     #[arg(long, value_name = "TIME", value_parser = duration)]

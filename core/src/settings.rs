@@ -32,15 +32,6 @@ pub enum LogLevel {
     Launch,
 }
 
-/// Which calls return at once that would wait for work in flight, and are made later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defer {
-    /// None.
-    Off,
-    /// Those that release memory, modules and libraries.
-    Free,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
     /// Nothing more.
@@ -215,8 +206,8 @@ settings! {
         "under `resolve` and `auto`, a profile loads nothing ahead while less of the device's memory is free, in percent";
     nudge_fat_binaries: u64 = "LAZYGUARD_NUDGE", "--nudge", "a count; 0 is never", "32", count,
         "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start";
-    defer: Defer = "LAZYGUARD_DEFER", "--defer", "off, free", "off",
-        |v| one_of(v, &[("off", Defer::Off), ("free", Defer::Free)]),
+    /// Whether a release of memory, a module or a library that would wait returns at once, and is made later.
+    defers_releases: bool = "LAZYGUARD_DEFER", "--defer", "off, free", "off", |v| one_of(v, &[("off", false), ("free", true)]),
         "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
     /// 0 is never.
     hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",

@@ -241,7 +241,7 @@ fn the_page_tells_of_every_key_every_event_and_every_option() {
     for key in keys.map(|(key, _)| key) {
         assert!(section.contains(&format!("\n- `{key}`")), "docs/REFERENCE.md does not tell of the key {key}");
     }
-    for event in lazyguard_core::report::EVENTS {
+    for event in lazyguard_core::report::events() {
         assert!(section.contains(&format!("`{event}`")), "docs/REFERENCE.md does not tell of the event {event}");
     }
     let page = include_str!("../../../docs/READING.md");
