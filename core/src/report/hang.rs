@@ -108,7 +108,7 @@ impl RevokedSeen {
 }
 
 /// A hang as `hang.json` holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
@@ -163,24 +163,13 @@ impl HangReport {
             schema: SCHEMA,
             process,
             program: program.to_owned(),
-            host: String::new(),
-            rank: String::new(),
-            armed_unix_nanos: 0,
             folder: folder.map(str::to_owned),
             status: diagnosis.status,
             verdicts: diagnosis.verdicts,
             slow: diagnosis.slow,
-            probe: None,
-            acts: false,
-            gpu_dump: None,
-            revoked: None,
-            resolved: None,
-            ends: Vec::new(),
             snapshot,
             preload,
-            stacks: Vec::new(),
-            places: Vec::new(),
-            python: None,
+            ..Self::default()
         }
     }
 
