@@ -32,7 +32,6 @@ pub struct BuildNote {
 }
 
 impl BuildNote {
-    /// The note of this build, without a commit.
     pub const fn new() -> Self {
         let mut text = [0; ROOM];
         text.split_at_mut(TEXT.len()).0.copy_from_slice(TEXT.as_bytes());

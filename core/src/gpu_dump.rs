@@ -12,7 +12,6 @@ const DEBUGGER: &str = "CUDBG_";
 /// The variable that names the folder of MPS, that folder where there is none, and the file in it by which clients find the server.
 pub const MPS_FOLDER: (&str, &str, &str) = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps", "control");
 
-/// The longest path that the driver takes, in bytes.
 pub const LONGEST_PATH: usize = 1023;
 
 /// How the names of all variables begin for which [`is_of_a_tool`] holds.

@@ -14,9 +14,7 @@ const REFERENCE: u32 = 0x4662_43B1;
 
 /// The length of the header of an ELF file of 64 bits.
 const ELF_BYTES: usize = 64;
-/// The length of a fat binary's header.
 const FAT_BINARY_BYTES: usize = 16;
-/// The length of a reference to a fat binary.
 pub const REFERENCE_BYTES: usize = 24;
 
 /// The first version of references: to one fat binary, which is complete. The second one has a list of others that are linked with it.
@@ -32,7 +30,6 @@ const ENTRY_BODY_SIZE: usize = 8;
 /// The kinds of entries: text of the virtual instruction set, and machine code.
 const TEXT: u64 = 1;
 const MACHINE_CODE: u64 = 2;
-/// Entries that are looked at.
 const MOST_ENTRIES: usize = 64;
 
 /// Images up to this size are looked through for what prints, on the program's own call.
@@ -41,16 +38,12 @@ pub const MOST_SEARCHED_BYTES: usize = 128 << 10;
 /// in text.
 const PRINT: &[u8] = b"printf";
 
-/// What an image begins as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Text, which ends with a zero.
     Text,
-    /// Machine code, as an ELF file.
     Elf,
-    /// A fat binary.
     FatBinary,
-    /// A reference to a fat binary.
     Reference,
 }
 
@@ -77,7 +70,6 @@ impl Start {
     }
 }
 
-/// What a reference says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The address of the fat binary, which is not 0.
@@ -87,7 +79,6 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// `None` if it is none.
     pub fn of(bytes: &[u8; REFERENCE_BYTES]) -> Option<Self> {
         let fat_binary = number(bytes, 8, 8)?;
         let is_one = bytes.starts_with(&REFERENCE.to_le_bytes()) && fat_binary != 0;
@@ -100,10 +91,8 @@ pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
     Reference::of(reference).filter(|it| it.is_complete).map(|it| it.fat_binary)
 }
 
-/// Where an image ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// After so many bytes.
     Bytes(u64),
     /// At the first zero.
     ToZero,
@@ -233,7 +222,6 @@ fn has_machine_code(content: &[u8]) -> bool {
 /// Whether kernels of an image print, as far as its bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prints {
-    /// None does.
     No,
     /// One has the name of a function for it.
     Yes,

@@ -33,7 +33,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use remove::{remove_folder, DEEPEST};
 
-/// For how long a folder stays.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much the folders in one place may take together, in bytes: sixteen recordings of the usual size. The newest stays, however large it is.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -45,17 +44,13 @@ pub const SILENT: Duration = Duration::from_secs(60);
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
 
-/// The facts of this machine.
 pub struct Sight<'a> {
-    /// This user.
     pub user: u32,
     /// The namespace in which processes have their numbers here, from [`namespace`].
     pub namespace: u16,
     /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
     pub entries: usize,
-    /// The time.
     pub now: SystemTime,
-    /// Whether there is a process with this number.
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
@@ -64,29 +59,22 @@ pub struct Sight<'a> {
     pub is_locked: &'a dyn Fn(&File) -> Option<bool>,
 }
 
-/// Whether the process of a folder is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It exists, or may exist.
     Lives,
-    /// It is gone.
     Gone,
     /// It had its number in another namespace or on another host, and has given no sign of life for [`SILENT`].
     Silent,
 }
 
-/// A private folder of this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Where it is.
     pub path: PathBuf,
-    /// What its name says.
     pub private: Private,
-    /// When its content last changed.
     pub since: SystemTime,
     /// Its size in memory or on disk.
     pub bytes: u64,
-    /// Whether its process is there.
     pub state: State,
     /// Whether it has the report of a hang, or its path was printed.
     pub is_evidence: bool,
@@ -131,7 +119,6 @@ pub fn tidy(base: &Path, sight: &Sight<'_>) {
     }
 }
 
-/// How much of a folder is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surplus {
     Recordings,
@@ -193,7 +180,6 @@ impl Left {
         self.is_evidence && self.age(now) <= DAY
     }
 
-    /// For how long nothing in it has changed.
     pub fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.since).unwrap_or_default()
     }

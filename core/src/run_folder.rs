@@ -31,14 +31,12 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     bases
 }
 
-/// What the name of a private folder says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Private {
     /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
     pub is_run: bool,
     /// The user who made it, if the name is right.
     pub user: u32,
-    /// The process that made it.
     pub process: u32,
     /// The namespace in which that process has its number; 0 where it was not known.
     pub namespace: u16,
@@ -64,19 +62,13 @@ impl Private {
 /// Names of the files that LazyGuard writes into the folder of a process. Each is written as a whole under another name first:
 /// with a dot before and `.new` behind.
 pub mod file {
-    /// The log.
     pub const LOG: &str = "log.jsonl";
-    /// The summary of the run.
     pub const RUN: &str = "run.json";
-    /// The report of the newest hang.
     pub const HANG: &str = "hang.json";
-    /// The hazards.
     pub const HAZARDS: &str = "hazards.json";
-    /// The recording.
     pub const TRACE: &str = "trace.lgt";
     /// The answer to the newest request for a report: for programs, and for people.
     pub const DUMP: &str = "dump.json";
-    /// See [`DUMP`].
     pub const DUMP_TEXT: &str = "dump.txt";
     /// What makes such a request, where the recording is not a file.
     pub const REQUEST: &str = "dump.request";
@@ -98,7 +90,6 @@ pub mod file {
     pub const GPU_CORE: &str = "gpu.core";
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
-    /// All of those in a process's folder.
     pub const OF_A_PROCESS: [&str; 14] = [
         LOG,
         RUN,
@@ -157,7 +148,6 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Whether it lies in memory.
     pub fn is_in_memory(&self) -> bool {
         IN_MEMORY.contains(&self.kind())
     }

@@ -21,10 +21,8 @@ pub enum Policy {
     Eager,
 }
 
-/// How much the log says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// No log.
     Off,
     /// Hazards and hangs.
     Hazard,
@@ -34,22 +32,12 @@ pub enum LogLevel {
     Launch,
 }
 
-/// Which calls return at once that would wait for work in flight, and are made later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defer {
-    /// None.
-    Off,
-    /// Those that release memory, modules and libraries.
-    Free,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
     /// Nothing more.
     Report,
     Abort,
     Exit(u8),
-    /// A shell runs this.
     Command(String),
     /// The blocked calls return an error, which the program handles.
     Fail,
@@ -172,7 +160,6 @@ pub const PROFILE: &str = "LAZYGUARD_PROFILE";
 /// value, and the help.
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $name:expr, $flag:expr, $values:expr, $default:expr, $read:expr, $help:expr;)+) => {
-        /// All settings, as they are in force.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Settings {
             $($(#[$doc])* pub $field: $type,)+
@@ -205,7 +192,8 @@ const PRIVATE_FOLDER: &str = "a private folder, removed at a clean exit without 
 settings! {
     enabled: bool = "LAZYGUARD", "--guard", "on, off", "on", switch,
         "off: the guard leaves every call untouched, and records, loads and watches nothing";
-    preload: Policy = "LAZYGUARD_PRELOAD", "--preload", "off, resolve, auto, eager", "auto", policy,
+    preload: Policy = "LAZYGUARD_PRELOAD", "--preload", "off, resolve, auto, eager", "auto",
+        |v| one_of(v, &[("off", Policy::Off), ("resolve", Policy::Resolve), ("auto", Policy::Auto), ("eager", Policy::Eager), ("full", Policy::Eager)]),
         "which functions the guard loads before the program first launches them";
     budget_kernels: u64 = "LAZYGUARD_PRELOAD_KERNELS", "--preload-kernels", "a count", "8192", count,
         "the most kernels preloaded under `resolve` and `auto`";
@@ -219,8 +207,8 @@ settings! {
         "under `resolve` and `auto`, a profile loads nothing ahead while less of the device's memory is free, in percent";
     nudge_fat_binaries: u64 = "LAZYGUARD_NUDGE", "--nudge", "a count; 0 is never", "32", count,
         "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start";
-    defer: Defer = "LAZYGUARD_DEFER", "--defer", "off, free", "off",
-        |v| one_of(v, &[("off", Defer::Off), ("free", Defer::Free)]),
+    /// Whether a release of memory, a module or a library that would wait returns at once, and is made later.
+    defers_releases: bool = "LAZYGUARD_DEFER", "--defer", "off, free", "off", |v| one_of(v, &[("off", false), ("free", true)]),
         "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
     /// 0 is never.
     hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",
@@ -243,7 +231,8 @@ settings! {
     /// 0 is none.
     record_bytes: u64 = "LAZYGUARD_RECORD", "--record", "a size from 1MiB to 64GiB, or off", "16MiB", record_bytes,
         "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";
-    log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load", log_level,
+    log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load",
+        |v| one_of(v, &[("off", LogLevel::Off), ("hazard", LogLevel::Hazard), ("load", LogLevel::Load), ("launch", LogLevel::Launch)]),
         "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches";
     summary: bool = "LAZYGUARD_SUMMARY", "--summary", "on, off", "off", switch,
         "at exit, write to standard error what the guard preloaded and skipped, and why";
@@ -320,16 +309,6 @@ fn one_of<T: Copy>(value: &str, all: &[(&str, T)]) -> Option<T> {
     all.iter().find(|(name, _)| *name == value).map(|(_, one)| *one)
 }
 
-fn policy(value: &str) -> Option<Policy> {
-    use Policy::{Auto, Eager, Off, Resolve};
-    one_of(value, &[("off", Off), ("resolve", Resolve), ("auto", Auto), ("eager", Eager), ("full", Eager)])
-}
-
-fn log_level(value: &str) -> Option<LogLevel> {
-    use LogLevel::{Hazard, Launch, Load, Off};
-    one_of(value, &[("off", Off), ("hazard", Hazard), ("load", Load), ("launch", Launch)])
-}
-
 fn record_bytes(value: &str) -> Option<u64> {
     match value {
         "off" => Some(0),
@@ -346,11 +325,12 @@ fn switch(value: &str) -> Option<bool> {
 }
 
 fn on_hang(value: &str) -> Option<OnHang> {
+    use OnHang::{Abort, Fail, Report, Revoke};
     match value.split_once(':') {
-        None if value == "report" => Some(OnHang::Report),
-        None if value == "abort" => Some(OnHang::Abort),
-        None if value == "fail" => Some(OnHang::Fail),
-        None if value == "revoke" => Some(OnHang::Revoke),
+        None => {
+            let known = [("report", Report), ("abort", Abort), ("fail", Fail), ("revoke", Revoke)];
+            known.into_iter().find(|(name, _)| *name == value).map(|(_, one)| one)
+        }
         // A sign would be parsed as well.
         Some(("exit", status)) if status.bytes().all(|b| b.is_ascii_digit()) => status.parse().ok().map(OnHang::Exit),
         Some(("command", command)) => {
@@ -403,7 +383,6 @@ pub struct FolderFacts<'a> {
     pub start_seconds: u64,
 }
 
-/// The fields that [`expand_folder`] fills in.
 const FIELDS: &str = "hprt%";
 
 pub fn unknown_field(template: &str) -> Option<String> {

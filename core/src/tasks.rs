@@ -19,7 +19,6 @@ fn text(root: &Path, path: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     pub id: u32,
-    /// The soft limit.
     pub most: u64,
 }
 
@@ -27,7 +26,6 @@ pub struct User {
 pub struct Left {
     /// Threads that may still be started; of a user at least so many.
     pub threads: u64,
-    /// Which limit that is, as a person sets it.
     pub limit: &'static str,
 }
 
@@ -74,7 +72,6 @@ fn of_groups(root: &Path) -> Option<u64> {
     left.min()
 }
 
-/// Whether this process may go beyond the user's limit.
 fn is_privileged(root: &Path) -> bool {
     let status = text(root, "/proc/self/status").unwrap_or_default();
     let either = 1 << capability::SYS_ADMIN | 1 << capability::SYS_RESOURCE;
@@ -112,7 +109,6 @@ fn all_threads(root: &Path) -> Option<u64> {
     text(root, "/proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// The number behind a name in `/proc/PID/status`.
 pub fn field(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }

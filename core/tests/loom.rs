@@ -215,7 +215,7 @@ fn a_segment_that_is_given_up_is_taken_by_one_and_its_records_are_counted() {
         let taken = takers.map(join).into_iter().filter(|&taken| taken).count();
         assert!(taken <= 1);
         let look = recorder.look(0).unwrap();
-        assert_eq!(look.is_current(), taken == 1);
+        assert_eq!(look.is_current, taken == 1);
         assert_eq!((recorder.counts(LANE).overwritten, u64::from(look.length)), (taken as u64, 1 - taken as u64));
     });
 }

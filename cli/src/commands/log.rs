@@ -9,7 +9,7 @@ use crate::words::format::Format;
 use crate::words::names::{lane_name, Names};
 use crate::words::output::{say, Output};
 use crate::words::Outcome;
-use lazyguard_core::report::{event_of, event_of_record, EVENTS};
+use lazyguard_core::report::{event_of, event_of_record, events};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["work", "waits", "rare-events"]))]
     lane: Option<String>,
     /// Only records of this event; a launch that loaded on first use is both a launch and a load.
-    #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(EVENTS))]
+    #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(events()))]
     event: Option<String>,
     /// Only calls entered at this time or later: 1.5, 250ms; in seconds since the guard was armed, without a unit.
     #[arg(long, value_name = "TIME", value_parser = duration)]

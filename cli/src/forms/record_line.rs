@@ -193,7 +193,7 @@ impl<'a> Line<'a> {
             code: noted.map(|noted| noted.code.name()),
             in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
             prevented: noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)),
-            count: noted.map(|noted| u64::from(noted.count)).filter(|&count| count != 0),
+            count: noted.map(|noted| u64::from(noted.count)),
             captured: record.flags & flag::CAPTURED != 0,
             left: record.flags & flag::LEFT != 0,
             caller: (record.caller != 0).then_some(Address(record.caller)),

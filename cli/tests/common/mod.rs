@@ -73,8 +73,9 @@ pub fn about(handle: u64, record: Record) -> Record {
 
 /// A hazard beside a kernel on a stream.
 pub fn hazard(code: u16, other_stream: u32, function: u32, record: Record) -> Record {
-    let numbers = HazardNumbers { code, other_stream, function_or_thread: function, ..HazardNumbers::default() };
-    Record { kind: Kind::Hazard, raw: RawPayload::hazard(numbers), ..record }
+    let numbers =
+        HazardNumbers { code, class: 4, other_stream, function_or_thread: function, ..HazardNumbers::default() };
+    Record { kind: Kind::Hazard, result: 1, raw: RawPayload::hazard(numbers), ..record }
 }
 
 /// The guard has loaded ahead of use.

@@ -338,11 +338,14 @@ fn what_became_of_a_hang_that_was_reported_is_told_from_the_records() {
     let call = serde_json::json!({
         "thread": 100, "thread_name": "main", "call": "cuCtxSynchronize", "entered": SECOND, "blocked_nanos": 30 * SECOND,
         "past_threshold": true, "context": 0, "stream": null, "function": null, "cold": null,
+        "no_entry": false, "compiles": false, "sets_aside": false,
     });
     let hang = serde_json::json!({
         "schema": 1, "process": 4242, "program": "train", "folder": null, "verdicts": [], "preload": PreloadSummary::default(),
         "host": "", "rank": "", "armed_unix_nanos": 0, "status": "hang", "slow": [], "acts": false, "ends": [], "stacks": [], "places": [],
         "at": 31 * SECOND, "threshold_nanos": 30 * SECOND, "blocked": [call], "streams": [], "waits": [], "loads": [],
+        "patience_nanos": 0, "awake_since": 0, "fed": [], "without_entry": 0, "event_waits": [], "host_functions": [], "runnable": [],
+        "last_activity": 0, "asked": false,
     });
     std::fs::write(folder.of("hang.json"), hang.to_string()).unwrap();
     expect_in_order(

@@ -14,7 +14,6 @@ use std::io;
 
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The records, by thread, lane and number.
     pub entries: Vec<Entry>,
     pub older: [u64; LANES],
     pub passed_over: u64,
@@ -83,7 +82,6 @@ impl Kept {
         self.numbers.get(&number).copied().unwrap_or(0)
     }
 
-    /// Whether a record or an entry names the stream.
     pub fn names_stream(&self, number: u32) -> bool {
         self.numbers.contains_key(&number)
     }
@@ -101,7 +99,6 @@ impl Kept {
     }
 }
 
-/// The streams that a record names; 0 is none.
 fn streams_of(record: &Record) -> [u32; 2] {
     match record.payload() {
         Payload::Hazard(numbers) => [record.stream, numbers.other_stream],
@@ -109,7 +106,6 @@ fn streams_of(record: &Record) -> [u32; 2] {
     }
 }
 
-/// The functions that a record names; 0 is none.
 fn functions_of(record: &Record) -> [u32; 2] {
     match record.payload() {
         Payload::Hazard(numbers) => [record.function, numbers.function_or_thread],

@@ -41,7 +41,6 @@ impl ThreadActivity {
     /// In the order of the numbers that a recording has for them, from 1.
     const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
 
-    /// The number that a recording has for it.
     pub fn number(self) -> u64 {
         Self::ALL.iter().position(|&d| d == self).map_or(0, |n| n as u64 + 1)
     }

@@ -43,37 +43,37 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// All that have a number: those of the driver's node types first, at their numbers.
-    const NUMBERED: [Self; 16] = [
-        Self::Kernel,
-        Self::Copy,
-        Self::Fill,
-        Self::HostFunction,
-        Self::ChildGraph,
-        Self::Empty,
-        Self::EventWait,
-        Self::EventRecord,
-        Self::ExternalSignal,
-        Self::ExternalWait,
-        Self::Allocation,
-        Self::Release,
-        Self::MemoryOperations,
-        Self::Conditional,
-        Self::ValueWait,
-        Self::ValueWrite,
+    /// In the order of the variants, with their words: the driver's node types first, at their numbers.
+    const ALL: [(Self, &'static str); 17] = [
+        (Self::Kernel, "kernel"),
+        (Self::Copy, "copy"),
+        (Self::Fill, "fill"),
+        (Self::HostFunction, "host function"),
+        (Self::ChildGraph, "child graph"),
+        (Self::Empty, "empty node"),
+        (Self::EventWait, "event wait"),
+        (Self::EventRecord, "event record"),
+        (Self::ExternalSignal, "semaphore signal"),
+        (Self::ExternalWait, "semaphore wait"),
+        (Self::Allocation, "allocation"),
+        (Self::Release, "release"),
+        (Self::MemoryOperations, "node of memory operations"),
+        (Self::Conditional, "conditional node"),
+        (Self::ValueWait, "value wait"),
+        (Self::ValueWrite, "value write"),
+        (Self::Other, "node of another kind"),
     ];
     /// Where the numbers of recordings that are not the driver's begin: room for node types to come.
     const OWN: u16 = 0x100;
     const DRIVERS: u16 = 14;
 
-    /// The kind with this number in a recording.
     pub fn from_number(number: u16) -> Self {
         let place = match number {
             0..Self::DRIVERS => number,
             Self::OWN.. => number - Self::OWN + Self::DRIVERS,
             _ => return Self::Other,
         };
-        Self::NUMBERED.get(usize::from(place)).copied().unwrap_or(Self::Other)
+        Self::ALL.get(usize::from(place)).map_or(Self::Other, |(kind, _)| *kind)
     }
 
     /// The kind of nodes of this type, as the driver counts types.
@@ -91,25 +91,7 @@ impl NodeKind {
     }
 
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Copy => "copy",
-            Self::Fill => "fill",
-            Self::HostFunction => "host function",
-            Self::ChildGraph => "child graph",
-            Self::Empty => "empty node",
-            Self::EventWait => "event wait",
-            Self::EventRecord => "event record",
-            Self::ExternalSignal => "semaphore signal",
-            Self::ExternalWait => "semaphore wait",
-            Self::Allocation => "allocation",
-            Self::Release => "release",
-            Self::MemoryOperations => "node of memory operations",
-            Self::Conditional => "conditional node",
-            Self::ValueWait => "value wait",
-            Self::ValueWrite => "value write",
-            Self::Other => "node of another kind",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// Whether it may run for long by itself, or wait for what is not known.
@@ -209,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_kind_is_the_same_after_a_way_through_its_number() {
-        for kind in NodeKind::NUMBERED.into_iter().chain([NodeKind::Other]) {
-            assert_eq!(NodeKind::from_number(kind.number()), kind);
+        for (at, (kind, _)) in NodeKind::ALL.into_iter().enumerate() {
+            assert_eq!((NodeKind::from_number(kind.number()), kind as usize), (kind, at));
         }
         assert_eq!([NodeKind::of_type(3), NodeKind::of_type(13)], [NodeKind::HostFunction, NodeKind::Conditional]);
         assert_eq!([-1, 14, 0x100, 0x1_0000].map(NodeKind::of_type), [NodeKind::Other; 4]);

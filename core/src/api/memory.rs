@@ -22,7 +22,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// As the driver's documentation writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AtLeast => ">=",
@@ -89,7 +88,6 @@ pub enum Stores {
     /// None: it writes elsewhere.
     Nothing,
     All(u64),
-    /// It stores half of the compared bytes.
     Half,
 }
 

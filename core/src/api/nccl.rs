@@ -59,33 +59,19 @@ macro_rules! with_nccl_api {
     };
 }
 
-/// The names of `ncclDataType_t`, by its numbers.
-const DATA_TYPES: [&str; 12] = [
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "float8e4m3",
-    "float8e5m2",
-];
+const DATA_TYPES: &str = "int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 bfloat16 float8e4m3 float8e5m2";
 
 pub fn data_type_name(number: u16) -> String {
-    name_of(number, &DATA_TYPES, "data type")
+    name_of(number, DATA_TYPES, "data type")
 }
 
 /// The names of `ncclRedOp_t`, by its numbers. An operator that the program has made has a larger one.
-const OPERATORS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
+const OPERATORS: &str = "sum prod max min avg";
 
 pub fn operator_name(number: u16) -> String {
-    name_of(number, &OPERATORS, "operator")
+    name_of(number, OPERATORS, "operator")
 }
 
-fn name_of(number: u16, names: &[&str], what: &str) -> String {
-    names.get(usize::from(number)).map_or_else(|| format!("{what} {number}"), |name| (*name).to_owned())
+fn name_of(number: u16, names: &str, what: &str) -> String {
+    names.split(' ').nth(number.into()).map_or_else(|| format!("{what} {number}"), str::to_owned)
 }

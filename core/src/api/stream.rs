@@ -28,7 +28,6 @@ impl StreamKind {
     /// In the order of the numbers that a recording has for them.
     const ALL: [Self; 5] = [Self::Unknown, Self::Blocking, Self::NonBlocking, Self::Legacy, Self::PerThread];
 
-    /// The number that a recording has for it.
     pub fn number(self) -> u64 {
         Self::ALL.iter().position(|&k| k == self).unwrap_or(0) as u64
     }
@@ -58,7 +57,6 @@ impl fmt::Display for StreamKind {
 pub struct Operation {
     /// When the call was entered.
     pub at: Nanos,
-    /// The id of the submitting call's entry point.
     pub entry_point: u16,
     /// The function's number, or 0.
     pub function: u32,

@@ -35,7 +35,6 @@ const MOST_FEEDERS: usize = 8;
 const MOST_POLLED: usize = 64;
 
 impl SnapshotBuilder {
-    /// Nothing seen yet.
     pub fn new<S: Source>(recording: &Recording<S>) -> Self {
         let busy = recording.streams().iter().filter_map(|stream| {
             let oldest = recording.oldest(stream)?;
@@ -78,7 +77,6 @@ impl SnapshotBuilder {
         self.busy.iter().map(|(number, busy)| (*number, busy.oldest.at))
     }
 
-    /// Takes in a record.
     pub fn push(&mut self, entry: &Entry) {
         let record = &entry.record;
         self.last = self.last.max(record.entered).max(record.returned);
@@ -453,7 +451,6 @@ pub fn snapshot_at<S: Source>(
     }
 }
 
-/// The newest time in the header and the tables.
 fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {
     let threads = recording.threads().iter().map(|thread| thread.born.max(thread.ended));
     let streams = recording.streams().iter().map(|stream| stream.born.max(stream.last_submitted));

@@ -155,7 +155,6 @@ impl<'a> Decision<'a> {
 
     // --- from findings to verdicts ---
 
-    /// The time since the last visible progress.
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.or(finding.at_rest).unwrap_or(self.snapshot.last_activity);

@@ -97,7 +97,6 @@ pub fn ends_of<'a, S: Source>(
     }
 }
 
-/// A call without a known end yet.
 struct Open<'a> {
     call: &'a BlockedCall,
     asks: Option<Record>,

@@ -22,7 +22,6 @@ pub(super) struct Finding<'a> {
     pub sentence: String,
     /// The operation that the culprits block.
     pub held_back: Option<Culprit>,
-    /// Sentences between the calls and the path.
     pub because: Vec<String>,
     pub fix: String,
     /// Whether it counts as soon as it is past the threshold.

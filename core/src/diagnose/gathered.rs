@@ -17,7 +17,6 @@ pub const MOST_WAITS: usize = 1100;
 /// A thread without a query for this long has stopped polling.
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
-/// A stream with outstanding work, and its records.
 #[derive(Default)]
 pub(super) struct Busy {
     pub(super) context: u32,
@@ -32,7 +31,6 @@ pub(super) struct Busy {
     pub(super) timed: u64,
     pub(super) untimed_kept: usize,
     pub(super) moved: Nanos,
-    /// When the driver last answered that it is busy.
     pub(super) answered_busy: Nanos,
     /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
@@ -76,7 +74,6 @@ impl Busy {
 pub(super) struct Poll {
     pub record: Record,
     pub count: u64,
-    /// When the event was recorded.
     pub recorded: Option<Nanos>,
 }
 
@@ -96,7 +93,6 @@ pub(super) struct Fed {
     pub(super) by: BTreeMap<u32, (u64, Record)>,
 }
 
-/// A host function that has been called.
 pub(super) struct Called {
     pub thread: u32,
     pub thread_number: u32,
@@ -144,19 +140,16 @@ pub struct SnapshotBuilder {
     /// Of each context since when a call waits for it to be idle.
     pub(super) needed_idle: HashMap<u16, Nanos>,
     pub(super) fed: BTreeMap<u32, Fed>,
-    /// Since when a stream has its number.
     pub(super) births: HashMap<u32, Nanos>,
     /// Threads that have run host functions: the driver's own.
     pub(super) host_threads: HashSet<u32>,
     pub(super) launches: HashMap<(u32, u32), Launched>,
-    /// What was launched: the context and the function.
     pub(super) launched: HashSet<(u16, u32)>,
     pub(super) contexts: HashSet<u16>,
     /// What each executable graph does, from when on.
     pub(super) graphs: HashMap<u64, Vec<(Nanos, Rc<GraphContents>)>>,
     /// Of each function the handle of its module or library.
     pub(super) owners: HashMap<u32, u64>,
-    /// Whether the first launches are among the records.
     pub(super) from_the_beginning: bool,
     /// Observations: the newest activity of each thread; how much it computed, with the time of that; the newest content of memory, with its time; the resident blocks of each launch.
     pub(super) doing: BTreeMap<u32, ThreadActivity>,

@@ -12,45 +12,32 @@ use super::verdict::{Culprit, Verdict};
 use crate::api::Code;
 use crate::Nanos;
 
-/// Who waits, or is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// A thread of the process.
     Thread {
-        /// Its id.
         thread: u32,
     },
-    /// An operation on a stream.
     Operation {
-        /// The stream's number.
         stream: u32,
         /// When the call that submitted it was entered.
         at: Nanos,
     },
     /// A stream, with all that is submitted to it.
     Stream {
-        /// Its number.
         stream: u32,
     },
     /// A write that no submitted operation makes.
     Write {
-        /// The device address.
         address: u64,
     },
-    /// Other ranks of the job.
     Ranks,
-    /// Streams that the guard does not follow.
     Unseen,
 }
 
-/// One waits for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Who waits.
     pub from: Party,
-    /// For whom.
     pub to: Party,
-    /// How, in a few words.
     pub how: &'static str,
 }
 
@@ -115,7 +102,6 @@ impl Links {
     }
 }
 
-/// How a thread waits.
 fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
     match finding.code {
         _ if call.queries.is_some() => "asks again and again whether it has ended",
@@ -196,7 +182,6 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
     (chain, ends)
 }
 
-/// The stream that a step leads to.
 fn leads_to(step: &Step<'_>) -> Option<u32> {
     match step {
         Step::Writer(_, by) => Some(*by),

@@ -331,7 +331,6 @@ pub(super) fn barrier(load: &ColdLoadSeen) -> String {
     }
 }
 
-/// Which operations wait behind a barrier, and why.
 pub(super) fn held_back(load: &ColdLoadSeen) -> String {
     let what = function(load.function.as_ref(), "a function");
     match (load.first_launch, &load.stream) {
@@ -443,7 +442,6 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
     }
 }
 
-/// The same in one sentence.
 pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> String {
     let SharedQueue { waits, held_back, ahead, head, .. } = *shared;
     let (cannot, is, their) = match shared.is_certain() {
@@ -554,7 +552,6 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     }
 }
 
-/// Where the record shows a path.
 pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
     let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
         what: what.to_owned(),

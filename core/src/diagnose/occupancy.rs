@@ -3,7 +3,6 @@
 //! It computes from numbers that the driver answers at any time. The driver's own occupancy functions do not serve: they block
 //! while another thread is blocked in a load or a release.
 
-/// What limits a multiprocessor, and how many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     pub multiprocessors: u32,
@@ -20,7 +19,6 @@ pub struct Device {
 pub struct Needs {
     pub threads: u32,
     pub registers: u32,
-    /// Bytes of shared memory, static and dynamic.
     pub shared_bytes: u64,
 }
 

@@ -40,7 +40,6 @@ impl SharedQueue<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
-    /// The barrier of a function's load on first use.
     Barrier(&'a ColdLoadSeen),
     /// A value that an operation of this other stream writes.
     Writer(&'a WaitSeen, u32),
@@ -63,7 +62,6 @@ pub(super) enum Step<'a> {
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
     Runs(Culprit),
-    /// A kernel of a communication library.
     Peers(Peers),
     /// NCCL's own code, in which the blocked call meets the other ranks.
     Meeting,

@@ -18,7 +18,6 @@ use crate::Nanos;
 const QUEUES_AT_FIRST: u32 = 8;
 
 impl<'a> Path<'a> {
-    /// The first shared queue on the path.
     pub(super) fn shared_queue(&self) -> Option<SharedQueue<'a>> {
         self.steps.iter().find_map(|step| match step {
             Step::Queue(shared) => Some(*shared),

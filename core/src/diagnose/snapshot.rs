@@ -104,7 +104,6 @@ impl OperationSeen {
         Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, origin, launch: None }
     }
 
-    /// Whether it waits for kernels of other GPUs.
     pub fn waits_for_peers(&self) -> bool {
         self.peers_kernel().is_some()
     }
@@ -144,16 +143,13 @@ pub struct BlockedCall {
     /// When its event was recorded: earlier work of the stream is waited for.
     pub event_recorded: Option<Nanos>,
     /// Whether the table of streams was full, so that the stream is unknown.
-    #[serde(default)]
     pub no_entry: bool,
     /// Whether it compiles code.
-    #[serde(default)]
     pub compiles: bool,
     /// The thread's recent processor time, during a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computes: Option<ComputeTime>,
     /// Whether it instantiates a graph whose kernels may need more local memory than the context has.
-    #[serde(default)]
     pub sets_aside: bool,
     /// From where it was made.
     #[serde(flatten)]
@@ -172,25 +168,18 @@ pub struct BusyStream {
     /// Operations since the stream was first seen.
     pub submitted: u64,
     /// The first unended operations, oldest first.
-    #[serde(default)]
     pub operations: Vec<OperationSeen>,
     /// Unended operations, at least.
-    #[serde(default)]
     pub outstanding: u64,
     /// Those that take device time: no events, waits for events or writes.
-    #[serde(default)]
     pub timed: u64,
     /// Whether no record was overwritten.
-    #[serde(default)]
     pub all_recorded: bool,
     /// When its progress was last seen, or 0.
-    #[serde(default)]
     pub moved: Nanos,
     /// When the driver last said busy, or 0.
-    #[serde(default)]
     pub answered_busy: Nanos,
     /// Whether the program destroyed it.
-    #[serde(default)]
     pub destroyed: bool,
 }
 
@@ -269,25 +258,21 @@ pub struct WaitSeen {
     /// The comparison.
     pub condition: Condition,
     /// Whether it compares 64 bits, not 32.
-    #[serde(default)]
     pub wide: bool,
     /// Submitted writes that satisfy it.
     pub satisfying_writes: Vec<WriteSeen>,
     /// Submitted writes to the address that do not.
     pub other_writes: usize,
     /// The submitting thread, or 0.
-    #[serde(default)]
     pub thread: u32,
     /// The newest operation that writes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_write: Option<NewestWrite>,
     /// Outstanding copies and memsets that write there.
-    #[serde(default)]
     pub fills: Vec<WriteSeen>,
     /// The memory's value, where readable.
     pub holds: Option<u64>,
     /// Whether that value ends the wait.
-    #[serde(default)]
     pub satisfied: bool,
 }
 
@@ -322,7 +307,6 @@ pub struct WriteSeen {
     /// 0 for a copy or memset.
     pub value: u64,
     /// Whether it may be pending.
-    #[serde(default)]
     pub outstanding: bool,
 }
 
@@ -357,7 +341,6 @@ pub struct HostFunctionSeen {
     /// That thread's activity.
     pub doing: Option<ThreadActivity>,
     /// Whether another stream's graph more likely called it.
-    #[serde(default)]
     pub or_another: bool,
 }
 
@@ -391,7 +374,6 @@ pub struct ColdLoadSeen {
     #[serde(flatten)]
     pub origin: Origin,
     /// Whether this first launch may be such a barrier too: a kernel of the module prints.
-    #[serde(default)]
     pub first_launch: bool,
     /// The unended work in flight at the load.
     pub behind: Vec<BusyStream>,
@@ -414,42 +396,33 @@ pub struct Snapshot {
     /// How long a call lasts until it counts as blocked.
     pub threshold_nanos: Nanos,
     /// How long an unknown pattern stands still until it counts as stuck.
-    #[serde(default)]
     pub patience_nanos: Nanos,
     /// When the stopped process was continued, or 0.
-    #[serde(default)]
     pub awake_since: Nanos,
     /// Calls that have not returned and endless queries, the longest first.
     pub blocked: Vec<BlockedCall>,
     /// Streams with outstanding work, oldest first.
     pub streams: Vec<BusyStream>,
     /// Streams that receive work while a call waits for their context, the busiest first.
-    #[serde(default)]
     pub fed: Vec<FedStream>,
     /// Work of destroyed streams, by context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfollowed: Vec<UnfollowedWork>,
     /// Threads, contexts and streams beyond the tables' capacity.
-    #[serde(default)]
     pub without_entry: u64,
     /// Unsatisfied waits, oldest first.
     pub waits: Vec<WaitSeen>,
     /// Waits for events, oldest first.
-    #[serde(default)]
     pub event_waits: Vec<EventWaitSeen>,
     /// Those that have not returned.
-    #[serde(default)]
     pub host_functions: Vec<HostFunctionSeen>,
     /// Loads on first use behind unended work, oldest first.
     pub loads: Vec<ColdLoadSeen>,
     /// Threads that may still end a wait.
-    #[serde(default)]
     pub runnable: Vec<RunnableThread>,
     /// When a thread last entered or left a driver call; endless queries do not count.
-    #[serde(default)]
     pub last_activity: Nanos,
     /// Whether the driver has been asked.
-    #[serde(default)]
     pub asked: bool,
     /// Whether `CUDA_LAUNCH_BLOCKING` is set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -460,7 +433,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The stream with this number, if it is busy.
     pub fn stream(&self, number: u32) -> Option<&BusyStream> {
         self.streams.iter().find(|s| s.stream.number == number)
     }

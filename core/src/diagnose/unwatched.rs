@@ -42,7 +42,6 @@ impl Snapshot {
         self.threshold_nanos != 0 && self.is_busy_at_rest(stream) && self.rested(stream) >= self.threshold_nanos
     }
 
-    /// Whether any stream has.
     pub fn any_stands_at_rest(&self) -> bool {
         self.streams.iter().any(|stream| self.stands_at_rest(stream))
     }

@@ -66,10 +66,8 @@ pub struct Verdict {
     /// The code's meaning.
     pub title: String,
     /// How reliable it is.
-    #[serde(default)]
     pub confidence: Confidence,
     /// The wait in one sentence.
-    #[serde(default)]
     pub sentence: String,
     /// The operation that the culprits block, on another stream.
     pub held_back: Option<Culprit>,
@@ -83,7 +81,6 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fed: Vec<FedStream>,
     /// The records that show it.
-    #[serde(default)]
     pub evidence: Vec<Evidence>,
     /// The change to make, in the imperative.
     pub fix: String,

@@ -14,7 +14,6 @@ use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
 
 const MOST_WAITS_IN_ALL: usize = 4096;
-/// Most copies and memsets reported for one wait.
 const MOST_FILLS: usize = 16;
 /// Most streams reported of those behind which a load waits.
 const MOST_BEHIND: usize = 256;
@@ -28,7 +27,6 @@ fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<St
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
 }
 
-/// A recording, seen through numbers.
 pub(super) struct View<'a, S> {
     pub recording: &'a Recording<S>,
     pub builder: &'a SnapshotBuilder,
@@ -39,14 +37,12 @@ impl<S: Source> View<'_, S> {
         self.recording.contexts().iter().find(|c| c.number == number).map_or(0, |c| c.handle)
     }
 
-    /// The stream that has the number now.
     fn stream_ref(&self, number: u32) -> Option<StreamRef> {
         let stream = self.recording.stream(number)?;
         let context = self.context_handle(stream.context);
         Some(StreamRef { number, handle: stream.handle, kind: stream.kind, context })
     }
 
-    /// The stream that had the number then.
     fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
         match self.recording.strings().stream(number, at) {
             Some(stream) => Some(StreamRef {

@@ -34,7 +34,6 @@ pub(super) struct Lane {
     pub state: Option<u32>,
     /// Its exception, and the address of the instruction that made it.
     pub fault: Option<(u32, Option<u64>)>,
-    /// The return addresses, innermost first.
     pub callers: Vec<u64>,
 }
 

@@ -20,9 +20,7 @@ const MOST_FUNCTIONS: usize = 1 << 20;
 const MOST_BEHIND_A_BARRIER: usize = 256;
 const MOST_OF_A_LOOP: usize = 1 << 14;
 
-/// A relocated cubin.
 pub(super) struct Image<'a> {
-    /// Sorted by where they begin.
     functions: Vec<Function<'a>>,
     table: &'a [u8],
     names: &'a [u8],
@@ -80,7 +78,6 @@ impl<'a> Image<'a> {
         candidates.find(|function| address - function.address < function.bytes)
     }
 
-    /// The lines of each address that has any.
     pub fn lines(&self, addresses: &[u64]) -> BTreeMap<u64, Lines> {
         lines::find(self.table, self.names, addresses)
     }

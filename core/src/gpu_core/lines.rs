@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 const MOST_INLINED: usize = 64;
 const MOST_ROWS: usize = 1 << 22;
-/// The most instructions of all programs of an image.
 const MOST_INSTRUCTIONS: u64 = 1 << 27;
 
 const INLINED_CALL: u8 = 0x90;
@@ -60,7 +59,6 @@ pub(super) fn find(table: &[u8], names: &[u8], addresses: &[u64]) -> BTreeMap<u6
     found
 }
 
-/// The bytes of a line program with its length.
 fn unit_length(bytes: &[u8]) -> Option<usize> {
     let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
     match u32::from_le_bytes(word) {

@@ -2,7 +2,6 @@
 //!
 //! Must not: escape them; who prints a line does.
 
-/// The longest text that is kept, in bytes.
 const MOST: usize = 1 << 16;
 
 pub(super) fn name_at(names: &[u8], at: u64) -> Option<String> {

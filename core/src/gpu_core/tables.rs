@@ -35,47 +35,21 @@ const MOST_CALLERS: usize = 64;
 /// The most images in which an address is looked for that is not in that of its grid.
 const MOST_IMAGES: usize = 64;
 
-/// The kinds of tables: their section types, and how long their entries were in the first version of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Table {
-    Image,
-    Callers,
-    Devices,
-    Contexts,
-    Multiprocessors,
-    Grids,
-    Blocks,
-    Warps,
-    Lanes,
-    Modules,
-    Metadata,
-}
+/// A kind of tables: its section type, the words for its entries, and the bytes of an entry in the first version of the format.
+#[derive(Clone, Copy)]
+struct Table(u32, &'static str, u64);
 
-/// Of each table its section type (less 0x8000_0000), the words for its entries, and the bytes of an entry in the first version of the format.
-const TABLES: [(Table, u32, &str, u64); 11] = [
-    (Table::Image, 7, "device code", 0),
-    (Table::Callers, 8, "callers", 24),
-    (Table::Devices, 9, "devices", 72),
-    (Table::Contexts, 10, "contexts", 40),
-    (Table::Multiprocessors, 11, "multiprocessors", 8),
-    (Table::Grids, 12, "grids", 104),
-    (Table::Blocks, 13, "blocks", 24),
-    (Table::Warps, 14, "warps", 32),
-    (Table::Lanes, 15, "threads", 48),
-    (Table::Modules, 16, "modules", 8),
-    (Table::Metadata, 22, "the core itself", 32),
-];
-
-impl Table {
-    fn of(section_type: u32) -> Option<Self> {
-        let number = section_type.checked_sub(0x8000_0000)?;
-        TABLES.iter().find(|(_, known, ..)| *known == number).map(|(table, ..)| *table)
-    }
-
-    fn entry(self) -> (&'static str, u64) {
-        TABLES.iter().find(|(table, ..)| *table == self).map_or(("", 0), |(.., of, least)| (of, *least))
-    }
-}
+const IMAGE: Table = Table(0x8000_0007, "device code", 0);
+const CALLERS: Table = Table(0x8000_0008, "callers", 24);
+const DEVICES: Table = Table(0x8000_0009, "devices", 72);
+const CONTEXTS: Table = Table(0x8000_000a, "contexts", 40);
+const MULTIPROCESSORS: Table = Table(0x8000_000b, "multiprocessors", 8);
+const GRIDS: Table = Table(0x8000_000c, "grids", 104);
+const BLOCKS: Table = Table(0x8000_000d, "blocks", 24);
+const WARPS: Table = Table(0x8000_000e, "warps", 32);
+const LANES: Table = Table(0x8000_000f, "threads", 48);
+const MODULES: Table = Table(0x8000_0010, "modules", 8);
+const METADATA: Table = Table(0x8000_0016, "the core itself", 32);
 
 /// Why a file is not read as a GPU core dump, in words that go on from its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,18 +153,16 @@ impl Entry<'_> {
 struct Reader<'data, R: ReadRef<'data>> {
     data: R,
     sections: &'data [Section],
-    /// The sections by kind, link and info: which entry of which table they belong to.
-    index: HashMap<(Table, u32, u32), u32>,
+    /// The sections by type, link and info: which entry of which table they belong to.
+    index: HashMap<(u32, u32, u32), u32>,
     strings: StringTable<'data, R>,
     bytes_left: u64,
     lanes_left: u64,
     missing: u64,
-    /// Sections that were left out for their size.
     left_out: u64,
     lost_lanes: u64,
 }
 
-/// An image, by the module it is of.
 struct Loaded {
     module: u64,
     section: u32,
@@ -199,8 +171,8 @@ struct Loaded {
 impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn fill_index(&mut self) {
         for (at, section) in self.sections.iter().enumerate() {
-            if let Some(table) = Table::of(section.sh_type.get(ENDIAN).0) {
-                let key = (table, section.sh_link.get(ENDIAN), section.sh_info.get(ENDIAN));
+            let key = (section.sh_type.get(ENDIAN).0, section.sh_link.get(ENDIAN), section.sh_info.get(ENDIAN));
+            if key.0 >= IMAGE.0 {
                 self.index.entry(key).or_insert(at as u32);
             }
         }
@@ -227,7 +199,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Entry<'data>>, Refused> {
         let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
         let content = self.content(at);
-        let (of, least) = table.entry();
+        let Table(_, of, least) = table;
         if size < least && !content.is_empty() {
             return refused(format!(
                 "has entries of {size} bytes about {of}; the first version of the format has {least}"
@@ -239,7 +211,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
 
     /// The table of this kind that belongs to an entry of another.
     fn belonging(&self, table: Table, link: u32, info: usize) -> Option<u32> {
-        self.index.get(&(table, link, u32::try_from(info).ok()?)).copied()
+        self.index.get(&(table.0, link, u32::try_from(info).ok()?)).copied()
     }
 
     /// That table with at most so many of its entries; none where there is no such table.
@@ -263,20 +235,20 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
 
     fn core(mut self) -> Result<GpuCore, Refused> {
         let mut core = GpuCore::default();
-        let first = |table: Table| self.sections.iter().position(|s| Table::of(s.sh_type.get(ENDIAN).0) == Some(table));
-        let Some(devices) = first(Table::Devices) else { return refused("is damaged: it has no table of devices") };
+        let first = |table: Table| self.sections.iter().position(|section| section.sh_type.get(ENDIAN).0 == table.0);
+        let Some(devices) = first(DEVICES) else { return refused("is damaged: it has no table of devices") };
         let devices = devices as u32;
-        if let Some(metadata) = first(Table::Metadata) {
+        if let Some(metadata) = first(METADATA) {
             // A single entry, of which the header does not say how long it is.
             let entry = Entry(self.content(metadata as u32));
-            if entry.0.len() as u64 >= Table::Metadata.entry().1 {
+            if entry.0.len() as u64 >= METADATA.2 {
                 let version = |at| format!("{}.{}", entry.u32(at), entry.u32(at + 4));
                 core.driver = Some(version(8));
                 core.cuda = Some(version(16));
                 core.written_unix_s = Some(entry.u32(28));
             }
         }
-        let entries: Vec<_> = self.entries(Table::Devices, devices)?.take(MOST_DEVICES).collect();
+        let entries: Vec<_> = self.entries(DEVICES, devices)?.take(MOST_DEVICES).collect();
         for (index, entry) in entries.into_iter().enumerate() {
             let device = self.device(entry, devices, index)?;
             core.devices.push(device);
@@ -305,11 +277,11 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         };
         let major = entry.u32(56);
         let mut fold = Fold::new(major);
-        for entry in self.entries_of(Table::Grids, devices, index, MOST_GRIDS)?.1 {
+        for entry in self.entries_of(GRIDS, devices, index, MOST_GRIDS)?.1 {
             let (kernel, entry_point, module) = kernel(entry);
             fold.add_grid(kernel, entry_point, module);
         }
-        let (multiprocessors, entries) = self.entries_of(Table::Multiprocessors, devices, index, usize::MAX)?;
+        let (multiprocessors, entries) = self.entries_of(MULTIPROCESSORS, devices, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
             let address = (entry.u32(12) != 0).then(|| entry.newer_u64(16)).flatten();
             if entry.u32(8) != 0 {
@@ -323,10 +295,10 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
-        let (blocks, entries) = self.entries_of(Table::Blocks, multiprocessors, index, usize::MAX)?;
+        let (blocks, entries) = self.entries_of(BLOCKS, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
             fold.begin_block(entry.u64(0), entry.three(8));
-            let (warps, entries) = self.entries_of(Table::Warps, blocks, at, usize::MAX)?;
+            let (warps, entries) = self.entries_of(WARPS, blocks, at, usize::MAX)?;
             for (at, entry) in entries.into_iter().enumerate() {
                 self.warp(entry, warps, at, fold)?;
             }
@@ -339,7 +311,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
-        let (lanes, entries) = self.entries_of(Table::Lanes, warps, index, 64)?;
+        let (lanes, entries) = self.entries_of(LANES, warps, index, 64)?;
         for (at, entry) in entries.into_iter().enumerate() {
             let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
             if valid & bit == 0 {
@@ -350,7 +322,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
                 continue;
             }
             self.lanes_left -= 1;
-            let callers = self.entries_of(Table::Callers, lanes, at, MOST_CALLERS)?.1;
+            let callers = self.entries_of(CALLERS, lanes, at, MOST_CALLERS)?.1;
             let code = entry.u32(32);
             standing.push(Lane {
                 address: entry.u64(0),
@@ -374,14 +346,16 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         index: usize,
     ) -> Result<(Vec<GpuKernel>, Vec<GpuFault>), Refused> {
         let mut loaded = Vec::new();
-        if let Some(contexts) = self.belonging(Table::Contexts, devices, index) {
-            let count = self.entries(Table::Contexts, contexts)?.count();
+        if let Some(contexts) = self.belonging(CONTEXTS, devices, index) {
+            let count = self.entries(CONTEXTS, contexts)?.count();
             for context in 0..count {
-                let Some(modules) = self.belonging(Table::Modules, contexts, context) else { continue };
-                let handles: Vec<_> = self.entries(Table::Modules, modules)?.map(|entry| entry.u64(0)).collect();
-                loaded.extend(handles.into_iter().enumerate().filter_map(|(at, module)| {
-                    Some(Loaded { module, section: self.belonging(Table::Image, modules, at)? })
-                }));
+                let Some(modules) = self.belonging(MODULES, contexts, context) else { continue };
+                let handles: Vec<_> = self.entries(MODULES, modules)?.map(|entry| entry.u64(0)).collect();
+                loaded.extend(
+                    handles.into_iter().enumerate().filter_map(|(at, module)| {
+                        Some(Loaded { module, section: self.belonging(IMAGE, modules, at)? })
+                    }),
+                );
             }
         }
         // The modules of the grids first, then as many others as an unknown address may be in.

@@ -10,8 +10,7 @@
 use super::event::{Flags, HazardEvent};
 use super::messages;
 use super::{FirstOccurrence, Hazard, StreamClass};
-use crate::api::Code;
-use crate::api::EntryPoint;
+use crate::api::{Code, EntryPoint};
 use crate::demangle::demangle;
 use crate::map::HashMap;
 use crate::order;
@@ -25,9 +24,7 @@ pub const MOST_GROUPS: usize = 1024;
 /// The names that an occurrence needs, as the program has them; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'a> {
-    /// Of the function that the call is about.
     pub kernel: Option<&'a str>,
-    /// Of the function that it meets.
     pub other: Option<&'a str>,
 }
 
@@ -36,7 +33,6 @@ pub struct Names<'a> {
 pub struct Counted {
     /// Which one it is, from 1; 0 if it found no place.
     pub count: u32,
-    /// Whether it leaves a record.
     pub recorded: bool,
 }
 
@@ -59,7 +55,6 @@ struct Group {
     at_least: bool,
 }
 
-/// See the module.
 #[derive(Clone, Default)]
 pub struct Aggregator {
     groups: HashMap<Same, Group>,
@@ -69,10 +64,9 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Takes in an occurrence as it arises.
     pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Counted {
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += 1;
-        let Some(group) = self.group(noted, noted.class_or(|| None), names) else {
+        let Some(group) = self.group(noted, names) else {
             return Counted { count: 0, recorded: false };
         };
         group.count += 1;
@@ -80,20 +74,13 @@ impl Aggregator {
         Counted { count, recorded: group.count.is_power_of_two() }
     }
 
-    /// Takes in the record of an occurrence.
-    fn read(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) {
-        let Some(group) = self.group(noted, class, names) else { return };
+    fn read(&mut self, noted: &HazardEvent, names: Names<'_>) {
+        let Some(group) = self.group(noted, names) else { return };
         let before = group.count;
-        match u64::from(noted.count) {
-            // From before they were counted: each left a record.
-            0 => group.count += 1,
-            count => {
-                group.count = group.count.max(count);
-                // The second may be the last, or the third.
-                group.at_least |= count > 1;
-            }
-        }
-        if noted.count != 0 && noted.count < group.first.count {
+        group.count = before.max(noted.count.into());
+        // The second may be the last, or the third.
+        group.at_least |= noted.count > 1;
+        if noted.count < group.first.count {
             group.first = *noted;
             group.other = names.other.map(str::to_owned);
         }
@@ -101,12 +88,12 @@ impl Aggregator {
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += more;
     }
 
-    fn group(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) -> Option<&mut Group> {
+    fn group(&mut self, noted: &HazardEvent, names: Names<'_>) -> Option<&mut Group> {
         let same = Same {
             code: noted.code,
             prevented: noted.flags.says(Flags::PREVENTED),
             call: noted.entry_point.info().base(),
-            class,
+            class: noted.class,
             kernel: names.kernel.map(str::to_owned),
         };
         if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&same) {
@@ -195,16 +182,13 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
 pub struct Gathered(Aggregator);
 
 impl Gathered {
-    /// Takes in a record.
     pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
         let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
         let texts = recording.strings();
         let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
-        let class = noted.class_or(|| texts.stream(noted.stream, noted.noted).map(|stream| stream.kind));
-        self.0.read(&noted, class, Names { kernel: name(noted.function), other: name(noted.other.function) });
+        self.0.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
     }
 
-    /// The hazards, by when they arose first.
     pub fn hazards<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
         let lost = |summary: &LaneUse| summary.overwritten > 0 || summary.dropped > 0;
         self.0.hazards(recording.lanes().iter().any(|summary| summary.lane == Lane::RareEvents && lost(summary)))

@@ -12,7 +12,7 @@ fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
         noted: at + 10,
         context: 1,
         stream: 2,
-        class: Some(StreamClass::NonBlocking),
+        class: StreamClass::NonBlocking,
         function: 1,
         other: ConflictingOperation { stream: 1, function: 2, entry_point: 54, at: 1 },
         caller: 0x99,
@@ -34,7 +34,7 @@ fn records_are_thinned_out_and_carry_the_count() {
             recorded.push(counted.count);
             let words = HazardEvent { count: counted.count, ..noted }.record().to_words();
             let back = HazardEvent::of(&Record::from_words(&words).unwrap(), 7).unwrap();
-            read.read(&back, back.class.unwrap(), NAMES);
+            read.read(&back, NAMES);
         }
     }
     assert_eq!(recorded, [1, 2, 4, 8]);
@@ -50,31 +50,17 @@ fn records_are_thinned_out_and_carry_the_count() {
 fn one_that_arose_once_is_counted_exactly_from_its_record() {
     let mut read = Aggregator::default();
     let once = HazardEvent { count: 1, ..noted(Code::LG101, "cuLaunchKernel", 100) };
-    read.read(&once, StreamClass::NonBlocking, NAMES);
+    read.read(&once, NAMES);
     assert_eq!(read.hazards(false).iter().map(|h| (h.count, h.at_least)).collect::<Vec<_>>(), [(1, false)]);
     assert!(read.hazards(true)[0].at_least);
     // Records that were lost before it do not make a later one the first.
     let mut read = Aggregator::default();
     for count in [4, 8, 2] {
-        read.read(
-            &HazardEvent { count, ..noted(Code::LG101, "cuLaunchKernel", u64::from(count) * 10) },
-            StreamClass::None,
-            NAMES,
-        );
+        read.read(&HazardEvent { count, ..noted(Code::LG101, "cuLaunchKernel", u64::from(count) * 10) }, NAMES);
     }
     let hazards = read.hazards(false);
     assert_eq!((hazards[0].count, hazards[0].first.at), (8, 20));
     assert_eq!(read.counts(false), [(Code::LG101, 8)]);
-}
-
-#[test]
-fn records_from_before_they_were_counted_count_one_by_one() {
-    let mut read = Aggregator::default();
-    for at in [10, 20, 30] {
-        read.read(&noted(Code::LG102, "cuModuleLoadData", at), StreamClass::None, Names::default());
-    }
-    let hazards = read.hazards(false);
-    assert_eq!((hazards[0].count, hazards[0].at_least, hazards[0].first.at), (3, false, 10));
 }
 
 #[test]
@@ -89,7 +75,7 @@ fn what_differs_in_code_kernel_call_class_or_prevention_is_another_hazard() {
     fold.note(&HazardEvent { code: Code::LG106, ..base }, NAMES);
     fold.note(&base, Names { kernel: Some("other"), ..NAMES });
     fold.note(&HazardEvent { entry_point: EntryPoint::by_symbol(b"cuLaunchKernelEx").unwrap(), ..base }, NAMES);
-    fold.note(&HazardEvent { class: Some(StreamClass::Legacy), ..base }, NAMES);
+    fold.note(&HazardEvent { class: StreamClass::Legacy, ..base }, NAMES);
     fold.note(&HazardEvent { flags: Flags::PREVENTED, ..base }, NAMES);
     let keys: Vec<_> = fold.hazards(false).iter().map(Hazard::key).collect();
     assert_eq!(

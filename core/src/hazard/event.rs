@@ -4,13 +4,10 @@
 //! only because both start from this.
 
 use super::StreamClass;
-use crate::api::Code;
-use crate::api::EntryPoint;
-use crate::api::StreamKind;
+use crate::api::{Code, EntryPoint};
 use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
 
-/// Facts of an occurrence besides its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(u16);
 
@@ -24,12 +21,10 @@ impl Flags {
     /// The operation in flight is a wait that no submitted operation satisfies.
     pub const UNSATISFIED: Self = Self(1 << 3);
 
-    /// Both.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether it says that.
     pub const fn says(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -38,9 +33,7 @@ impl Flags {
 /// The operation in flight, or the waiting one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictingOperation {
-    /// The number of its stream, or 0.
     pub stream: u32,
-    /// The number of its function, or 0.
     pub function: u32,
     /// The id of the entry point of the call that submitted it, or 0.
     pub entry_point: u16,
@@ -48,34 +41,26 @@ pub struct ConflictingOperation {
     pub at: Nanos,
 }
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HazardEvent {
-    /// The code.
     pub code: Code,
-    /// What else there is to say.
     pub flags: Flags,
-    /// The call.
     pub entry_point: EntryPoint,
-    /// The thread that made it.
     pub thread: u32,
-    /// When it was entered.
+    /// When the call was entered.
     pub at: Nanos,
     /// When the hazard was noted: at the call's return where it is one because the call took long.
     pub noted: Nanos,
-    /// The number of the context.
     pub context: u16,
     /// The call's stream number, or 0.
     pub stream: u32,
-    /// What kind of stream that is, where the record says it.
-    pub class: Option<StreamClass>,
+    pub class: StreamClass,
     /// The number of the function that the call is about, or 0.
     pub function: u32,
-    /// The operation that it conflicts with.
     pub other: ConflictingOperation,
     /// The return address, or 0.
     pub caller: u64,
-    /// Which occurrence of its hazard this is, from 1; 0 in records that were made before they were counted.
+    /// Which occurrence of its hazard this is, from 1; 0 before it is counted.
     pub count: u32,
 }
 
@@ -98,7 +83,7 @@ impl HazardEvent {
             noted: record.returned,
             context: record.context,
             stream: record.stream,
-            class: StreamClass::from_number(numbers.class),
+            class: StreamClass::from_number(numbers.class)?,
             function: record.function,
             other: ConflictingOperation {
                 stream: numbers.other_stream,
@@ -116,9 +101,7 @@ impl HazardEvent {
         Some(noted)
     }
 
-    /// The record that it leaves.
     pub fn record(&self) -> Record {
-        let class = self.class.map_or(0, StreamClass::number);
         let (entered, before, function_or_thread) = match is_about_the_earlier(self.code) {
             true => (self.other.at, self.at, self.thread),
             false => (self.at, self.other.at, self.other.function),
@@ -132,7 +115,7 @@ impl HazardEvent {
             code: self.code.number(),
             other_entry_point: self.other.entry_point,
             marks: self.flags.0,
-            class,
+            class: self.class.number(),
             distance,
             other_stream: self.other.stream,
             function_or_thread,
@@ -154,14 +137,6 @@ impl HazardEvent {
     /// For how long the call blocked the host, where that is what makes it a hazard.
     pub fn held(&self) -> Option<Nanos> {
         blocks_the_host(self.code).then(|| self.noted.saturating_sub(self.at))
-    }
-
-    /// The class of the stream, where the record does not say it by what the recording knows of the stream.
-    pub(super) fn class_or(&self, kind: impl FnOnce() -> Option<StreamKind>) -> StreamClass {
-        self.class.unwrap_or_else(|| match self.stream {
-            0 => StreamClass::None,
-            _ => StreamClass::of(Some(kind().unwrap_or(StreamKind::Unknown))),
-        })
     }
 }
 
@@ -191,7 +166,7 @@ mod tests {
             noted: 12_000_000,
             context: 1,
             stream: 3,
-            class: Some(StreamClass::PerThread),
+            class: StreamClass::PerThread,
             function: 5,
             other: ConflictingOperation { stream: 2, function: 8, entry_point: 54, at: 4_000_000 },
             caller: 0x1234,
@@ -209,7 +184,7 @@ mod tests {
         assert_eq!(through(noted), noted);
         assert_eq!(noted.held(), Some(3_000_000));
         for class in (1..=6).filter_map(StreamClass::from_number) {
-            let noted = HazardEvent { class: Some(class), count: u32::MAX, ..noted };
+            let noted = HazardEvent { class, count: u32::MAX, ..noted };
             assert_eq!(through(noted), noted);
         }
         // The same time is distinct from an unknown one.
@@ -228,22 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_from_before_hazards_were_counted_is_still_one() {
-        let record = Record {
-            kind: Kind::Hazard,
-            entered: 5,
-            returned: 6,
-            stream: 3,
-            raw: RawPayload::hazard(HazardNumbers { code: 101, other_stream: 2, ..HazardNumbers::default() }),
-            ..Record::of(EntryPoint::by_symbol(b"cuLaunchKernel").unwrap())
-        };
-        let noted = HazardEvent::of(&record, 1).unwrap();
-        assert_eq!((noted.code, noted.count, noted.flags, noted.class), (Code::LG101, 0, Flags::default(), None));
-        assert_eq!((noted.other.stream, noted.other.at), (2, 0));
-        assert_eq!(noted.class_or(|| Some(StreamKind::NonBlocking)), StreamClass::NonBlocking);
-        assert_eq!(noted.class_or(|| None), StreamClass::Unknown);
-        assert_eq!(HazardEvent { stream: 0, ..noted }.class_or(|| None), StreamClass::None);
-        assert_eq!(HazardEvent::of(&Record { raw: RawPayload::default(), ..record }, 1), None);
+    fn a_record_that_is_no_hazard_of_this_build_is_none() {
+        let record = noted().record();
+        for raw in [RawPayload::default(), RawPayload::hazard(HazardNumbers { code: 101, ..HazardNumbers::default() })]
+        {
+            assert_eq!(HazardEvent::of(&Record { raw, ..record }, 1), None);
+        }
         assert_eq!(HazardEvent::of(&Record { kind: Kind::Call, ..record }, 1), None);
     }
 }

@@ -23,7 +23,6 @@ pub struct HazardFile {
 }
 
 impl HazardFile {
-    /// The JSON object.
     pub fn json(&self) -> String {
         json(self)
     }

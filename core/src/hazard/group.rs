@@ -108,7 +108,6 @@ pub struct Hazard {
     /// How many.
     pub count: u64,
     /// Whether `count` is a lower bound.
-    #[serde(default)]
     pub at_least: bool,
     /// A sentence about the first occurrence.
     pub what: String,

@@ -143,10 +143,9 @@ impl Words<'_> {
             ),
             _ => format!("{call} at {at}, while {in_flight}"),
         };
-        match (hazard.prevented, hazard.code) {
-            (true, Code::LG107) => format!("{what}; the guard had set it aside by then, by the profile"),
-            (true, _) => format!("{what}; the guard had loaded it by then"),
-            (false, _) => what,
+        match hazard.prevented {
+            true => format!("{what}; the guard had loaded it by then"),
+            false => what,
         }
     }
 

@@ -74,7 +74,6 @@ pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
     newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
 }
 
-/// Whether a call blocked the host.
 #[inline(always)]
 pub const fn held(entered: Nanos, returned: Nanos) -> bool {
     returned.saturating_sub(entered) >= BLOCKED_NANOS

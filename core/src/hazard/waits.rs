@@ -13,26 +13,18 @@ use std::collections::VecDeque;
 const MOST_WAITS: usize = 256;
 const MOST_WRITES: usize = 256;
 
-/// A wait that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
-    /// What it waits for.
     pub wait: ValueWait,
-    /// The number of its stream.
     pub stream: u32,
-    /// See above.
     pub context: u32,
-    /// What kind of stream that is.
     pub class: StreamClass,
     /// The call that submitted it, its thread, and its return address or 0.
     pub entry_point: EntryPoint,
-    /// See above.
     pub thread: u32,
-    /// See above.
     pub caller: u64,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Waits {
     waits: Vec<Outstanding>,
@@ -40,12 +32,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// How many are kept.
     pub fn count(&self) -> usize {
         self.waits.len()
     }
 
-    /// Drops waits that are known to be over.
     pub fn forget(&mut self, over: impl Fn(&Outstanding) -> bool) {
         self.waits.retain(|wait| !over(wait));
     }
@@ -98,7 +88,6 @@ impl Waits {
         self.writes.push_back(*write);
     }
 
-    /// The waits for which this holds, the oldest first.
     pub fn of(&self, concerns: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
         self.waits.iter().filter(|wait| concerns(wait)).copied().collect()
     }

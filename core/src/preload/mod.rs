@@ -43,7 +43,6 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
             Self::BudgetKernels => "the budget of kernels is spent (LAZYGUARD_PRELOAD_KERNELS)",
@@ -60,14 +59,10 @@ impl Skip {
     }
 }
 
-/// What has been spent on preloading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Kernels loaded.
     pub kernels: u64,
-    /// Time spent, in nanoseconds.
     pub nanos: Nanos,
-    /// Device memory taken, in bytes.
     pub bytes: u64,
 }
 
@@ -76,7 +71,6 @@ pub fn is_blanket(settings: &Settings) -> bool {
     settings.preload == Policy::Eager
 }
 
-/// Whether the budget lets another kernel in.
 pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
     if spent.kernels >= settings.budget_kernels {
         return Err(Skip::BudgetKernels);
@@ -90,12 +84,9 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Not in use.
     pub free: u64,
-    /// All of it.
     pub total: u64,
 }
 
@@ -135,14 +126,12 @@ pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
     (spent - FREE_NANOS).checked_mul(100)?.checked_div(settings.budget_share_percent)
 }
 
-/// How far a context is with its first launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstLaunch {
     /// The program has launched nothing there.
     ToCome,
     /// It is about to be made.
     Now,
-    /// It was made.
     Made,
 }
 
@@ -215,7 +204,6 @@ pub fn loads_resolved(policy: Policy) -> bool {
 /// A runtime instance that asks for the loading mode, as its object file shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeInstance {
-    /// Fat binaries it would register.
     pub fat_binaries: u64,
     /// Whether the driver itself loads eagerly.
     pub driver_eager: bool,

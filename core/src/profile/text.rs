@@ -16,7 +16,7 @@
 //! samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself. `kernel` belongs to the
 //! image or library before it. `seen` is a library that the program loads itself, by samples, and whether a run used anything of it. `end` has the
 //! number of lines between it and the first one, and their XXH3: a part that was cut off is not believed, and neither is one with an unknown
-//! line. `local`, a line of earlier builds, is passed over.
+//! line.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 
@@ -29,7 +29,6 @@ const FIRST: &str = "lazyguard profile 1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// It begins as something else.
     Foreign,
     /// Its end is missing, or its content is not what the end says.
     CutOff,
@@ -113,8 +112,6 @@ impl Profile {
     fn take_in(&mut self, line: &str, current: &mut Option<Subject>) -> Option<()> {
         let fields: Vec<_> = line.split('\t').collect();
         match fields[..] {
-            // Earlier builds noted here what a kernel needs of local memory.
-            ["local", _] => {}
             ["image", id, day] => {
                 let id = id.parse().ok()?;
                 let image = self.images.entry(id).or_default();
@@ -223,15 +220,6 @@ mod tests {
         for profile in [Profile::default(), sample()] {
             assert_eq!(Profile::parse(profile.text().as_bytes()), Ok(profile.clone()), "{}", profile.text());
         }
-    }
-
-    #[test]
-    fn a_line_of_an_earlier_build_about_local_memory_is_read_and_gone_when_the_part_is_written_again() {
-        let text = sample().text();
-        let lines = &text[FIRST.len() + 1..text.rfind("end\t").unwrap()];
-        assert_eq!(Profile::part_of(lines), text);
-        let earlier = Profile::part_of(&format!("local\t32768\n{lines}"));
-        assert_eq!(Profile::parse(earlier.as_bytes()), Ok(sample()));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::remembered::Remembered;
 use crate::api::Class;
 use crate::trace::{Image, Payload, Record};
 
-/// See the module.
 #[derive(Default)]
 pub struct Images(Remembered<u64, Image>);
 
@@ -37,7 +36,6 @@ impl Images {
         self.0.get(&owner).copied()
     }
 
-    /// Whether any of them prints.
     pub fn any_prints(&self) -> bool {
         self.0.values().any(|image| image.prints())
     }

@@ -35,19 +35,16 @@ pub use work::Work;
 use crate::trace::read::Entry;
 use crate::trace::Record;
 
-/// See the module.
 #[derive(Default)]
 pub struct Replay {
     /// Where events were recorded, and what successes prove.
     pub proofs: Proofs,
-    /// What the loaded code is.
     pub images: Images,
 }
 
 /// A record, with what the earlier ones add to it.
 #[derive(Clone, Copy)]
 pub struct Fact<'a> {
-    /// The record and its thread.
     pub entry: &'a Entry,
     /// What the record proves to have ended.
     pub ended: Option<Proven>,

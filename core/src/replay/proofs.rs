@@ -12,7 +12,6 @@ use crate::trace::layout::flag;
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
 
-/// Where something was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// To the stream with this number.
@@ -21,7 +20,6 @@ pub enum Scope {
     Context(u32),
 }
 
-/// What has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proven {
     /// What was submitted here,

@@ -31,7 +31,6 @@ impl<K: Hash + Eq, V> Remembered<K, V> {
         self.newer.get(key).or_else(|| self.older.get(key))
     }
 
-    /// Forgets the key; its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let newer = self.newer.remove(key);
         let older = self.older.remove(key);

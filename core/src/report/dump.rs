@@ -58,7 +58,6 @@ impl DumpReport {
         self.hang_after_nanos != 0 && self.longest() >= self.hang_after_nanos
     }
 
-    /// The block for a person.
     pub fn text(&self) -> Block {
         let snapshot = &self.hang.snapshot;
         let mut block = Block::default();
@@ -105,7 +104,6 @@ impl DumpReport {
         block
     }
 
-    /// The JSON object.
     pub fn json(&self) -> String {
         super::json(self)
     }

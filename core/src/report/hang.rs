@@ -93,12 +93,10 @@ pub struct RevokedSeen {
 }
 
 impl RevokedSeen {
-    /// Whether they were revoked.
     pub fn is_done(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// The line for people.
     pub fn in_words(&self) -> String {
         match &self.missing {
             Some(why) => format!("no communicator is revoked: {why}"),
@@ -113,7 +111,7 @@ impl RevokedSeen {
 }
 
 /// A hang as `hang.json` holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
@@ -162,31 +160,19 @@ pub struct HangReport {
 }
 
 impl HangReport {
-    /// Diagnoses a snapshot.
     pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadSummary) -> Self {
         let diagnosis = diagnose(&snapshot);
         Self {
             schema: SCHEMA,
             process,
             program: program.to_owned(),
-            host: String::new(),
-            rank: String::new(),
-            armed_unix_nanos: 0,
             folder: folder.map(str::to_owned),
             status: diagnosis.status,
             verdicts: diagnosis.verdicts,
             slow: diagnosis.slow,
-            probe: None,
-            acts: false,
-            gpu_dump: None,
-            revoked: None,
-            resolved: None,
-            ends: Vec::new(),
             snapshot,
             preload,
-            stacks: Vec::new(),
-            places: Vec::new(),
-            python: None,
+            ..Self::default()
         }
     }
 
@@ -321,13 +307,11 @@ impl HangReport {
         self.ends.iter().map(words).collect()
     }
 
-    /// The JSON object.
     pub fn json(&self) -> String {
         super::json(self)
     }
 }
 
-/// How a call ended.
 fn end_in_words(end: &CallEnd) -> String {
     let CallEnd { thread, call, .. } = end;
     let at = end.at.map(|at| format!(" at +{:.3} s", seconds(at))).unwrap_or_default();

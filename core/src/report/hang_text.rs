@@ -22,7 +22,6 @@ const MOST_STACKS: usize = 8;
 const MOST_PYTHON_LINES: usize = 100;
 /// Lines of a report in short.
 const MOST_SHORT: usize = 4;
-/// Places of launches named in one line.
 const MOST_PLACES: usize = 4;
 
 /// What is known of a hang after its report was made.
@@ -457,7 +456,6 @@ fn in_full(stream: &StreamRef) -> String {
     format!("stream {} ({:#x}{kind})", stream.number, stream.handle)
 }
 
-/// The line for the rest of a list.
 fn more(count: usize, shown: usize) -> Option<String> {
     (count > shown).then(|| format!("  and {} more", count - shown))
 }

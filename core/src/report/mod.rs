@@ -16,7 +16,7 @@ mod text;
 pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
 pub use dump::{fails, is_last, DumpReport};
-pub use event::{event_of, event_of_record, EVENTS};
+pub use event::{event_of, event_of_record, events};
 pub use hang::{GpuDumpSeen, HangReport, Outcome, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
 pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};

@@ -44,46 +44,28 @@ pub enum PassThrough {
 }
 
 impl PassThrough {
-    /// All of them, each at its own number.
-    pub const ALL: [Self; 16] = [
-        Self::NotArmed,
-        Self::SteppedAside,
-        Self::ForkedChild,
-        Self::Nested,
-        Self::SignalHandler,
-        Self::ThreadBeginning,
-        Self::NoThreadSlot,
-        Self::NoDescription,
-        Self::GatePatience,
-        Self::CapturedHostFunction,
-        Self::NoMemory,
-        Self::UnknownVersion,
-        Self::SecondDriver,
-        Self::AskedByDriver,
-        Self::SecondNccl,
-        Self::ReadOnlySlot,
+    /// All of them, each at its own number, with what was passed through.
+    pub const ALL: [(Self, &'static str); 16] = [
+        (Self::NotArmed, "calls before the guard was armed"),
+        (Self::SteppedAside, "calls after the guard stepped aside"),
+        (Self::ForkedChild, "calls in a forked child that is not armed"),
+        (Self::Nested, "calls from inside another call"),
+        (Self::SignalHandler, "calls of a signal handler on top of another call"),
+        (Self::ThreadBeginning, "calls of a thread that was being given its slot"),
+        (Self::NoThreadSlot, "calls of threads that found no free slot"),
+        (Self::NoDescription, "launches without a description"),
+        (Self::GatePatience, "submissions let through the closed gate"),
+        (Self::CapturedHostFunction, "host functions of graphs that are not followed"),
+        (Self::NoMemory, "host functions for which memory was short"),
+        (Self::UnknownVersion, "look-ups of an unknown version of a function"),
+        (Self::SecondDriver, "look-ups answered by a second driver"),
+        (Self::AskedByDriver, "look-ups by the driver itself"),
+        (Self::SecondNccl, "look-ups answered by a second NCCL"),
+        (Self::ReadOnlySlot, "references of objects that could not be bound"),
     ];
 
-    /// What was passed through, and why.
     pub fn text(self) -> &'static str {
-        match self {
-            Self::NotArmed => "calls before the guard was armed",
-            Self::SteppedAside => "calls after the guard stepped aside",
-            Self::ForkedChild => "calls in a forked child that is not armed",
-            Self::Nested => "calls from inside another call",
-            Self::SignalHandler => "calls of a signal handler on top of another call",
-            Self::ThreadBeginning => "calls of a thread that was being given its slot",
-            Self::NoThreadSlot => "calls of threads that found no free slot",
-            Self::NoDescription => "launches without a description",
-            Self::GatePatience => "submissions let through the closed gate",
-            Self::CapturedHostFunction => "host functions of graphs that are not followed",
-            Self::NoMemory => "host functions for which memory was short",
-            Self::UnknownVersion => "look-ups of an unknown version of a function",
-            Self::SecondDriver => "look-ups answered by a second driver",
-            Self::AskedByDriver => "look-ups by the driver itself",
-            Self::SecondNccl => "look-ups answered by a second NCCL",
-            Self::ReadOnlySlot => "references of objects that could not be bound",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -102,9 +84,9 @@ mod tests {
 
     #[test]
     fn each_reason_is_at_its_own_number_and_has_a_text_of_its_own() {
-        for (number, reason) in PassThrough::ALL.into_iter().enumerate() {
+        for (number, (reason, text)) in PassThrough::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, number);
-            let same = PassThrough::ALL.into_iter().filter(|other| other.text() == reason.text()).count();
+            let same = PassThrough::ALL.into_iter().filter(|(_, other)| *other == text).count();
             assert_eq!(same, 1, "{reason:?}");
         }
     }

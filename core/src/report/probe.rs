@@ -25,14 +25,12 @@ pub struct ProbeSeen {
 }
 
 impl ProbeSeen {
-    /// All of it, a line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.line()];
         lines.extend(self.left_out.iter().map(|what| format!("  not asked: {what}")));
         lines
     }
 
-    /// The gist, in one line.
     pub fn line(&self) -> String {
         let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let mut parts = Vec::new();

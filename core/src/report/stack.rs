@@ -16,7 +16,6 @@ const FUNCTIONS: [&str; 2] = ["libcudart_static_", "__device_stub__"];
 /// The interpreter, and what its `ctypes` calls through.
 const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
 
-/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Program,
@@ -26,7 +25,6 @@ enum Owner {
 }
 
 impl Owner {
-    /// What frames that are left out are called.
     fn name(self) -> &'static str {
         match self {
             Self::Program => "program",

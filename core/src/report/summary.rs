@@ -62,7 +62,6 @@ pub struct PreloadSummary {
 }
 
 impl PreloadSummary {
-    /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "preload {}: {} preloaded in {:.1} ms",
@@ -118,7 +117,6 @@ impl PreloadSummary {
         lines
     }
 
-    /// The policy's name, as the settings spell it.
     pub fn policy_name(policy: Policy) -> String {
         format!("{policy:?}").to_lowercase()
     }
@@ -182,7 +180,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "{} (process {}): {:.3} s under the guard, {}, {}, {} reported",
@@ -218,7 +215,6 @@ impl Summary {
         lines
     }
 
-    /// The JSON object.
     pub fn json(&self) -> String {
         super::json(self)
     }

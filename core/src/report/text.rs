@@ -84,20 +84,17 @@ impl Block {
         Self::of(lines.into_iter().map(|line| MARK.to_owned() + line.as_ref()))
     }
 
-    /// These lines as they are.
     pub fn of(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut block = Self::default();
         lines.into_iter().for_each(|line| block.push(line.as_ref()));
         block
     }
 
-    /// One more line.
     pub fn push(&mut self, line: &str) {
         self.text.push_str(&one_line(line));
         self.text.push('\n');
     }
 
-    /// The lines of another one behind these.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.text.push_str(&other.text);
@@ -109,7 +106,6 @@ impl Block {
         self.text.lines().map(|line| line.strip_prefix(MARK).unwrap_or(line))
     }
 
-    /// All of it; each line ends with a newline.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -36,7 +36,6 @@ const BUILD_ID: u32 = 0x4270_454c;
 pub struct DumpThread {
     pub thread: u32,
     pub name: String,
-    /// The program counter or return address.
     pub address: u64,
     pub stack: u64,
     pub frame: u64,
@@ -46,11 +45,9 @@ pub struct DumpThread {
 #[derive(Clone, Copy, Debug)]
 pub struct DumpModule<'a> {
     pub module: &'a Module,
-    /// Its build id, or nothing.
     pub build_id: &'a [u8],
 }
 
-/// Memory that is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     begin: u64,
@@ -181,7 +178,6 @@ pub struct DumpContext {
     bytes: usize,
     /// Where it says which of the registers are said, and what: those of control, and the other integers.
     flags: (usize, u32),
-    /// The program counter.
     pub address: usize,
     pub stack: usize,
     pub frame: usize,

@@ -41,7 +41,6 @@ const FUNCTION: u8 = 2;
 pub struct Image {
     /// The load bias: memory address minus the file's address.
     pub bias: u64,
-    /// The build id, or nothing where it has none.
     pub build_id: Vec<u8>,
     /// Where the index of the tables for unwinding lies, where there is one.
     pub(super) unwind_index: Option<u64>,

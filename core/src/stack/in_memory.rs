@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// What is read for one step.
 const MOST_BYTES: usize = 1 << 17;
 
 /// Memory as a whole, of which a few bytes were read ahead: `gimli` asks for single ones.
@@ -18,7 +17,6 @@ pub struct Window<'a, M> {
     memory: &'a M,
     /// Where the bytes lie, and how many there are.
     ahead: RefCell<(u64, usize, [u8; 64])>,
-    /// What may still be read.
     left: Cell<usize>,
 }
 

@@ -11,11 +11,9 @@ use std::io::Read as _;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
     pub begin: u64,
-    /// The one behind the last.
     pub end: u64,
     pub readable: bool,
     pub executable: bool,
-    /// Where in its file it begins.
     pub offset: u64,
     /// The file as the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
     pub path: Cow<'a, str>,
@@ -77,12 +75,9 @@ fn unescaped(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// A file that is mapped as code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Where its first byte lies.
     pub base: u64,
-    /// Where its last mapping ends.
     pub end: u64,
     pub path: String,
     pub code: Vec<(u64, u64)>,

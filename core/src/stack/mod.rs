@@ -21,7 +21,6 @@ pub use maps::{first_of_own_maps, mappings, modules, own_maps, undeleted, Mappin
 pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
-/// Memory that can be read, or not.
 pub trait Memory {
     /// Reads from an address on, as far as there is something; how many bytes that was.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
@@ -41,7 +40,6 @@ pub trait Memory {
         self.array(address).map(u64::from_le_bytes)
     }
 
-    /// So many bytes, as far as there are any.
     fn bytes(&self, address: u64, length: usize) -> Vec<u8>
     where
         Self: Sized,
@@ -71,7 +69,6 @@ pub(crate) mod tests {
     use std::fs::File;
     use std::os::unix::fs::FileExt as _;
 
-    /// The memory of this test.
     pub struct Own(File);
 
     impl Own {

@@ -61,7 +61,6 @@ impl Registers {
         registers
     }
 
-    /// The program counter or return address.
     pub fn address(&self) -> u64 {
         self.get(self.machine.returns()).unwrap_or(0)
     }

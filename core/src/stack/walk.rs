@@ -13,7 +13,6 @@ pub const MOST_FRAMES: usize = 64;
 /// The outer part of a thread's stack, from its innermost frame that does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// The address at which that frame continues.
     pub address: u64,
     pub begin: u64,
     /// The end of the memory that the stack lies in.

@@ -1,38 +1,93 @@
-//! What was written to a recording since the follower last looked, for the log of the same process.
+//! What was written to a lane since the last look: for the log of the same process, and for a reader of the file of a living one.
 //!
-//! Must not: block a writer. A record that is overwritten before the follower reads it is lost to the follower, and counted.
+//! The hand of a lane says which segments may have been taken since; those, and the ones that may still grow, are looked at. A segment
+//! counts only if the same thread still has it after its records were read.
+//!
+//! Must not: block a writer, or hand out a record twice or in part. A record that is overwritten before it is read is lost here, and counted.
 
 use super::layout;
 use super::record::Record;
 use super::{Look, Owner, Recorder};
 use crate::api::Lane;
+use crate::map::HashMap;
 use crate::order;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Followed {
-    pub owner: Owner,
-    pub record: Record,
-}
+use std::ops::Range;
 
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// How often it had been taken.
     taken: u32,
     read: u32,
-    /// Whether it is looked at each time.
-    watched: bool,
     /// Whether the hand has come by since that use: the next one may be there any moment, or not until the hand comes again.
     awaited: bool,
 }
 
 #[derive(Default)]
-struct LaneFollower {
-    /// Up to where the hand has been followed.
+pub(super) struct LaneFollower {
     hand: u64,
-    progress: Vec<Progress>,
+    progress: HashMap<usize, Progress>,
     /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
     watched: Vec<usize>,
     read: u64,
+    /// Those of the records read that lie in segments which grow.
+    growing: u64,
+}
+
+impl LaneFollower {
+    /// Looks at the segments of a lane past which the hand has come, the newest `most` of them, and at those that may still grow. `read`
+    /// reads the records of one from a number on, and returns how many that were; one thread's are read in order.
+    pub fn follow(
+        &mut self,
+        segments: Range<usize>,
+        hand: u64,
+        most: u64,
+        look: impl Fn(usize) -> Option<Look>,
+        mut read: impl FnMut(&Look, u32) -> u32,
+    ) {
+        let count = segments.len() as u64;
+        // A hand that is behind the last one is nonsense, and so is a file that another process has begun anew.
+        let begin = self.hand.min(hand).max(hand.saturating_sub(count.min(most)));
+        for ticket in begin..hand {
+            let index = segments.start + (ticket % count) as usize;
+            self.progress.entry(index).or_default().awaited = true;
+            self.watched.push(index);
+        }
+        self.hand = hand;
+        self.watched.sort_unstable();
+        self.watched.dedup();
+        // In between two owners a segment shows nothing: the next one's records are read next time.
+        let mut looks: Vec<_> = self.watched.iter().filter_map(|&index| look(index)).collect();
+        order::sort_by_key(&mut looks, |look| (look.owner.number, look.first));
+        self.growing = 0;
+        let mut settled = Vec::new();
+        for look in &looks {
+            let progress = self.progress.entry(look.index).or_default();
+            if look.taken != progress.taken {
+                *progress = Progress { taken: look.taken, ..Progress::default() };
+            }
+            let count = if progress.read < look.length { read(look, progress.read) } else { 0 };
+            progress.read += count;
+            self.read += u64::from(count);
+            if look.is_current {
+                self.growing += u64::from(progress.read);
+            } else if !progress.awaited && progress.read >= look.length {
+                settled.push(look.index);
+            }
+        }
+        settled.sort_unstable();
+        self.watched.retain(|index| settled.binary_search(index).is_err());
+    }
+
+    /// How many of the released records of the lane were never read. Exact when nothing was written since the last look.
+    pub fn lost(&self, released: u64) -> u64 {
+        released.saturating_sub(self.read.saturating_sub(self.growing))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
+    pub owner: Owner,
+    pub record: Record,
 }
 
 #[derive(Default)]
@@ -41,64 +96,22 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Hands every record that has become complete in a lane since the last time to `each`; of those handed at once,
-    /// one thread's in order.
+    /// Hands every record that has become complete in a lane since the last time to `each`.
     pub fn follow(&mut self, recorder: &Recorder<'_>, lane: Lane, each: &mut dyn FnMut(Followed)) {
-        let follower = &mut self.lanes[lane as usize];
         let (first, count) = recorder.segments_of(lane);
-        let hand = recorder.counts(lane).hand;
-        follower.progress.resize(count, Progress::default());
-        // Where the hand has gone round since, each segment is looked at once.
-        for ticket in follower.hand.max(hand.saturating_sub(count as u64))..hand {
-            let place = (ticket % count as u64) as usize;
-            let progress = &mut follower.progress[place];
-            progress.awaited = true;
-            if !std::mem::replace(&mut progress.watched, true) {
-                follower.watched.push(place);
-            }
-        }
-        follower.hand = hand;
-        // In between two owners a segment shows nothing: the next one's records are read next time.
-        let mut looks: Vec<_> = follower.watched.iter().filter_map(|&place| recorder.look(first + place)).collect();
-        order::sort_by_key(&mut looks, |look| (look.owner.number, look.first));
-        looks.iter().for_each(|look| follower.read_on(recorder, look, look.index - first, each));
-        let progress = &follower.progress;
-        follower.watched.retain(|&place| progress[place].watched);
+        let read = |look: &Look, from: u32| {
+            let words = (from..look.length).map_while(|number| recorder.read(look, number));
+            let hand_out = |words: [u64; layout::record::WORDS]| {
+                Record::from_words(&words).into_iter().for_each(|record| each(Followed { owner: look.owner, record }));
+            };
+            words.map(hand_out).count() as u32
+        };
+        let (hand, look) = (recorder.counts(lane).hand, |index| recorder.look(index));
+        self.lanes[lane as usize].follow(first..first + count, hand, u64::MAX, look, read);
     }
 
-    /// How many complete records of a lane were never seen here. Exact when nothing is written meanwhile.
+    /// How many complete records of a lane were never seen here.
     pub fn lost(&self, recorder: &Recorder<'_>, lane: Lane) -> u64 {
-        let follower = &self.lanes[lane as usize];
-        let (first, _) = recorder.segments_of(lane);
-        let growing: u64 = follower
-            .watched
-            .iter()
-            .filter_map(|&place| {
-                let progress = follower.progress[place];
-                let look = recorder.look(first + place)?;
-                (look.taken() == progress.taken && look.is_current()).then_some(u64::from(progress.read))
-            })
-            .sum();
-        recorder.counts(lane).released.saturating_sub(follower.read - growing)
-    }
-}
-
-impl LaneFollower {
-    fn read_on(&mut self, recorder: &Recorder<'_>, look: &Look, place: usize, each: &mut dyn FnMut(Followed)) {
-        let mut progress = self.progress[place];
-        if look.taken() != progress.taken {
-            progress = Progress { taken: look.taken(), ..Progress::default() };
-        }
-        while progress.read < look.length {
-            let Some(words) = recorder.read(look, progress.read) else { break };
-            progress.read += 1;
-            self.read += 1;
-            if let Some(record) = Record::from_words(&words) {
-                each(Followed { owner: look.owner, record });
-            }
-        }
-        // What could not be read has been taken again meanwhile.
-        progress.watched = progress.awaited || look.is_current() || progress.read < look.length;
-        self.progress[place] = progress;
+        self.lanes[lane as usize].lost(recorder.counts(lane).released)
     }
 }

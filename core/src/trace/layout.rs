@@ -200,13 +200,9 @@ pub mod flag {
 
 /// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.
 pub mod image {
-    /// Machine code, as an ELF file.
     pub const MACHINE_CODE: u64 = 1;
-    /// A fat binary with machine code in it.
     pub const FAT_BINARY: u64 = 2;
-    /// Text of the virtual instruction set.
     pub const PTX: u64 = 3;
-    /// A fat binary without machine code.
     pub const FAT_BINARY_OF_PTX: u64 = 4;
     /// In addition: it has the name of a function in it by which kernels print. Only small images are looked through.
     pub const PRINTS: u64 = 0x100;
@@ -244,22 +240,18 @@ impl Shape {
         shape
     }
 
-    /// Where the threads begin, in words.
     pub const fn threads_at(&self) -> usize {
         HEADER_BYTES / WORD
     }
 
-    /// Where the contexts begin, in words.
     pub const fn contexts_at(&self) -> usize {
         self.threads_at() + self.threads * thread::WORDS
     }
 
-    /// Where the streams begin, in words.
     pub const fn streams_at(&self) -> usize {
         self.contexts_at() + self.contexts * context::WORDS
     }
 
-    /// Where the texts begin, in words.
     pub const fn texts_at(&self) -> usize {
         self.streams_at() + self.streams * stream::WORDS
     }

@@ -5,25 +5,15 @@ use super::recorder::{low, Cursor};
 use super::{Owner, Place, Recorder};
 use crate::sync::{fence, AtomicU64, Ordering};
 
-/// A segment, as it was at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     pub index: usize,
-    state: u64,
+    /// How often it had been taken: tells one owner's use from another's.
+    pub taken: u32,
+    pub is_current: bool,
     pub owner: Owner,
     pub first: u64,
     pub length: u32,
-}
-
-impl Look {
-    pub fn is_current(&self) -> bool {
-        low(self.state) == segment::CURRENT
-    }
-
-    /// Tells one owner's use of the segment from another's.
-    pub fn taken(&self) -> u32 {
-        (self.state >> 32) as u32
-    }
 }
 
 impl Recorder<'_> {
@@ -43,7 +33,8 @@ impl Recorder<'_> {
         let who = words[segment::WHO].load(Ordering::Relaxed);
         let look = Look {
             index,
-            state,
+            taken: (state >> 32) as u32,
+            is_current: low(state) == segment::CURRENT,
             owner: Owner { number: who as u32, thread: (who >> 32) as u32 },
             first: words[segment::FIRST].load(Ordering::Relaxed),
             length: length.min(self.shape.records as u64) as u32,
@@ -69,7 +60,7 @@ impl Recorder<'_> {
         fence(Ordering::Acquire);
         let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
         // From current to released nothing else changes.
-        now >> 32 == look.state >> 32 && low(now) != segment::BEING_TAKEN
+        now >> 32 == u64::from(look.taken) && low(now) != segment::BEING_TAKEN
     }
 
     /// The words of record `number` of a segment, unless the segment has been taken again meanwhile. One past the length is

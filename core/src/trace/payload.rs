@@ -116,11 +116,9 @@ impl Record {
                 function_or_thread: (detail >> 32) as u32,
             }),
             Kind::HostBegins | Kind::HostEnds => Payload::HostCall { function: detail, submitted: extent },
-            Kind::Activity => self.activity(),
+            Kind::Activity => Payload::Activity { thread: detail as u32, doing: ThreadActivity::from_number(extent) },
             Kind::Communication => Payload::Communication(self.raw.about_communication()),
             Kind::Seen => match self.entry_point.class() {
-                // As it was recorded before an activity had a kind of its own.
-                Class::Init => self.activity(),
                 Class::StreamQuery => Payload::StreamAnswer,
                 Class::EventQuery => Payload::EventComplete(detail),
                 Class::WaitValue => {
@@ -180,11 +178,6 @@ impl Record {
             _ if cold => Payload::Owner(detail),
             _ => Payload::None,
         }
-    }
-
-    fn activity(&self) -> Payload {
-        let doing = ThreadActivity::from_number(self.raw.extent);
-        Payload::Activity { thread: self.raw.detail as u32, doing }
     }
 
     fn block(&self) -> [u16; 3] {
@@ -289,12 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn a_threads_activity_is_the_same_by_its_own_kind_and_by_the_former_one() {
+    fn a_threads_activity_is_the_same_through_its_record() {
         for doing in [None, Some(ThreadActivity::Running), Some(ThreadActivity::Waiting)] {
             let raw = RawPayload::activity(77, doing);
-            for kind in [Kind::Activity, Kind::Seen] {
-                assert_eq!(record("cuInit", kind, raw).payload(), Payload::Activity { thread: 77, doing });
-            }
+            assert_eq!(record("cuInit", Kind::Activity, raw).payload(), Payload::Activity { thread: 77, doing });
         }
     }
 }

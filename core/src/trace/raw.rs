@@ -48,7 +48,6 @@ pub struct HazardNumbers {
     pub other_entry_point: u16,
     /// What else there is to say, a bit each.
     pub marks: u16,
-    /// The number of the class of stream.
     pub class: u8,
     /// How long before the record the other operation was submitted, plus 1; 0 where that is not known.
     pub distance: u64,
@@ -219,7 +218,6 @@ impl RawPayload {
         }
     }
 
-    /// What [`RawPayload::communication`] was made of.
     pub(super) fn about_communication(&self) -> Communication {
         let some = |number: u64| (number as u32 & NO_SUCH != NO_SUCH).then_some(number as u16);
         Communication {

@@ -41,7 +41,7 @@ fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Haz
         noted: at + 50 + random.below(15_000) as u64,
         context: 1,
         stream: u32::from(class != StreamClass::None),
-        class: Some(class),
+        class,
         function: if about_kernels { kernels[random.below(kernels.len())] } else { 0 },
         other: if code == Code::LG103 { later } else { before },
         caller: 0x40_0000 + random.below(3) as u64,

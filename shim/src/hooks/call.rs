@@ -440,7 +440,7 @@ impl Call {
             noted,
             context: context.min(0xffff) as u16,
             stream,
-            class: Some(StreamClass::of(stream_entry.map(Stream::kind))),
+            class: StreamClass::of(stream_entry.map(Stream::kind)),
             function,
             other,
             caller: self.caller.address as u64,

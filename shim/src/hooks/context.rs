@@ -126,7 +126,6 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl Real
     })
 }
 
-/// Memory is allocated, which may wait for the context.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl Fn() -> i32) -> i32 {
     let allocated = || match real() {
         result if may_be_for_lack_of_releases(result) && releases_now() => real(),

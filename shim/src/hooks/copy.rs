@@ -33,7 +33,6 @@ pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, 
     published(entry, behind_releases(entry, None, real), before)
 }
 
-/// Something about memory is submitted to a stream.
 fn orders(call: &mut Call, stream: Handle, address: u64, bytes: usize) {
     call.submits_to(stream);
     call.about.raw = RawPayload::memory(address, bytes as u64);

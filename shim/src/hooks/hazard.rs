@@ -66,7 +66,7 @@ impl Call {
                 noted: self.guard.now(),
                 context: wait.context.min(0xffff) as u16,
                 stream: wait.stream,
-                class: Some(wait.class),
+                class: wait.class,
                 function: 0,
                 other,
                 caller: wait.caller,
@@ -212,7 +212,6 @@ impl Call {
         }
     }
 
-    /// Whether a load explains why the call took long.
     fn explained(&self) -> bool {
         self.guard.loader.is_busy()
             || self.guard_loaded_since(self.entered)

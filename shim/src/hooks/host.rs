@@ -45,7 +45,6 @@ struct Wanted {
     caller: Caller,
     function: Handle,
     user_data: Handle,
-    /// The stream's number and handle.
     stream: u32,
     handle: u64,
     context: u32,
@@ -159,7 +158,6 @@ pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl
     node(entry, null_mut(), params, real, |params| real_with!(entry, (Handle, Handle), (changed, params)))
 }
 
-/// A host node of an executable graph is changed.
 pub(super) fn change_node(entry: Entry, executable: Handle, changed: Handle, params: Handle, real: impl Real) -> i32 {
     node(entry, executable, params, real, |params| {
         real_with!(entry, (Handle, Handle, Handle), (executable, changed, params))

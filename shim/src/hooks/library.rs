@@ -45,7 +45,6 @@ pub(super) fn load(
     )
 }
 
-/// What the profile learns of a library.
 #[derive(Clone, Copy, Default)]
 struct Told {
     /// The library that was loaded ahead; 0 for none.
@@ -144,7 +143,6 @@ pub(super) fn of_owner(call: &mut Call, owner: u64) {
     call.about.owner = owner;
 }
 
-/// A kernel is resolved by name. That loads nothing.
 pub(super) fn get_kernel(entry: Entry, kernel: Handle, library: Handle, name: Handle, real: impl Real) -> i32 {
     succeeds(
         entry,

@@ -72,7 +72,6 @@ fn load<'a>(
     )
 }
 
-/// Names of C++ are long.
 const MOST_NAME_BYTES: usize = 1 << 20;
 
 pub(super) fn get_function(entry: Entry, function: Handle, module: Handle, name: Handle, real: impl Real) -> i32 {

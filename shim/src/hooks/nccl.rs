@@ -245,7 +245,6 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     )
 }
 
-/// A collective, a send or a receive is called.
 #[inline(always)]
 pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arguments, real: impl Real) -> i32 {
     let is_collective = entry.entry_point.class() == Class::Collective;

@@ -9,13 +9,12 @@ use crate::preload::idle;
 use crate::preload::releases::Release;
 use crate::record::guard;
 use crate::runtime::door;
-use lazyguard_core::settings::Defer;
 
 impl Call {
     /// What the program is answered at once where its release is put off, by `LAZYGUARD_DEFER`: of memory, a module or a library.
     pub(super) fn puts_off(&self, of: u64) -> Option<i32> {
         let (guard, context) = (self.guard, self.about.context);
-        if guard.settings.defer == Defer::Off || context == 0 {
+        if !guard.settings.defers_releases || context == 0 {
             return None;
         }
         let release = Release::of_call(self.entry_point, of)?;
@@ -34,7 +33,7 @@ impl Call {
 /// Makes the releases that were put off in the current context, which wait as the program's own calls would have; `false` without any.
 #[cold]
 pub(super) fn releases_now() -> bool {
-    let Some(guard) = guard().filter(|guard| guard.settings.defer != Defer::Off) else { return false };
+    let Some(guard) = guard().filter(|guard| guard.settings.defers_releases) else { return false };
     let context = door::inside(|| guard.tracker.known_context(driver::current_context() as u64)).flatten();
     let Some(context) = context else { return false };
     let mut any = false;
@@ -48,7 +47,7 @@ pub(super) fn releases_now() -> bool {
 /// takes other pages there for page-locked: so the releases are made first.
 #[inline]
 pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
-    let guard = guard().filter(|guard| guard.settings.defer != Defer::Off && guard.loader.releases.any());
+    let guard = guard().filter(|guard| guard.settings.defers_releases && guard.loader.releases.any());
     if guard.is_some() {
         before_copy_beside_what_waits(entry, addresses);
     }

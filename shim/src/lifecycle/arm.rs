@@ -192,7 +192,6 @@ fn start_ticks() -> Option<u64> {
     told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether the armed process's guard has begun its threads.
 static HAVE_THREADS: AtomicBool = AtomicBool::new(true);
 
 /// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace.

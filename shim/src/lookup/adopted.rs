@@ -36,7 +36,6 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.addresses[1].load(Ordering::Acquire) != 0
     }
 
-    /// Its addresses; none without one.
     pub fn addresses(&self) -> Range<u64> {
         let end = self.addresses[1].load(Ordering::Acquire);
         self.addresses[0].load(Ordering::Relaxed)..end
@@ -77,3 +76,40 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.functions.iter().for_each(|place| place.store(null_mut(), Ordering::Relaxed));
     }
 }
+
+/// The functions of the object that the guard calls itself, by name; each is `None` where the object has none such.
+macro_rules! own_calls {
+    ($( $(#[$doc:meta])* $field:ident = $symbol:literal ($($arg:ident : $ty:ty),*); )+) => {
+        struct Own { $($field: AtomicPtr<c_void>,)+ }
+
+        static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
+
+        impl Own {
+            /// In this object; `None` forgets them.
+            fn look_up(&self, object: Option<Dynamic>) {
+                $(
+                    let function = object.and_then(|object| object.defines($symbol));
+                    self.$field.store(function.unwrap_or(null_mut()), Ordering::Relaxed);
+                )+
+            }
+        }
+
+        $(
+            $(#[$doc])*
+            #[allow(clippy::too_many_arguments, reason = "the driver's functions have as many")]
+            pub fn $field($($arg: $ty),*) -> Option<i32> {
+                let function = OWN.$field.load(Ordering::Relaxed);
+                if function.is_null() {
+                    return None;
+                }
+                // SAFETY: the object's function of this name has these arguments (cuda.h, nccl.h), and an enum for a result,
+                // which is an integer at the boundary.
+                let function: unsafe extern "C" fn($($ty),*) -> c_int = unsafe { std::mem::transmute(function) };
+                // SAFETY: callers in this crate pass handles that the object gave out and pointers to live variables.
+                Some(unsafe { function($($arg),*) })
+            }
+        )+
+    };
+}
+
+pub(super) use own_calls;

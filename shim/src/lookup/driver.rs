@@ -8,7 +8,7 @@
 //!
 //! Must not: replace the adopted driver, or allocate.
 
-use super::adopted::Adopted;
+use super::adopted::{own_calls, Adopted};
 use super::dynamic::Dynamic;
 use super::dynamic_linker::{self, open_loaded};
 use super::layout::file_name;
@@ -38,7 +38,6 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
 
 /// The adopted driver, with its own functions, to know its pointers by.
 pub static ADOPTED: Adopted<{ DRIVER_ENTRY_POINTS.len() }> = Adopted::new(0, PassThrough::SecondDriver);
-/// Whether it stays loaded.
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// The function that an entry point's hook calls. `None` only where the program calls a hook that it was never given.
@@ -54,7 +53,7 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
     is_driver(dynamic, object.file_name())
         && ADOPTED.is_free_for(object)
         && dynamic.defines(c"cuInit").is_some()
-        && ADOPTED.adopt(object, || OWN.look_up(dynamic))
+        && ADOPTED.adopt(object, || OWN.look_up(Some(dynamic)))
 }
 
 /// Whether an object is a CUDA driver: by its own name, or by its file's where it has none.
@@ -118,36 +117,6 @@ pub const BINARY_IS_PRESERVED: i32 = 1;
 pub const LAUNCH_FAILED: i32 = 719;
 /// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
-
-macro_rules! own_calls {
-    ($( $(#[$doc:meta])* $field:ident = $symbol:literal ($($arg:ident : $ty:ty),*); )+) => {
-        struct Own { $($field: AtomicPtr<c_void>,)+ }
-
-        static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
-
-        impl Own {
-            fn look_up(&self, driver: Dynamic) {
-                $( self.$field.store(driver.defines($symbol).unwrap_or(null_mut()), Ordering::Relaxed); )+
-            }
-        }
-
-        $(
-            $(#[$doc])*
-            #[allow(clippy::too_many_arguments, reason = "the driver's functions have as many")]
-            pub fn $field($($arg: $ty),*) -> Option<i32> {
-                let function = OWN.$field.load(Ordering::Relaxed);
-                if function.is_null() {
-                    return None;
-                }
-                // SAFETY: the driver's function of this name has these arguments (cuda.h), and an enum for a result,
-                // which is an integer at the boundary.
-                let function: unsafe extern "C" fn($($ty),*) -> c_int = unsafe { std::mem::transmute(function) };
-                // SAFETY: callers in this crate pass handles the driver gave out and pointers to live variables.
-                Some(unsafe { function($($arg),*) })
-            }
-        )+
-    };
-}
 
 own_calls! {
     proc_address_v2 = c"cuGetProcAddress_v2"

@@ -24,7 +24,6 @@ const NUM_REGS: i32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// The host's, and this is in it.
     Value(u64),
     /// The host's, and it is not known yet whether it can be read.
     NotYetKnown,

@@ -131,7 +131,6 @@ impl Dynamic {
         self.definition(name).and_then(address)
     }
 
-    /// Where a variable is that the object itself defines.
     pub fn variable(&self, name: &CStr) -> Option<Range<usize>> {
         let symbol = self.symbol(self.definition(name)?)?;
         let begin = self.base.wrapping_add(symbol.st_value as usize);
@@ -241,7 +240,6 @@ fn gnu_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The same by a table of the older kind.
 fn sysv_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
     let word = move |n: usize| {
         // SAFETY: as in `gnu_chain`.

@@ -78,7 +78,6 @@ fn next_dlsym() -> *mut c_void {
     function
 }
 
-/// The C library's `dlsym`, called from this library.
 pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     call(real_dlsym(), handle, name)
 }

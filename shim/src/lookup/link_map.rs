@@ -23,7 +23,6 @@ pub struct LinkMap {
     next: *mut LinkMap,
 }
 
-/// What a debugger reads: the list of the objects.
 #[repr(C)]
 struct Debug {
     version: c_int,

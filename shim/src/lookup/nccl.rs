@@ -5,7 +5,8 @@
 //!
 //! Must not: load NCCL, need it, or keep it loaded.
 
-use super::adopted::Adopted;
+use super::adopted::{own_calls, Adopted};
+use super::dynamic::Dynamic;
 use super::objects::{self, Loaded};
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, NCCL_ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
@@ -20,7 +21,6 @@ pub const SUCCESS: i32 = 0;
 /// `ncclInProgress`: a call of a communicator that does not block has begun.
 pub const IN_PROGRESS: i32 = 7;
 
-/// Whether NCCL has accepted a call.
 pub fn begun(result: i32) -> bool {
     matches!(result, SUCCESS | IN_PROGRESS)
 }
@@ -31,12 +31,12 @@ const NEEDED: [&CStr; 5] =
 
 pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
     Adopted::new(DRIVER_ENTRY_POINTS.len(), PassThrough::SecondNccl);
-static USER_RANK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-static COUNT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-static REVOKE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// What the guard calls itself, by name.
-const OWN_CALLS: [(&AtomicPtr<c_void>, &CStr); 3] =
-    [(&USER_RANK, c"ncclCommUserRank"), (&COUNT, c"ncclCommCount"), (&REVOKE, c"ncclCommRevoke")];
+own_calls! {
+    user_rank = c"ncclCommUserRank" (communicator: *mut c_void, rank: *mut c_int);
+    count = c"ncclCommCount" (communicator: *mut c_void, count: *mut c_int);
+    /// NCCL lets another thread revoke a communicator while it is in use. It takes half a second.
+    comm_revoke = c"ncclCommRevoke" (communicator: *mut c_void, flags: c_int);
+}
 
 #[inline]
 pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
@@ -46,14 +46,9 @@ pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
 
 pub fn adopt(object: &Loaded<'_>) -> bool {
     let dynamic = object.dynamic();
-    let others = || {
-        for (place, name) in OWN_CALLS {
-            place.store(dynamic.defines(name).unwrap_or(null_mut()), Ordering::Relaxed);
-        }
-    };
     NEEDED.iter().all(|name| dynamic.defines(name).is_some())
         && ADOPTED.is_free_for(object)
-        && ADOPTED.adopt(object, others)
+        && ADOPTED.adopt(object, || OWN.look_up(Some(dynamic)))
 }
 
 /// Objects have been unloaded: if the NCCL that was followed is not there any more, the next one is followed.
@@ -65,40 +60,24 @@ pub fn forget_if_gone() {
     });
     if ADOPTED.is_there() && !is_there {
         ADOPTED.forget();
-        OWN_CALLS.iter().for_each(|(place, _)| place.store(null_mut(), Ordering::Relaxed));
+        OWN.look_up(None);
     }
 }
 
 /// The process's rank in a communicator that is ready, and how many ranks it has. NCCL reads both from the communicator.
 pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
-    let ask = |function: &AtomicPtr<c_void>| {
-        let function = function.load(Ordering::Relaxed);
-        if function.is_null() {
-            return None;
-        }
-        // SAFETY: NCCL's function of this name has these arguments, and an enum for a result.
-        let function: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int = unsafe { std::mem::transmute(function) };
-        let mut value = 0;
-        // SAFETY: a communicator that NCCL has just accepted; the value is valid for writing.
-        let result = unsafe { function(communicator, &mut value) };
-        (result == SUCCESS).then_some(value)
-    };
-    Some((u32::try_from(ask(&USER_RANK)?).ok()?, u32::try_from(ask(&COUNT)?).ok()?))
+    let (mut rank, mut ranks) = (0, 0);
+    let answers = [user_rank(communicator, &mut rank), count(communicator, &mut ranks)];
+    let are_known = answers == [Some(SUCCESS); 2];
+    are_known.then(|| Some((u32::try_from(rank).ok()?, u32::try_from(ranks).ok()?))).flatten()
 }
 
 /// Whether this NCCL can revoke a communicator, as those from 2.28.7 on.
 pub fn can_revoke() -> bool {
-    !REVOKE.load(Ordering::Relaxed).is_null()
+    !OWN.comm_revoke.load(Ordering::Relaxed).is_null()
 }
 
-/// Revokes a communicator; returns NCCL's result. It takes half a second.
+/// Revokes a communicator that the program has not ended; returns NCCL's result.
 pub fn revoke(communicator: *mut c_void) -> Option<c_int> {
-    let function = REVOKE.load(Ordering::Relaxed);
-    if function.is_null() {
-        return None;
-    }
-    // SAFETY: NCCL's function of this name has these arguments, and an enum for a result.
-    let function: unsafe extern "C" fn(*mut c_void, c_int) -> c_int = unsafe { std::mem::transmute(function) };
-    // SAFETY: a communicator that the program has not ended; NCCL lets another thread revoke it while it is in use.
-    Some(unsafe { function(communicator, 0) })
+    comm_revoke(communicator, 0)
 }

@@ -237,7 +237,6 @@ fn so_deep(dynamic: Dynamic, name: &CStr, depth: usize) -> Option<*mut c_void> {
     dynamic.needed().find_map(|needed| so_deep(objects::loaded_as(needed)?, name, depth - 1))
 }
 
-/// The pages that the dynamic linker has made read-only.
 pub struct Pages {
     range: Range<usize>,
     are_open: bool,

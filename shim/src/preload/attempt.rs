@@ -73,7 +73,6 @@ impl Loader {
     }
 }
 
-/// This thread's turn at loading.
 struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
@@ -92,6 +91,11 @@ struct Attempt<'a> {
     /// How far the context is with its first launch, at this call.
     first: FirstLaunch,
     begun: Instant,
+    done: Done,
+}
+
+#[derive(Default)]
+struct Done {
     loaded: u64,
     /// Modules and libraries that the program is expected to load itself.
     modules: u64,
@@ -103,9 +107,7 @@ struct Attempt<'a> {
 
 struct Content {
     kind: FunctionKind,
-    /// The library or module.
     owner: u64,
-    /// The functions or kernels.
     handles: Vec<u64>,
     /// It is not to come into the context yet: the item stays pending.
     is_held: bool,
@@ -115,7 +117,6 @@ impl Content {
     const NONE: Self = Self { kind: FunctionKind::Function, owner: 0, handles: Vec::new(), is_held: false };
 }
 
-/// Why no further kernel is loaded now.
 enum Stop {
     TurnIsOver,
     Budget(Skip),
@@ -143,22 +144,7 @@ impl<'a> Attempt<'a> {
             (false, Class::Launch) if occasion.submits => FirstLaunch::Now,
             (false, _) => FirstLaunch::ToCome,
         };
-        let (begun, [loaded, modules, refused, left_out]) = (Instant::now(), [0; 4]);
-        let interrupted = false;
-        Self {
-            loader,
-            process,
-            context,
-            occasion,
-            at_start,
-            first,
-            begun,
-            loaded,
-            modules,
-            refused,
-            left_out,
-            interrupted,
-        }
+        Self { loader, process, context, occasion, at_start, first, begun: Instant::now(), done: Done::default() }
     }
 
     fn due(&self) -> Vec<Item> {
@@ -197,20 +183,20 @@ impl<'a> Attempt<'a> {
         if idle {
             loader.was_idle(process, true, entered);
         }
-        if self.loaded + self.refused + self.left_out == 0 {
-            return self.interrupted && self.modules > 0;
+        if self.done.loaded + self.done.refused + self.done.left_out == 0 {
+            return self.done.interrupted && self.done.modules > 0;
         }
-        loader.queue().skip(Skip::DriverRefused, self.refused);
+        loader.queue().skip(Skip::DriverRefused, self.done.refused);
         slot.push(&self.record(&items, entered), Lane::RareEvents);
-        self.interrupted && self.loaded + self.modules > 0
+        self.done.interrupted && self.done.loaded + self.done.modules > 0
     }
 
     fn record(&self, items: &[Item], entered: Nanos) -> Record {
         let owner = items.first().map_or(0, |item| item.owner());
         let raw = RawPayload::preload(Preload {
-            loaded: self.loaded,
-            refused: self.refused,
-            left_out: self.left_out,
+            loaded: self.done.loaded,
+            refused: self.done.refused,
+            left_out: self.done.left_out,
             owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
         });
         let (returned, context) = (self.process.now(), self.context.min(0xffff) as u16);
@@ -243,7 +229,7 @@ impl<'a> Attempt<'a> {
     fn load(&mut self, items: &[Item], closed: &Closed) {
         for item in items {
             self.load_item(*item, closed);
-            if self.interrupted {
+            if self.done.interrupted {
                 break;
             }
         }
@@ -271,7 +257,7 @@ impl<'a> Attempt<'a> {
                 Ok(()) => {}
                 Err(Stop::Budget(reason)) => return leaves_out(reason),
                 Err(Stop::TurnIsOver) => {
-                    self.interrupted = true;
+                    self.done.interrupted = true;
                     return loader.wait_for_the_pace(process, bill.before[1].nanos);
                 }
             }
@@ -289,7 +275,7 @@ impl<'a> Attempt<'a> {
             queue.late = late;
         }
         drop(queue);
-        if self.interrupted {
+        if self.done.interrupted {
             loader.wait_for_the_pace(process, late.nanos);
         } else if !content.is_held {
             loader.done(context, item);
@@ -306,17 +292,17 @@ impl<'a> Attempt<'a> {
             match self.may_go_on(closed, bill) {
                 Ok(()) if kernels::load(self.process, self.context, kind, handle, owner) => {
                     bill.kernels += 1;
-                    self.loaded += 1;
+                    self.done.loaded += 1;
                 }
-                Ok(()) => self.refused += 1,
+                Ok(()) => self.done.refused += 1,
                 Err(Stop::TurnIsOver) => {
-                    self.interrupted = true;
+                    self.done.interrupted = true;
                     break;
                 }
                 Err(Stop::Budget(reason)) => {
                     let left_out = (handles.len() - n) as u64;
                     self.loader.queue().skip(reason, left_out);
-                    self.left_out += left_out;
+                    self.done.left_out += left_out;
                     break;
                 }
             }
@@ -337,7 +323,7 @@ impl<'a> Attempt<'a> {
         };
         let Some(there) = there else { return Ok(Content::NONE) };
         let (process, context, owner, kind) = (self.process, self.context, there.owner, there.kind);
-        self.modules += u64::from(there.is_new);
+        self.done.modules += u64::from(there.is_new);
         // A library comes into the context with its first kernel. Of one that was there before, it is known whether it prints.
         match kind {
             FunctionKind::Function => process.tracker.set_present_preloaded(owner, context),

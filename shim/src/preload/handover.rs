@@ -11,20 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A module that is in a context, or a library that is in the process.
 #[derive(Debug, PartialEq, Eq)]
 pub struct There {
-    /// Its handle.
     pub owner: u64,
-    /// What its functions are: a library has kernels.
     pub kind: FunctionKind,
     /// The functions of it that the program uses; `None` where the profile names none.
     pub functions: Option<Vec<u64>>,
-    /// Whether it was loaded just now.
     pub is_new: bool,
     /// Whether it prints, of one that was loaded just now.
     pub prints: Prints,
 }
 
 impl There {
-    /// The functions of these names are looked up.
     pub fn of(owner: u64, kind: FunctionKind, names: &[CString], new: Option<Prints>) -> Self {
         let look_up = |name: &CString| {
             let mut function = null_mut();

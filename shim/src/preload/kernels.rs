@@ -13,7 +13,6 @@ const NOT_SUPPORTED: i32 = 801;
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
-/// How many kernels a library has.
 pub fn count(library: u64) -> Option<u32> {
     let mut count = 0;
     (driver::library_kernel_count(&mut count, library as Handle)? == SUCCESS).then_some(count)
@@ -48,7 +47,6 @@ pub fn bring(process: &Process, context: u32, library: u64) {
     }
 }
 
-/// Loads one kernel or function into the current context.
 pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
     let tracker = &process.tracker;
     let entry = |handle, kind| tracker.function_entry(tracker.function(handle, kind, owner));

@@ -219,7 +219,6 @@ impl Libraries {
     }
 }
 
-/// How long it does not look again.
 const PAUSE_NANOS: Nanos = 10_000_000;
 /// How long after an object was loaded it is looked at.
 const SETTLES_NANOS: Nanos = 1_000_000_000;
@@ -261,7 +260,6 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
 struct Copied {
     /// They begin at a page: fat binaries are aligned to words.
     pages: FreshPages,
-    /// The address of the reference to it.
     reference: u64,
     /// The address of the fat binary itself; `None` where its segment can be written to.
     constant: Option<u64>,

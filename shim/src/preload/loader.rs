@@ -42,7 +42,6 @@ pub struct Loader {
     /// Libraries that print, or may print.
     printing: Mutex<HashMap<u64, Prints>>,
     pending: AtomicUsize,
-    /// The pace is not met before this moment.
     pub(super) not_before: AtomicU64,
     /// Nothing is tried before this moment: the context was busy a moment ago.
     pub(super) busy_until: AtomicU64,
@@ -115,7 +114,6 @@ impl Loader {
         self.add_everywhere(process, item);
     }
 
-    /// A library prints, or may print.
     pub fn prints(&self, library: u64, prints: Prints) {
         lock(&self.printing).insert(library, prints);
     }
@@ -142,7 +140,6 @@ impl Loader {
         }
     }
 
-    /// A function or kernel was resolved.
     pub fn resolved(&self, process: &Process, context: u32, item: Item) {
         let listed = loads_libraries(process.settings.preload) && process.driver_version >= kernels::LISTS_SINCE;
         if !listed && self.wanted(loads_resolved(process.settings.preload)) {
@@ -178,7 +175,6 @@ impl Loader {
         self.change(|queue| queue.context_gone(context));
     }
 
-    /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
         self.libraries.gone(owner);
         lock(&self.printing).remove(&owner);
@@ -249,7 +245,6 @@ impl Loader {
         }
     }
 
-    /// A device had too little memory free.
     pub(super) fn is_full(&self, process: &Process) {
         self.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
     }

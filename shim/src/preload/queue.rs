@@ -77,7 +77,6 @@ impl Queue {
         }
     }
 
-    /// Something was loaded, or cannot be.
     pub fn done(&mut self, context: u32, item: Item) {
         self.pending.retain(|entry| *entry != (context, item));
     }

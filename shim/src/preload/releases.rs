@@ -38,7 +38,6 @@ impl Releases {
         self.any().then(|| lock(&self.waiting))
     }
 
-    /// Whether one waits, in any context.
     #[inline]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
@@ -66,7 +65,6 @@ impl Releases {
         waiting.iter().flat_map(|waiting| waiting.iter()).filter_map(|(_, release)| release.registration()).collect()
     }
 
-    /// Whether one waits for a context.
     pub fn wait_for(&self, context: u32) -> bool {
         self.waiting().is_some_and(|waiting| waiting.iter().any(|(c, _)| *c == context))
     }
@@ -86,7 +84,6 @@ impl Releases {
         true
     }
 
-    /// Those of a context go with it.
     pub fn context_gone(&self, context: u32) {
         self.change(|waiting| waiting.retain(|(c, _)| *c != context));
     }

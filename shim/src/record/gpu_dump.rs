@@ -198,7 +198,6 @@ impl GpuDump {
         }
     }
 
-    /// The process ends: its pipe goes.
     pub fn end(&self) {
         if let Some(Ok(ready)) = self.ready.get() {
             remove_if(ready.own_pipe, &ready.pipe);

@@ -48,7 +48,6 @@ impl Deref for Guard {
     }
 }
 
-/// The guard, if this process is armed.
 #[inline]
 pub fn guard() -> Option<&'static Guard> {
     // SAFETY: only `Guard::arm` arms a process, with a pointer to a leaked, initialised guard that begins with the process.

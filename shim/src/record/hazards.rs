@@ -23,20 +23,16 @@ use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// See the module.
 #[derive(Default)]
 pub struct Hazards {
     fold: Mutex<Aggregator>,
-    /// Whether an occurrence is not yet in the file.
     news: AtomicBool,
     /// Held while the file is written; `true` once no more is written.
     ended: Mutex<bool>,
     /// Waits for values that no submitted write satisfies, and how many there are: a call that finds none need not look.
     waits: Mutex<Waits>,
     waiting: AtomicUsize,
-    /// When a call that loads has returned last.
     load_ended: AtomicU64,
-    /// Libraries that the driver has to compile.
     to_compile: Mutex<HashSet<u64>>,
     /// Grids in flight that fill their device.
     fillers: Mutex<Vec<Filler>>,
@@ -52,11 +48,8 @@ type Resident = HashMap<(u64, u32, u32), u64>;
 /// A grid in flight that fills its device.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
-    /// The number of its stream.
     pub stream: u32,
-    /// The number of that stream's context.
     pub context: u32,
-    /// The launch.
     pub launch: Operation,
     /// Streams that wait for its end by an event, and since when; free places are 0.
     pub behind: [(u32, Nanos); MOST_BEHIND],
@@ -78,7 +71,6 @@ const LAUNCHES_A_QUESTION: u64 = 64;
 const MOST_RESIDENT: usize = 256;
 const MOST_TO_COMPILE: usize = 4096;
 
-/// Whether a wait is known to be over.
 fn is_over(process: &Process, wait: &Outstanding) -> bool {
     let stream = process.tracker.stream_entry(wait.stream);
     stream.is_none_or(|s| s.has_ended(wait.wait.at, process.tracker.stream_idle_until(s)))
@@ -127,7 +119,6 @@ impl Hazards {
 
     // --- loads ---
 
-    /// A call that loads has returned.
     pub fn load_ended(&self, now: Nanos) {
         self.load_ended.fetch_max(now, Ordering::Relaxed);
     }
@@ -149,12 +140,10 @@ impl Hazards {
         }
     }
 
-    /// Whether it has.
     pub fn has_to_be_compiled(&self, library: u64) -> bool {
         lock(&self.to_compile).contains(&library)
     }
 
-    /// A module or library is gone.
     pub fn owner_gone(&self, owner: u64) {
         lock(&self.to_compile).remove(&owner);
     }

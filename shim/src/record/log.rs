@@ -12,7 +12,7 @@ use crate::runtime::files;
 use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::report::demangle;
+use lazyguard_core::report::{demangle, event_of};
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
@@ -40,7 +40,6 @@ pub struct Log {
     stopped: AtomicBool,
 }
 
-/// Formatted lines that are not yet in the file.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -226,7 +225,7 @@ fn say(process: &Process, followed: &Followed) {
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            let event = event_name(record.entry_point.class());
+            let event = event_of(record.entry_point.class());
             tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::ColdFunction | Kind::ColdModule => {
@@ -258,17 +257,5 @@ fn say(process: &Process, followed: &Followed) {
             let Payload::Preload(Preload { loaded, refused, left_out, .. }) = record.payload() else { return };
             tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
         }
-    }
-}
-
-fn event_name(class: Class) -> &'static str {
-    match class {
-        Class::Launch => "launch",
-        Class::GraphLaunch => "graph_launch",
-        class if class.synchronizes() => "synchronize",
-        Class::WaitValue | Class::WriteValue | Class::BatchMemOp => "memory_operation",
-        Class::ContextCreate | Class::ContextDestroy => "context",
-        Class::ModuleUnload | Class::LibraryUnload => "unload",
-        _ => "load",
     }
 }

@@ -45,7 +45,6 @@ pub struct Raised {
     pub fails: bool,
 }
 
-/// The word of a line with ids.
 const REVOKES: &str = " revoke:";
 
 #[derive(Default)]
@@ -169,7 +168,6 @@ fn is_since(line: &[u8], since: u64) -> bool {
     at.is_some_and(|at| at >= since)
 }
 
-/// The ids of a line whose process revokes communicators.
 fn revoked_in(line: &[u8]) -> Option<Vec<u64>> {
     let (_, ids) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(REVOKES)?;
     ids.split(',').map(|id| u64::from_str_radix(id, 16).ok()).collect()

@@ -110,7 +110,6 @@ pub struct Paths(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     paths: Vec<&'static Path>,
-    /// Where runtimes have asked for the loading mode from.
     runtimes: Vec<usize>,
     /// Return addresses of launches that no runtime makes.
     direct: HashSet<u64>,

@@ -11,7 +11,6 @@ use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
 use lazyguard_core::folder::entries_of;
-use lazyguard_core::image::is_cut_off;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
@@ -49,10 +48,8 @@ pub struct Notes {
     writing: Mutex<()>,
 }
 
-/// An image that the folder does not have.
 type NewImage = (ImageId, Vec<u8>);
 
-/// What a module or library was made of.
 pub enum Origin {
     Image(ImageId),
     LibraryImage(ImageId),
@@ -123,8 +120,6 @@ impl Notes {
             }
             let path = self.image(id);
             match read(&path, MOST_IMAGE_BYTES) {
-                // An earlier version may have kept a part of an image.
-                Ok(content) if is_cut_off(&content) => {}
                 Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
                 Ok(_) => self.is_damaged(id, "not the image of that name"),
                 // It has not been kept: too large, or pruned.

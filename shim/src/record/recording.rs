@@ -26,7 +26,6 @@ pub struct Backing {
     grows: bool,
     /// How far the pages are present, in bytes.
     present: AtomicUsize,
-    /// Whether a recording was asked for.
     wanted: bool,
     /// Why they are not, if they were to be.
     why: Option<String>,

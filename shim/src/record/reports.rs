@@ -19,18 +19,13 @@ use std::sync::Mutex;
 /// A call in which a thread waits, or repeated queries: the thread, and when it began.
 pub type Waiting = (u32, Nanos);
 
-/// A report, and the waits at its time.
 pub struct Reported {
-    /// The report.
     pub report: HangReport,
-    /// The waits.
     pub waiting: Vec<Waiting>,
 }
 
-/// See the module.
 #[derive(Default)]
 pub struct Reports {
-    /// The report that is open.
     pub open: Mutex<Option<Reported>>,
     /// Held while a report is written; `true` once no more are written, because the final summary is.
     pub ended: Mutex<bool>,
@@ -44,7 +39,6 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Of a process with this folder.
     pub fn of(folder: Option<&RunFolder>) -> Self {
         Self { turns: Turns::of(folder), ..Self::default() }
     }
@@ -72,18 +66,15 @@ impl Reports {
         }
     }
 
-    /// What was reported is over.
     pub fn over(&self, lines: &Block) {
         self.add(lines);
         self.turns.iter().for_each(Turns::give_back);
     }
 
-    /// Hangs reported.
     pub fn hangs(&self) -> u64 {
         self.hangs.load(Ordering::Relaxed)
     }
 
-    /// A hang is being reported.
     pub fn count_hang(&self) {
         self.hangs.fetch_add(1, Ordering::Relaxed);
     }

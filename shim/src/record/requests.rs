@@ -25,7 +25,6 @@ pub struct Requests {
     /// The file that is looked at, where the recording is in memory.
     file: Option<RequestFile>,
     answered: AtomicU64,
-    /// Whether requests come by the recording's header.
     in_recording: bool,
     announced: AtomicBool,
     /// Held while one is answered; `true` once no more are answered.
@@ -130,7 +129,6 @@ impl RequestFile {
         Some(Self { path, place: place as usize })
     }
 
-    /// The time of modification.
     fn number(&self) -> Option<u64> {
         let about = fs::metadata(OsStr::from_bytes(self.path.as_bytes())).ok()?;
         let (seconds, nanos) = (u64::try_from(about.mtime()).ok()?, u64::try_from(about.mtime_nsec()).ok()?);

@@ -32,7 +32,6 @@ pub struct Turns {
 #[derive(Default)]
 struct Own {
     files: Vec<PathBuf>,
-    /// Whether the newest report is on standard error.
     writes: bool,
 }
 

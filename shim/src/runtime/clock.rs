@@ -74,7 +74,6 @@ pub fn unix_nanos() -> u64 {
     read(libc::CLOCK_REALTIME).saturating_sub(now())
 }
 
-/// The system's monotonic clock, also before [`start`].
 pub fn system_nanos() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }

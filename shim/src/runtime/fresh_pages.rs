@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 const LARGE: usize = 2 << 20;
 /// The least that a last large page holds: beyond it, what is left over takes small pages.
 const LEAST_IN_LARGE: usize = LARGE / 4;
-/// A large page that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(1);
 
 static ARE_SLOW: AtomicBool = AtomicBool::new(false);

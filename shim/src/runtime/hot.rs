@@ -13,7 +13,6 @@ pub const FENCE: u64 = 1 << 32;
 
 #[repr(C, align(64))]
 pub struct Hot {
-    /// The armed process, or null.
     pub armed: AtomicPtr<()>,
     /// The clock's reading at time 0.
     pub clock_base: AtomicU64,

@@ -19,7 +19,6 @@ use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const RESERVE: usize = 2 << 20;
-/// Small blocks are cut from mappings of this size.
 const CHUNK: usize = 256 << 10;
 const LARGEST: usize = 16 << 10;
 /// Every block begins at a multiple of this.
@@ -93,7 +92,6 @@ fn class(size: usize) -> (usize, usize) {
 enum Source {
     /// A list, whose blocks have so many bytes and this alignment.
     List(&'static List, usize, usize),
-    /// A mapping of its own.
     Mapping,
 }
 

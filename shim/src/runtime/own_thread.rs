@@ -131,7 +131,6 @@ fn spawn(body: Body) -> io::Result<()> {
     Err(io::Error::other("the C library starts no thread"))
 }
 
-/// The thread's own beginning and end.
 extern "C" fn begins(body: *mut c_void) -> *mut c_void {
     // SAFETY: made by `spawn`, for this thread.
     let body = unsafe { Box::from_raw(body.cast::<Body>()) };

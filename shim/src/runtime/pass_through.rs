@@ -15,7 +15,7 @@ pub fn note(reason: PassThrough) {
 
 pub fn counts() -> Vec<PassedThrough> {
     let counts = PassThrough::ALL.into_iter().zip(&COUNTS);
-    let counts = counts.map(|(reason, count)| PassedThrough { reason, count: count.load(Ordering::Relaxed) });
+    let counts = counts.map(|((reason, _), count)| PassedThrough { reason, count: count.load(Ordering::Relaxed) });
     counts.filter(|passed| passed.count > 0).collect()
 }
 

@@ -58,7 +58,6 @@ fn is_data() -> bool {
     is_ordinary() && unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE == libc::O_RDWR
 }
 
-/// Whether descriptor 2 is what it was.
 pub fn is_there() -> bool {
     let remembered = remembered();
     remembered.1 != 0 && identity() == Some(remembered)
@@ -101,7 +100,6 @@ fn is_ordinary() -> bool {
     about().is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
-/// Writes one line in LazyGuard's name.
 pub fn line(text: &str) {
     write(&Block::marked([text]));
 }

@@ -16,7 +16,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
-    /// Whether the thread is being given a slot.
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
     /// Whether it is the guard's own.
     static OWN: Cell<bool> = const { Cell::new(false) };
@@ -111,7 +110,6 @@ pub fn own_number() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// The calling thread's name, or nothing.
 fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.

@@ -171,7 +171,6 @@ struct Given {
     speaks: bool,
     /// The most descriptors there can be, where they have to be closed one by one.
     descriptors: c_int,
-    /// Why the shell was not started, or 0.
     error: c_int,
     shell: libc::pid_t,
 }

@@ -68,7 +68,6 @@ pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
 }
 
-/// Calls that a thread has left by a jump.
 fn left(guard: &Guard) -> Vec<Waiting> {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
     calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()

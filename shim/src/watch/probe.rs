@@ -45,7 +45,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long the answers are waited for.
 const SOON: Duration = Duration::from_millis(300);
 /// Streams, events of a stream, addresses and launches that are asked about.
 const MOST_STREAMS: usize = 4096;

@@ -39,7 +39,6 @@ type Dump = unsafe extern "C" fn(c_int, *const c_void, *const c_void) -> *const 
 #[repr(C)]
 struct Shared {
     length: AtomicU32,
-    /// The signal that ended it, or 0.
     signal: AtomicI32,
     text: [u8; MOST_BYTES],
 }
@@ -55,7 +54,6 @@ pub fn save(guard: &Guard) -> Option<String> {
     Some(text)
 }
 
-/// The same, and keeps nothing.
 pub fn look() -> Option<String> {
     Some(match Interpreter::find()? {
         Interpreter::Without => "this interpreter has no function that tells its threads' stacks".to_owned(),
@@ -174,7 +172,6 @@ fn ended_within_patience(process: c_long) -> bool {
     }
 }
 
-/// The size of the tables of this process's memory.
 fn tables_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmPTE:")?.trim().strip_suffix(" kB")?.parse().ok())

@@ -85,7 +85,6 @@ struct Found {
 }
 
 impl Found {
-    /// Whether the thread has not moved since.
     fn stands(&self, guard: &Guard) -> bool {
         match self.call {
             Some(call) => guard.tracker.threads().any(|(_, slot)| slot.published() == Some(call)),

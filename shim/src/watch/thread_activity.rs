@@ -12,7 +12,6 @@ use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::folder::entries_of;
 use std::path::Path;
 
-/// More threads than this are not looked at.
 const MOST_THREADS: usize = 256;
 /// How the driver's threads are named, and this library's.
 const THE_DRIVERS: &str = "cuda";

@@ -102,7 +102,6 @@ pub fn run(guard: &'static Guard) {
     }
 }
 
-/// Something that was reported and still is so.
 struct Incident {
     report: HangReport,
     /// What was past the threshold then; nothing where no thread was in a call.
@@ -114,10 +113,18 @@ struct Incident {
     /// When to look again, and the pause after that.
     next: Nanos,
     pause: Nanos,
-    /// When it was last reported.
     told: Nanos,
     acted: bool,
     announced: bool,
+}
+
+impl Incident {
+    /// Its report, whose action is carried out from now on.
+    fn acts(&mut self) -> &mut HangReport {
+        self.acted = true;
+        self.report.acts = true;
+        &mut self.report
+    }
 }
 
 /// A program whose blocked calls have returned an error on purpose.
@@ -277,16 +284,15 @@ impl Watch {
         // If no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
-            incident.acted = true;
-            incident.report.acts = true;
-            if !revoke::revoke_for(self.guard, &mut incident.report) {
-                take_gpu_dump(self.guard, Some(&mut incident.report));
-                say_that_it_is_due(self.guard, &incident.report);
+            let report = incident.acts();
+            if !revoke::revoke_for(self.guard, report) {
+                take_gpu_dump(self.guard, Some(report));
+                say_that_it_is_due(self.guard, report);
                 if let (true, Some(marker)) = (self.guard.settings.on_hang.ends_waits(), &self.guard.marker) {
                     marker.raise(self.guard.id, &self.guard.rank, true);
                 }
             }
-            on_hang::act(self.guard, &mut self.commands, &incident.report);
+            on_hang::act(self.guard, &mut self.commands, report);
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
@@ -306,12 +312,7 @@ impl Watch {
             guard.reports.add(&Block::marked([
                 "another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them",
             ]));
-            let report = self.incident.as_mut().map(|incident| {
-                incident.acted = true;
-                incident.report.acts = true;
-                &mut incident.report
-            });
-            take_gpu_dump(guard, report);
+            take_gpu_dump(guard, self.incident.as_mut().map(Incident::acts));
         }
     }
 
@@ -329,11 +330,9 @@ impl Watch {
             revoke::Outcome::Failed(why) => revoke::none(guard, why),
         };
         guard.reports.add(&Block::marked(["another process of the job hangs".to_owned(), seen.in_words()]));
-        if let Some(incident) = &mut self.incident {
-            incident.acted = true;
-            incident.report.acts = true;
-            incident.report.revoked = Some(seen);
-            say_that_it_is_due(guard, &incident.report);
+        if let Some(report) = self.incident.as_mut().map(Incident::acts) {
+            report.revoked = Some(seen);
+            say_that_it_is_due(guard, report);
         }
     }
 
@@ -441,7 +440,6 @@ impl Watch {
         pause.max(self.rest())
     }
 
-    /// The report, amended by what the driver says.
     fn asked(&self, report: &HangReport) -> Option<HangReport> {
         let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
         let mut amended = self.what_is_known()?;

@@ -22,7 +22,7 @@ fn operation(at: u64, function: &str, blocks: u64) -> OperationSeen {
 fn busy(number: u32, first: OperationSeen) -> BusyStream {
     serde_json::from_value(json!({
         "stream": stream(number), "oldest": first, "operations": [first], "last_submitted": first.at, "submitted": 1,
-        "outstanding": 1, "timed": 1, "all_recorded": true,
+        "outstanding": 1, "timed": 1, "all_recorded": true, "moved": 0, "answered_busy": 0, "destroyed": false,
     }))
     .unwrap()
 }

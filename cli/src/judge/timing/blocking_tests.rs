@@ -36,7 +36,7 @@ fn hazard(code: u16, at: Nanos) -> Entry {
 
 fn marked_hazard(code: u16, marks: u16, at: Nanos) -> Entry {
     let noted = entry(1, "cuLaunchKernel", Kind::Hazard, at, 5);
-    let raw = RawPayload::hazard(HazardNumbers { code, marks, ..HazardNumbers::default() });
+    let raw = RawPayload::hazard(HazardNumbers { code, marks, class: 4, ..HazardNumbers::default() });
     Entry { record: Record { raw, ..noted.record }, ..noted }
 }
 

@@ -6,12 +6,11 @@
 use super::cursors;
 use super::defects::Defects;
 use super::header::Header;
-use super::source::{high, low, words, Source, BEFORE_RECORDS};
+use super::source::{high, low, words, Source, BEFORE_RECORDS, RECORD_BYTES};
 use super::tables::{ThreadEntry, ThreadState};
 use crate::trace::layout::{record, segment, thread};
 use crate::trace::WORDS;
 
-/// How often a changing mark is looked at.
 const TRIES: usize = 3;
 
 enum Found {
@@ -79,7 +78,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
             if length >= shape.records {
                 return Found::Nonsense("a record behind its segment");
             }
-            words::<_, WORDS>(source, place + BEFORE_RECORDS + length * shape.record_bytes)
+            words::<_, WORDS>(source, place + BEFORE_RECORDS + length * RECORD_BYTES)
         }
         _ => return Found::Nonsense("an unknown lane"),
     };

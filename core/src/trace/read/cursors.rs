@@ -5,12 +5,9 @@
 //! Must not: be read after the records that it counts. What was complete when a cursor was read is there when the records are.
 
 use super::header::Header;
-use super::source::{high, low, word, words, Source, BEFORE_RECORDS};
-use crate::trace::layout::{record, segment, thread, WORD};
+use super::source::{high, low, word, words, Source, BEFORE_RECORDS, RECORD_BYTES};
+use crate::trace::layout::{segment, thread};
 use crate::trace::Lane;
-
-/// A cursor counts in these.
-const PLACE_BYTES: u64 = (record::WORDS * WORD) as u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writing {
@@ -22,12 +19,12 @@ pub(super) struct Writing {
 pub(super) fn of_entry(header: &Header, entry: &[u64; thread::WORDS]) -> Option<Writing> {
     let cursor = entry[thread::CURSOR];
     let shape = header.segments;
-    let in_bytes = |place: u32| u64::from(place) * PLACE_BYTES;
-    let before = shape.records.checked_mul(shape.record_bytes)?.checked_add(BEFORE_RECORDS)?;
-    let begin = in_bytes(high(cursor)).checked_sub(before)?;
+    // A place is as long as a record.
+    let in_bytes = |place: u32| u64::from(place) * RECORD_BYTES;
+    let begin = in_bytes(high(cursor)).checked_sub(shape.records * RECORD_BYTES + BEFORE_RECORDS)?;
     let from_first = begin.checked_sub(shape.area.offset)?;
     let segment = from_first.checked_div(shape.area.stride)?;
-    let length = in_bytes(low(cursor)).checked_sub(begin + BEFORE_RECORDS)?.checked_div(shape.record_bytes)?;
+    let length = in_bytes(low(cursor)).checked_sub(begin + BEFORE_RECORDS)? / RECORD_BYTES;
     let is_one = from_first % shape.area.stride == 0 && segment < shape.area.count && length <= shape.records;
     is_one.then_some(Writing { segment, length })
 }

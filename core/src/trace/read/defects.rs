@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-/// Defects that are kept; the rest is counted.
 const MOST_KEPT: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

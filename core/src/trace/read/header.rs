@@ -4,17 +4,17 @@
 //! reaches past the end as far as the file goes. Either is a defect.
 
 use super::defects::Defects;
-use super::source::{append, field, high, low, word, Source, STRETCH};
+use super::source::{append, field, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
 use super::unreadable::Unreadable;
 use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};
 use crate::Nanos;
+use std::ops::RangeInclusive;
 
-/// The largest entry of an area that is read. What an entry holds may be read into memory as a whole even if next to nothing of it takes
-/// room in the file; the largest that the writer makes is a segment of 4 KiB.
-const MOST_STRIDE: u64 = 16 << 10;
+/// The words of the largest segment that is read: it is read as a whole, however little of it takes room in the file. The writer's have 512.
+const MOST_SEGMENT_WORDS: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
@@ -46,7 +46,6 @@ pub struct Facts {
     pub file_bytes: u64,
     /// Things for which a table had no entry.
     pub without_entry: u64,
-    /// Texts that found no room.
     pub texts_lost: u64,
     /// Driver calls of threads whose entry has been used again since.
     pub former_calls: u64,
@@ -98,7 +97,6 @@ pub(super) struct Segments {
     /// The last one may reach past the end of a file that was cut off.
     pub area: Area,
     pub records: u64,
-    pub record_bytes: u64,
 }
 
 pub(super) struct Header {
@@ -247,20 +245,19 @@ struct AreaReader<'a> {
 }
 
 impl AreaReader<'_> {
-    /// An area of entries of at least this many words.
     fn table(&mut self, what: &str, at: usize, words: usize) -> Area {
-        self.area(what, at, words, u64::MAX)
+        self.area(what, at, words..=words, u64::MAX)
     }
 
-    /// The same; the last entry counts if the file has more than so many bytes of it.
-    fn area(&mut self, what: &str, at: usize, words: usize, before: u64) -> Area {
+    /// An area of entries of so many words. The last entry counts if the file has more than `before` bytes of it.
+    fn area(&mut self, what: &str, at: usize, words: RangeInclusive<usize>, before: u64) -> Area {
         let (begin, shape) = (word(self.head, at), word(self.head, at + 1));
         let told = Area { offset: begin, count: u64::from(low(shape)), stride: u64::from(high(shape)) };
         if told.count == 0 {
             return Area::default();
         }
         let aligned = [begin, told.stride].iter().all(|bytes| bytes.is_multiple_of(WORD as u64));
-        if !aligned || !(offset(words)..=MOST_STRIDE).contains(&told.stride) {
+        if !aligned || !(offset(*words.start())..=offset(*words.end())).contains(&told.stride) {
             self.defects.note(offset(at), || {
                 format!("{what}: {} entries of {} bytes at byte {begin} cannot be", told.count, told.stride)
             });
@@ -295,13 +292,13 @@ impl AreaReader<'_> {
         let shape = word(self.head, header::RECORD_SHAPE);
         let (records, record_bytes) = (u64::from(low(shape)), u64::from(high(shape)));
         // The last segment of a file that was cut off is there in part.
-        let before = offset(segment::RECORDS);
-        let area = self.area("segments", header::SEGMENTS, segment::RECORDS + record::WORDS, before);
-        let room = area.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
+        let words = segment::RECORDS + record::WORDS..=MOST_SEGMENT_WORDS;
+        let area = self.area("segments", header::SEGMENTS, words, BEFORE_RECORDS);
+        let room = area.stride.saturating_sub(BEFORE_RECORDS) / RECORD_BYTES;
         if area.count == 0 {
             return Segments::default();
         }
-        if room == 0 || record_bytes < offset(record::WORDS) || !record_bytes.is_multiple_of(WORD as u64) {
+        if record_bytes != RECORD_BYTES {
             self.defects
                 .note(offset(header::RECORD_SHAPE), || format!("segments: records of {record_bytes} bytes cannot be"));
             return Segments::default();
@@ -309,7 +306,7 @@ impl AreaReader<'_> {
         if records > room {
             self.defects.note(offset(header::RECORD_SHAPE), || format!("{room} of {records} records fit a segment"));
         }
-        Segments { area, records: records.min(room), record_bytes }
+        Segments { area, records: records.min(room) }
     }
 }
 

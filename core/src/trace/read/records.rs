@@ -8,7 +8,7 @@
 
 use super::header::Header;
 use super::segments::{Index, Indexed};
-use super::source::{fill, high, low, word, Source, BEFORE_RECORDS};
+use super::source::{fill, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES};
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::{Lane, Record, WORDS};
 use crate::Nanos;
@@ -31,7 +31,6 @@ pub struct Records<'a, S> {
     source: &'a S,
     header: &'a Header,
     index: &'a Index,
-    /// Segments of the index that were opened.
     opened: usize,
     done: usize,
     passed_over: u64,
@@ -51,7 +50,6 @@ struct Next {
     slot: usize,
 }
 
-/// A segment in memory.
 struct Open {
     indexed: Indexed,
     bytes: Vec<u8>,
@@ -61,24 +59,24 @@ struct Open {
 }
 
 impl Open {
-    fn bytes_of(&self, position: u32, record_bytes: usize) -> (u64, &[u8]) {
+    fn bytes_of(&self, position: u32) -> (u64, &[u8]) {
         let place = self.order.get(position as usize).copied().unwrap_or(position);
-        let begin = BEFORE_RECORDS as usize + place as usize * record_bytes;
+        let begin = BEFORE_RECORDS as usize + place as usize * RECORD_BYTES as usize;
         (self.indexed.first.wrapping_add(u64::from(place)), self.bytes.get(begin..).unwrap_or_default())
     }
 
-    fn next(&self, slot: usize, record_bytes: usize) -> Next {
-        let (number, bytes) = self.bytes_of(self.position, record_bytes);
+    fn next(&self, slot: usize) -> Next {
+        let (number, bytes) = self.bytes_of(self.position);
         let Indexed { thread_number, lane, .. } = self.indexed;
         Next { entered: word(bytes, record::ENTERED), thread_number, lane, number, slot }
     }
 
     /// Sorts the records, if they do not lie in their order: what is recorded in the course of a call may lie before it.
-    fn sort(&mut self, record_bytes: usize) {
+    fn sort(&mut self) {
         self.order.clear();
         self.position = 0;
         let key = |place: u32| {
-            let (number, bytes) = self.bytes_of(place, record_bytes);
+            let (number, bytes) = self.bytes_of(place);
             (word(bytes, record::ENTERED), number)
         };
         if !(0..self.indexed.length).map(key).is_sorted() {
@@ -121,10 +119,6 @@ impl<'a, S: Source> Records<'a, S> {
         self.error.as_ref()
     }
 
-    fn record_bytes(&self) -> usize {
-        usize::try_from(self.header.segments.record_bytes).unwrap_or(usize::MAX)
-    }
-
     fn open_due(&mut self) {
         while let Some(indexed) = self.index.segments.get(self.opened) {
             if self.open.peek().is_some_and(|Reverse(next)| next.entered < indexed.begins) {
@@ -137,9 +131,8 @@ impl<'a, S: Source> Records<'a, S> {
             }
             match self.load(slot, indexed) {
                 Ok(true) => {
-                    let record_bytes = self.record_bytes();
-                    self.slots[slot].sort(record_bytes);
-                    self.open.push(Reverse(self.slots[slot].next(slot, record_bytes)));
+                    self.slots[slot].sort();
+                    self.open.push(Reverse(self.slots[slot].next(slot)));
                 }
                 unread => {
                     self.error = self.error.take().or(unread.err());
@@ -154,7 +147,7 @@ impl<'a, S: Source> Records<'a, S> {
     /// Reads a segment into a slot; whether it still is what it was when it was looked through.
     fn load(&mut self, slot: usize, indexed: &Indexed) -> io::Result<bool> {
         let offset = self.header.segments.area.place(u64::from(indexed.index));
-        let size = BEFORE_RECORDS + u64::from(indexed.length) * self.header.segments.record_bytes;
+        let size = BEFORE_RECORDS + u64::from(indexed.length) * RECORD_BYTES;
         let open = &mut self.slots[slot];
         open.indexed = *indexed;
         open.bytes.resize(usize::try_from(size).unwrap_or(0), 0);
@@ -179,18 +172,17 @@ impl<S: Source> Iterator for Records<'_, S> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        let record_bytes = self.record_bytes();
         loop {
             self.open_due();
             let mut top = self.open.peek_mut()?;
             let slot = top.0.slot;
             let open = &mut self.slots[slot];
-            let (number, bytes) = open.bytes_of(open.position, record_bytes);
+            let (number, bytes) = open.bytes_of(open.position);
             let words: [u64; WORDS] = std::array::from_fn(|number| word(bytes, number));
             let Indexed { thread_number, thread, lane, length, .. } = open.indexed;
             open.position += 1;
             if open.position < length {
-                top.0 = open.next(slot, record_bytes);
+                top.0 = open.next(slot);
             } else {
                 PeekMut::pop(top);
                 self.free.push(slot);

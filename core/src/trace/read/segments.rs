@@ -6,7 +6,7 @@
 use super::cursors;
 use super::defects::Defects;
 use super::header::{each_entry, Header};
-use super::source::{fill, high, low, word, Source, BEFORE_RECORDS};
+use super::source::{fill, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES};
 use crate::api::EntryPoint;
 use crate::trace::layout::{record, segment};
 use crate::trace::{Kind, Lane};
@@ -15,7 +15,6 @@ use crate::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Indexed {
     pub index: u32,
-    /// How often it was taken.
     pub count: u32,
     pub being_taken: bool,
     pub lane: Lane,
@@ -69,7 +68,7 @@ impl Index {
         if told == 0 {
             return;
         }
-        let whole = (bytes.len() as u64).saturating_sub(BEFORE_RECORDS) / shape.record_bytes;
+        let whole = (bytes.len() as u64).saturating_sub(BEFORE_RECORDS) / RECORD_BYTES;
         let length = told.min(shape.records).min(whole);
         if told != length {
             defects.note(offset, || format!("segment {number}: {length} of {told} records are there"));
@@ -87,9 +86,8 @@ impl Index {
             defects.note(offset, || format!("segment {number}: records of no thread"));
         }
         let mut begins = Nanos::MAX;
-        let record_bytes = usize::try_from(shape.record_bytes).unwrap_or(usize::MAX);
         let records = bytes.get(BEFORE_RECORDS as usize..).unwrap_or_default();
-        for bytes in records.chunks_exact(record_bytes).take(length as usize) {
+        for bytes in records.chunks_exact(RECORD_BYTES as usize).take(length as usize) {
             begins = begins.min(word(bytes, record::ENTERED));
             self.unknown += u64::from(!known(word(bytes, record::HEAD)));
         }

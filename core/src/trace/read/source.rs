@@ -4,7 +4,7 @@
 
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::layout::{segment, WORD};
+use crate::trace::layout::{record, segment, WORD};
 use crate::trace::Recorder;
 use std::fs::File;
 use std::io;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
+pub(super) const RECORD_BYTES: u64 = (record::WORDS * WORD) as u64;
 
 pub trait Source {
     fn len(&self) -> io::Result<u64>;
@@ -127,7 +128,6 @@ impl<S: Source + ?Sized> Source for &S {
     }
 }
 
-/// Bytes read at once of what may be long.
 pub(super) const STRETCH: u64 = 256 << 10;
 
 /// Fills the buffer from this offset on as far as there are bytes, and returns how many there were.

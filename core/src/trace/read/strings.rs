@@ -50,7 +50,6 @@ pub struct StringTable {
     pub(crate) functions: Timed<FunctionText>,
     pub(crate) streams: Timed<StreamText>,
     pub(crate) communicators: Timed<Box<str>>,
-    /// By the handle of the executable graph.
     pub(crate) graphs: Timed<GraphContents, u64>,
     /// The frames of the paths from the program's code to its calls, by number; there are a thousand at most.
     pub(crate) paths: Vec<(u16, Box<[u64]>)>,

@@ -6,7 +6,7 @@
 
 use super::cursors;
 use super::header::Header;
-use super::source::{low, words, Source, BEFORE_RECORDS};
+use super::source::{low, words, Source, BEFORE_RECORDS, RECORD_BYTES};
 use super::tables::{ContextSeen, StreamSeen, ThreadEntry, ThreadState};
 use crate::api::Submissions;
 use crate::map::HashSet;
@@ -44,9 +44,9 @@ impl Unfolded {
         if !is_its_own || !self.segments.insert(writing.segment) {
             return;
         }
-        let there = header.length.saturating_sub(place + BEFORE_RECORDS) / segments.record_bytes.max(1);
+        let there = header.length.saturating_sub(place + BEFORE_RECORDS) / RECORD_BYTES;
         let length = writing.length.min(segments.records).min(there);
-        let read = |number: u64| words::<_, WORDS>(source, place + BEFORE_RECORDS + number * segments.record_bytes);
+        let read = |number: u64| words::<_, WORDS>(source, place + BEFORE_RECORDS + number * RECORD_BYTES);
         let records: Vec<_> = (before[segment::FOLDED]..length).map(read).collect();
         // A thread that has gone on to another segment has folded this one before.
         if head()[segment::STATE] == before[segment::STATE] {

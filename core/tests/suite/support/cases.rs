@@ -50,7 +50,6 @@ pub fn all() -> Vec<Case> {
         case("cut_off_in_the_header", cut_off_in_the_header(), &["the file ends here"]),
         case("texts_full", texts_full(), &[]),
         case("graphs", graphs(), &[]),
-        case("odd_sizes", odd_sizes(), &[]),
     ]
 }
 
@@ -383,32 +382,5 @@ fn texts_full() -> Vec<u8> {
     let named =
         |time: u64, function: u32| with(call(launch, time, time + 1), &[(record::SUBJECT, pair(0_u32, function))]);
     file.segment(0, 0, MAIN, 0, &[named(20, 1), named(30, 2), named(40, 3), named(10, 1)]);
-    file.bytes
-}
-
-/// Entries, segments and records are bigger than this version makes them, and the areas lie in another order.
-fn odd_sizes() -> Vec<u8> {
-    let launch = entry_point("cuLaunchKernel");
-    let mut file =
-        Builder::new(Shape { threads: 1, contexts: 1, streams: 1, text_bytes: 0, segments: [1, 1, 1], records: 1 });
-    file.bytes.resize(8192, 0);
-    file.set(header::FILE_BYTES, 8192);
-    // Three segments of two records of 80 bytes, with 16 bytes behind them; then two threads of 256 bytes.
-    let (segments, segment_bytes, record_bytes, threads) = (4096, 240_u64, 80_u64, 6144);
-    file.set_all(header::SEGMENTS, &[segments, pair(3_u32, segment_bytes), pair(2_u32, record_bytes)]);
-    file.set_all(header::THREADS, &[threads, pair(2_u32, 256_u32)]);
-    file.set_all(header::CONTEXTS, &[0, 0, 0, 0]);
-    for (index, who) in [(0, MAIN), (1, SECOND)] {
-        let at = (threads as usize + index * 256) / 8;
-        file.set_all(at, &[pair(who.0, who.1), thread::STATE_ALIVE]);
-    }
-    for (index, who) in [(0, MAIN), (2, SECOND)] {
-        let at = (segments as usize + index * segment_bytes as usize) / 8;
-        file.set_all(at, &[pair(segment::CURRENT as u32, 1_u32), 2, pair(who.0, who.1), index as u64, 0, 0, 0, 0]);
-        for number in 0..2 {
-            let time = 10 + (number * 2 + index) as u64;
-            file.set_all(at + segment::RECORDS + number * record_bytes as usize / 8, &call(launch, time, time + 1));
-        }
-    }
     file.bytes
 }
