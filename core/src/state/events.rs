@@ -151,3 +151,38 @@ impl Tracker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_two_records_are_none() {
+        let [event, other]: [&'static Event; 2] = [(); 2].map(|()| &*Box::leak(Box::default()));
+        assert!(event.recorded().is_none());
+        event.record(3, 7, 1, 1_000);
+        let recorded = event.recorded().unwrap();
+        assert_eq!((recorded.at, recorded.stream, recorded.context, recorded.operations), (1_000, 3, 1, 7));
+        other.record(4, 8, 1, 1_001);
+        let words = |event: &'static Event| [&event.recorded, &event.place, &event.operations];
+        for (word, of_other) in words(event).into_iter().zip(words(other)) {
+            let before = word.swap(of_other.load(Ordering::Relaxed), Ordering::Relaxed);
+            assert!(event.recorded().is_none());
+            word.store(before, Ordering::Relaxed);
+        }
+        assert!(event.recorded().is_some());
+    }
+
+    #[test]
+    fn an_event_is_found_by_number_while_it_has_its_handle() {
+        let tracker = Tracker::default();
+        let number = tracker.event_recorded(0xe, 3, 7, 1, 1_000);
+        assert!(tracker.event_at(number, 0xe).is_some());
+        assert_eq!(tracker.events_on(3), [(0xe, 1_000)]);
+        tracker.event_gone(0xe);
+        assert!(tracker.event_at(number, 0xe).is_none() && tracker.recorded(0xe).is_none());
+        assert!(tracker.events_on(3).is_empty());
+        assert_eq!(tracker.event_recorded(0xf, 3, 1, 1, 2_000), number, "the entry is used again");
+        assert!(tracker.event_at(number, 0xe).is_none());
+    }
+}

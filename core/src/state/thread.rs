@@ -367,7 +367,8 @@ impl ThreadSlot {
         if mark >> LANE_AT & 0xff == place::MARK_SPARE {
             self.recorder.count_dropped(lane);
         } else {
-            self.recorder.complete(&self.writers[lane as usize]);
+            // No index, which could panic where nothing may.
+            self.writers.get(lane as usize).into_iter().for_each(|writer| self.recorder.complete(writer));
         }
     }
 
@@ -378,7 +379,8 @@ impl ThreadSlot {
         let same = |word: usize, other: Place<'_>| {
             open.place[word].load(Ordering::Relaxed) == other[word].load(Ordering::Relaxed)
         };
-        for earlier in self.recorder.newest(&self.writers[open.lane as usize], FOLDED_AMONG) {
+        let Some(writer) = self.writers.get(open.lane as usize) else { return false };
+        for earlier in self.recorder.newest(writer, FOLDED_AMONG) {
             let earlier_head = earlier[record::HEAD].load(Ordering::Relaxed);
             if (earlier_head ^ head) & KIND != 0 {
                 break;

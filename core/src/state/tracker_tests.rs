@@ -1,7 +1,7 @@
 use super::super::streams::MOST_DESTROYED;
 use super::*;
 use crate::api::{Class, EntryPoint, StreamKind};
-use crate::state::{begin_fast, Caller, FastSubmission, FunctionKind, Known, SubmissionFacts};
+use crate::state::{begin_fast, object_key, Caller, FastSubmission, FunctionKind, Known, SubmissionFacts};
 use crate::trace::RawPayload;
 
 #[path = "recorded_tests.rs"]
@@ -269,6 +269,32 @@ fn a_refused_launch_does_not_end_one_that_another_thread_is_in() {
         launch.end(108, 0, Nanos::MAX);
         assert_eq!(tracker.in_flight(0).len(), 1, "fast: {fast}");
     }
+}
+
+#[test]
+fn a_record_of_an_event_that_repeats_is_an_operation_of_its_stream_and_no_launch() {
+    let tracker = Tracker::default();
+    let context = tracker.context(0xa, 0);
+    let stream = created(&tracker, 0x100, context);
+    let slot = launching(&tracker, 101, stream, context);
+    let [of_record, of_wait] = [Class::EventRecord, Class::StreamWaitEvent].map(EntryPoint::of_class);
+    let number = tracker.event_recorded(0xe, stream, 1, context, 50);
+    slot.cache_loaded_function(object_key(of_record, 0xe), context, tracker.epoch(), number);
+    let begin = |entry_point: EntryPoint| {
+        let object = object_key(entry_point, 0xe);
+        let facts = SubmissionFacts { entry_point, object, stream: 0x100, raw: RawPayload::about(0xe) };
+        begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), || 100)
+    };
+    assert!(begin(of_wait).is_none(), "another call about the event was not made");
+    let fast = begin(of_record).unwrap();
+    fast.submit(Class::EventRecord);
+    assert_eq!((fast.number, fast.stream_and_context(), fast.entered()), (number, (stream, context), 100));
+    fast.end(110, 0, Nanos::MAX);
+    assert!(tracker.fold());
+    let entry = tracker.stream_entry(stream).unwrap();
+    let operation = Operation { at: 100, entry_point: of_record.id(), function: 0 };
+    assert_eq!((entry.submitted_count(), entry.oldest(0)), (1, Some(operation)));
+    assert_eq!(tracker.counts(), (1, 0));
 }
 
 /// Two threads that may launch on a stream, and one that does not.

@@ -15,22 +15,22 @@ use std::cell::Cell;
 
 #[inline(always)]
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
-    let operations = Cell::new(0);
+    let operations = &Cell::new(0);
     let handle = event as u64;
-    let is_known = |guard: &'static Guard, fast: &FastSubmission| {
+    let is_known = move |guard: &'static Guard, fast: &FastSubmission| {
         // Fewer than there are, where some are not folded: the event stands for fewer operations than it could.
         operations.set(
             guard.tracker.stream_entry(fast.stream_and_context().0).map_or(0, |entry| entry.submitted_count() + 1),
         );
         guard.tracker.event_at(fast.number, handle).is_some()
     };
-    let begin = || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
-    let then = |guard: &Guard, fast: FastSubmission, _| {
+    let begin = move || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
+    let then = move |guard: &Guard, fast: FastSubmission, _| {
         let ((stream, context), number) = (fast.stream_and_context(), operations.get());
         let recorded = guard.tracker.event_at(fast.number, handle);
         recorded.into_iter().for_each(|event| event.record(stream, number, context, fast.entered()));
     };
-    let before = |call: &mut Call| {
+    let before = move |call: &mut Call| {
         call.submits_to(stream);
         // What the stream has is asked, and no more. If that is unknown, the event stands for fewer operations than it could.
         let _ = call.guard.tracker.fold_of(call.about.stream);
@@ -43,7 +43,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
             idle::settle();
         }
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         if let (SUCCESS, About { submits: true, stream: on, context, .. }) = (result, call.about) {
             let number = call.guard.tracker.event_recorded(handle, on, operations.get(), context, call.entered);
             call.repeats(entry, Some((event, number)), stream, result);
@@ -71,12 +71,12 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
 
 #[inline(always)]
 pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real + Copy) -> i32 {
-    let begin = || fast::begin_about(entry, event as u64, stream, RawPayload::about(event as u64), |_, _| true);
-    let before = |call: &mut Call| {
+    let begin = move || fast::begin_about(entry, event as u64, stream, RawPayload::about(event as u64), |_, _| true);
+    let before = move |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(event as u64);
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         if result == SUCCESS && call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
@@ -88,15 +88,15 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
 /// A thread waits for an event, or polls it.
 #[inline(always)]
 pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> i32 {
-    let number = Cell::new(0);
-    let at_hand = |call: &mut Call| {
+    let number = &Cell::new(0);
+    let at_hand = move |call: &mut Call| {
         number.set(call.slot.cached_stream(event_key(event), call.epoch)?);
         let recorded = call.guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
         (call.about.stream, call.about.context) = (recorded.stream, recorded.context);
         call.about.raw = RawPayload::about(event as u64);
         Some(())
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         if result == SUCCESS {
             let tracker = &call.guard.tracker;
             let on_context = |context, at| _ = door::inside(|| tracker.context_complete(context, at));
@@ -104,7 +104,7 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
             call.load_pending_inside(call.about.context);
         }
     };
-    let before = |call: &mut Call| {
+    let before = move |call: &mut Call| {
         number.set(call.guard.tracker.known_event(event as u64));
         call.slot.cache_stream(event_key(event), call.epoch, number.get());
         if let Some(recorded) = call.guard.tracker.recorded(event as u64) {

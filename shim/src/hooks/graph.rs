@@ -37,23 +37,23 @@ const MOST_DEEP: u32 = 4;
 #[inline(always)]
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
     let key = object_key(entry.entry_point, graph as u64);
-    let begin = || {
+    let begin = move || {
         let raw = RawPayload::about(graph as u64);
         let (guard, fast) = fast::begin(entry, key, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)?;
         guard.tracker.graph_launched(fast.entered());
         Some((guard, fast))
     };
-    let before = |call: &mut Call| {
+    let before = move |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = RawPayload::about(graph as u64);
         call.about.from = call.made_from(call.slot.path_to(key, call.about.context, call.epoch));
         call.guard.tracker.graph_launched(call.entered);
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         call.guard.tracker.graph_launched(call.returned);
         call.repeats(entry, Some((graph, 0)), stream, result);
     };
-    let then = |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
+    let then = move |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
     fast::submission(entry, begin, real, then, (before, after))
 }
 

@@ -16,7 +16,7 @@ use std::mem::offset_of;
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
 pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real + Copy) -> i32 {
-    let begin = || {
+    let begin = move || {
         let Extent { grid, block, shared_bytes } = size;
         if !RawPayload::launch_fits(grid, block) {
             return None;
@@ -24,12 +24,12 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
         let raw = RawPayload::launch_that_fits(grid, block, shared_bytes);
         fast::begin(entry, function as u64, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         call.launched(result);
         cold_launched(call, function, result);
         call.repeats(entry, None, stream, result);
     };
-    let slowly = (|call: &mut Call| launches(call, function, stream, size), after);
+    let slowly = (move |call: &mut Call| launches(call, function, stream, size), after);
     fast::submission(entry, begin, real, |_, _, _| {}, slowly)
 }
 

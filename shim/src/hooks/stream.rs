@@ -43,19 +43,19 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
 /// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
 #[inline(always)]
 pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real + Copy) -> i32 {
-    let at_hand = |call: &mut Call| {
+    let at_hand = move |call: &mut Call| {
         // A default stream is another one in another context, and may wait for others.
         let handle = Some(stream as u64).filter(|handle| *handle > PER_THREAD)?;
         call.about_stream(call.slot.cached_stream(handle, call.epoch)?);
         call.about.stream_entry.map(|_| ())
     };
-    let after = |call: &Call, result| {
+    let after = move |call: &Call, result| {
         if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {
             entry.complete_until(call.entered);
             call.load_pending_inside(call.about.context);
         }
     };
-    let before = |call: &mut Call| {
+    let before = move |call: &mut Call| {
         call.on_stream(stream);
         call.waits_for_others();
     };
