@@ -1,17 +1,18 @@
-//! The environment of the program: what this command finds in its own, and what the options make of it.
+//! The environment of the program, and the folder of the run: what this command finds in its own environment, and what the options make of it.
 
 use super::other_users::OtherUsers;
 use super::program;
-use super::root::Root;
+use super::root::{self, Given, Root};
 use super::Options;
 use crate::folder::profile_cache;
 use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
 use crate::machine::system::host_name;
+use crate::machine::system::unix_now;
 use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, KILL, REVOKE};
-use crate::words::output;
-use lazyguard_core::settings::{self, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS};
+use crate::words::{output, Failure};
+use lazyguard_core::settings::{self, FolderFacts, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -99,4 +100,47 @@ fn variables(
     variables.push(("LD_PRELOAD", preload));
     variables.extend(asan.map(|options| (sanitizer::VARIABLE, options)));
     variables
+}
+
+pub(super) fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
+    let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
+    let around = around.as_deref().filter(|around| !around.is_empty());
+    if let (Some(template), None) = (&variable, options.setting("LAZYGUARD_OUT")) {
+        let field = settings::unknown_field(template);
+        field.iter().for_each(|field| output::say(settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
+    }
+    let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
+    // Ranks whose launcher gives their job no name have their parent in common.
+    let of_parent = || format!("{}-{}", facts.host, std::os::unix::process::parent_id());
+    let job = settings::job(self::variable).unwrap_or_else(of_parent);
+    let given = Given {
+        option: options.setting("LAZYGUARD_OUT"),
+        variable: variable.as_deref(),
+        around,
+        for_other_users: for_other_users.as_deref(),
+        job: Some(&job),
+    };
+    let mark = serde_json::json!({
+        "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
+        "started_unix_ns": unix_now().as_nanos() as u64,
+        "job": root::shared(given, facts.rank).map(|(job, _)| job),
+        "command": command, "around": around,
+    });
+    let mark = format!("{mark:#}\n");
+    let failure = match Root::make(given, facts, &mark) {
+        Err(failure) if !options.require_records => failure,
+        made => return made,
+    };
+    // The program runs without this command, and with it. Where the disk is full, for one, memory may have room.
+    let private = Given { option: None, variable: None, ..given };
+    if let Some(root) = given.template().and_then(|_| Root::make(private, facts, &mark).ok()) {
+        let instead =
+            "a private folder takes its place, and is removed after a clean end (--require-records refuses to run)";
+        output::say(format!("{failure}; {instead}"));
+        return Ok(root);
+    }
+    let ends_itself = || format!(", but that a process which hangs ends itself with status {}", exit_code::HANG);
+    let hang = kills_on_hang(options).then(ends_itself).unwrap_or_default();
+    output::say(format!("{failure}; the program runs without one, and nothing is found of it{hang}"));
+    Ok(Root::nowhere())
 }

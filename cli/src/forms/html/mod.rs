@@ -9,6 +9,7 @@
 //! | `markup` | tags, and the escape of all foreign text |
 //! | `picture` | who waits for whom |
 //! | `ranks` | the ranks side by side |
+//! | `kinds` | what a slice of the timeline is |
 //! | `moments` | what was done in the last seconds, thinned |
 //! | `timeline` | that as a picture and as a table |
 //! | `device` | where the device stood, by a GPU core dump |
@@ -20,6 +21,7 @@
 //! Must not: judge, or say what the other forms do not.
 
 mod device;
+mod kinds;
 mod markup;
 mod moments;
 mod picture;

@@ -6,6 +6,7 @@
 //!
 //! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
 
+use super::kinds::What;
 use crate::folder::source::Opened;
 use crate::judge::process::Process;
 use crate::machine::parallel;
@@ -15,9 +16,9 @@ use crate::words::Failure;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{BlockedCall, BusyStream};
 use lazyguard_core::hazard::HazardEvent;
-use lazyguard_core::report::{event_of_record, HangReport};
+use lazyguard_core::report::HangReport;
 use lazyguard_core::trace::read::Entry;
-use lazyguard_core::trace::{Kind, Payload, Record};
+use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
@@ -29,82 +30,6 @@ pub(super) const MOST_PROCESSES: usize = 128;
 const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESSES, 1)];
 const MOST_OPERATIONS: usize = 16;
 const MOST_NAME: usize = 300;
-
-/// What a slice is, in the words of the legend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
-    /// The thread does not come back from it.
-    Blocked,
-    Load,
-    /// The guard loaded ahead of use.
-    Preload,
-    Hazard,
-    Communication,
-    Submission,
-    Memory,
-    /// A thread waits for work to end, or asks whether it has.
-    Wait,
-    Other,
-    InFlight,
-}
-
-impl What {
-    /// All of them in their order, each with its name in the style sheet, and for a person.
-    const TABLE: [(Self, &'static str, &'static str); 10] = [
-        (Self::Blocked, "blocked", "blocked call"),
-        (Self::Load, "load", "load or unload of code"),
-        (Self::Preload, "preload", "preloaded by the guard"),
-        (Self::Hazard, "hazard", "hazard"),
-        (Self::Communication, "communication", "call of NCCL"),
-        (Self::Submission, "submission", "submission"),
-        (Self::Memory, "memory", "memory"),
-        (Self::Wait, "wait", "wait or query"),
-        (Self::Other, "other", "other call"),
-        (Self::InFlight, "in-flight", "operation not known to have ended"),
-    ];
-
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::TABLE.into_iter().map(|(what, ..)| what)
-    }
-
-    fn of(record: &Record) -> Option<Self> {
-        Some(match event_of_record(record.kind, record.entry_point.class()) {
-            "load" | "unload" => Self::Load,
-            "preload" => Self::Preload,
-            "hazard" => Self::Hazard,
-            "communication" => Self::Communication,
-            "launch" | "graph_launch" | "host_function" | "memory_operation" | "event_record" | "event_wait" => {
-                Self::Submission
-            }
-            "copy" | "memset" | "allocation" => Self::Memory,
-            "synchronize" | "query" => Self::Wait,
-            "context" | "stream" | "capture" | "other" => Self::Other,
-            // What the guard has noticed beside the calls of threads.
-            _ => return None,
-        })
-    }
-
-    pub const fn class(self) -> &'static str {
-        Self::TABLE[self as usize].1
-    }
-
-    pub const fn words(self) -> &'static str {
-        Self::TABLE[self as usize].2
-    }
-
-    /// Only slices of one kind become one: loads and calls of NCCL are what a reader looks for.
-    const fn kind(self) -> u8 {
-        match self {
-            Self::Load | Self::Preload => 2,
-            Self::Communication => 1,
-            _ => 0,
-        }
-    }
-
-    const fn stays_apart(self) -> bool {
-        matches!(self, Self::Blocked | Self::Hazard | Self::InFlight)
-    }
-}
 
 /// Something that began and, perhaps, ended.
 pub(super) struct Slice {

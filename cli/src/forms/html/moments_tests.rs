@@ -4,6 +4,7 @@ use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Lane as RecordLane;
+use lazyguard_core::trace::Record;
 
 const SECOND: u64 = 1_000_000_000;
 const ZERO: u64 = 100 * SECOND;

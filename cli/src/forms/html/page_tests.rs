@@ -168,7 +168,7 @@ fn style_and_script_ask_for_nothing() {
 
 #[test]
 fn every_colour_of_a_slice_is_in_the_style() {
-    for what in moments::What::all() {
+    for what in kinds::What::all() {
         assert!(STYLE.contains(&format!("rect.{}", what.class())), "{}", what.class());
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Must not: leave out anything of [`Moments`].
 
+use super::kinds::What;
 use super::markup::{short, Attribute, Markup};
-use super::moments::{Lane, Moments, Slice, What, MOST_PROCESSES, MOST_SLICES};
+use super::moments::{Lane, Moments, Slice, MOST_PROCESSES, MOST_SLICES};
 use crate::words::format::Took;
 use std::fmt::Display;
 
