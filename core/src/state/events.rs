@@ -1,63 +1,15 @@
 //! Events, and what executable graphs do.
 
+use super::event::Event;
+use super::event::Recorded;
 use super::tracker::Tracker;
 use crate::api::{GraphContents, GraphPart};
 use crate::sync::lock;
 use crate::Nanos;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Executable graphs whose nodes are kept; one more is not listed.
 const MOST_GRAPHS: usize = 4096;
-
-/// An event that was recorded.
-///
-/// Two threads may record it at a time. Each word has the tag of the time in its upper bits: a reader that finds the words of two records finds
-/// none.
-#[derive(Default)]
-#[repr(align(32))]
-pub struct Event {
-    handle: AtomicU64,
-    recorded: AtomicU64,
-    /// The number of the stream, or 0 of a whole context; and from bit 32 that of the context.
-    place: AtomicU64,
-    operations: AtomicU64,
-}
-
-/// Where and when an event was recorded last.
-#[derive(Clone, Copy)]
-pub struct Recorded {
-    pub at: Nanos,
-    /// 0 of a whole context.
-    pub stream: u32,
-    pub context: u32,
-    /// How many operations the stream had by then, as far as they were known.
-    operations: u64,
-}
-
-const TAG_AT: u32 = 48;
-
-fn tag(at: Nanos) -> u64 {
-    (at ^ at >> 16) << TAG_AT
-}
-
-impl Event {
-    /// It was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
-    #[inline]
-    pub fn record(&self, stream: u32, operations: u64, context: u32, at: Nanos) {
-        let untagged = |word: u64| word & ((1 << TAG_AT) - 1);
-        self.recorded.store(at, Ordering::Relaxed);
-        self.place.store(u64::from(stream) | u64::from(context as u16) << 32 | tag(at), Ordering::Relaxed);
-        self.operations.store(untagged(operations) | tag(at), Ordering::Relaxed);
-    }
-
-    pub fn recorded(&self) -> Option<Recorded> {
-        let [at, place, operations] =
-            [&self.recorded, &self.place, &self.operations].map(|word| word.load(Ordering::Relaxed));
-        let (place, operations) = (place ^ tag(at), operations ^ tag(at));
-        let is_one = at != 0 && (place | operations) >> TAG_AT == 0;
-        is_one.then_some(Recorded { at, stream: place as u32, context: (place >> 32) as u32, operations })
-    }
-}
 
 impl Tracker {
     /// The event with this number, if it is still the one with this handle.
@@ -155,23 +107,6 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_of_two_records_are_none() {
-        let [event, other]: [&'static Event; 2] = [(); 2].map(|()| &*Box::leak(Box::default()));
-        assert!(event.recorded().is_none());
-        event.record(3, 7, 1, 1_000);
-        let recorded = event.recorded().unwrap();
-        assert_eq!((recorded.at, recorded.stream, recorded.context, recorded.operations), (1_000, 3, 1, 7));
-        other.record(4, 8, 1, 1_001);
-        let words = |event: &'static Event| [&event.recorded, &event.place, &event.operations];
-        for (word, of_other) in words(event).into_iter().zip(words(other)) {
-            let before = word.swap(of_other.load(Ordering::Relaxed), Ordering::Relaxed);
-            assert!(event.recorded().is_none());
-            word.store(before, Ordering::Relaxed);
-        }
-        assert!(event.recorded().is_some());
-    }
 
     #[test]
     fn an_event_is_found_by_number_while_it_has_its_handle() {

@@ -2,7 +2,7 @@
 
 use super::communicators::Communicators;
 use super::context::{Context, Function};
-use super::events::Event;
+use super::event::Event;
 use super::hash::ByHandle;
 use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
