@@ -322,7 +322,10 @@ impl Call {
     #[inline(always)]
     fn close(&mut self, entry: Entry, result: i32) {
         self.returned = self.guard.now();
-        self.open = self.open.filter(|open| self.slot.close(*open, entry.entry_point.class(), self.returned, result));
+        if let Some(open) = self.open {
+            let is_kept = self.slot.close(open, entry.entry_point.class(), self.returned, result);
+            self.open = is_kept.then_some(open);
+        }
         CallStep::Complete.taken();
     }
 

@@ -13,7 +13,7 @@ use crate::watch::driver_environment;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
-pub(super) fn init(entry: Entry, real: impl Real + Copy) -> i32 {
+pub(super) fn init(entry: Entry, real: impl Real) -> i32 {
     let entered = clock::system_nanos();
     let result = observed(entry, real);
     if result == SUCCESS && driver::ADOPTED.is_there() {
@@ -161,7 +161,12 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
     )
 }
 
+pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {
+    published(entry, real, |_| {})
+}
+
+/// A context becomes the thread's current one, or is it no more.
 #[inline(always)]
-pub(super) fn observed(entry: Entry, real: impl Real + Copy) -> i32 {
+pub(super) fn current(entry: Entry, real: impl Real + Copy) -> i32 {
     lightly(entry, |_| Some(()), |_| {}, real, |_, _| {})
 }

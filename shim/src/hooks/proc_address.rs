@@ -14,7 +14,7 @@ pub(super) fn get_proc_address(
     pointer: Handle,
     version: i32,
     flags: u64,
-    real: impl Real + Copy,
+    real: impl Real,
 ) -> i32 {
     let result = observed(entry, real);
     if result == SUCCESS {
