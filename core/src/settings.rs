@@ -82,16 +82,6 @@ impl Setting {
     pub fn takes(&self, value: &str) -> bool {
         (self.apply)(&mut Settings::default(), value).is_some()
     }
-
-    /// What replaces a value that earlier builds took.
-    pub fn instead_of(&self, value: &str) -> Option<&'static str> {
-        match value {
-            _ if self.name != "LAZYGUARD_PRELOAD" => None,
-            "library" => Some("auto with LAZYGUARD_NUDGE=0 does the same"),
-            _ => (value == "modules" || value.starts_with("auto,danger="))
-                .then_some("LAZYGUARD_PROFILE loads what earlier runs used, and eager loads everything"),
-        }
-    }
 }
 
 /// The variable that gives programs under `lazyguard run`, and a `lazyguard run` among them, the place where that keeps its
@@ -193,7 +183,7 @@ settings! {
     enabled: bool = "LAZYGUARD", "--guard", "on, off", "on", switch,
         "off: the guard leaves every call untouched, and records, loads and watches nothing";
     preload: Policy = "LAZYGUARD_PRELOAD", "--preload", "off, resolve, auto, eager", "auto",
-        |v| one_of(v, &[("off", Policy::Off), ("resolve", Policy::Resolve), ("auto", Policy::Auto), ("eager", Policy::Eager), ("full", Policy::Eager)]),
+        |v| one_of(v, &[("off", Policy::Off), ("resolve", Policy::Resolve), ("auto", Policy::Auto), ("eager", Policy::Eager)]),
         "which functions the guard loads before the program first launches them";
     budget_kernels: u64 = "LAZYGUARD_PRELOAD_KERNELS", "--preload-kernels", "a count", "8192", count,
         "the most kernels preloaded under `resolve` and `auto`";
@@ -278,11 +268,8 @@ impl Settings {
             }
             // An empty value is how shells and job systems say "not set".
             if !value.is_empty() && (setting.apply)(&mut settings, value).is_none() {
-                let why = match setting.instead_of(value) {
-                    Some(instead) => format!("gone: {instead}"),
-                    None => format!("not usable (values: {})", setting.values),
-                };
-                complaints.push(format!("{name}={value:?} is {why}; using {}", setting.default));
+                let Setting { values, default, .. } = setting;
+                complaints.push(format!("{name}={value:?} is not usable (values: {values}); using {default}"));
             }
             if let (Some(field), "LAZYGUARD_OUT") = (unknown_field(value), name) {
                 complaints.push(unknown_field_complaint(&format!("{name}={value:?}"), &field));
@@ -464,33 +451,12 @@ mod tests {
             ("resolve", Some(Policy::Resolve)),
             ("auto", Some(Policy::Auto)),
             ("eager", Some(Policy::Eager)),
-            ("full", Some(Policy::Eager)),
             ("auto,", None),
             ("off,danger=modules", None),
         ] {
             let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
             assert_eq!(complaints.is_empty().then_some(settings.preload), expect, "{value}");
         }
-    }
-
-    #[test]
-    fn for_a_policy_that_is_gone_one_line_says_what_to_use_instead() {
-        for (value, instead) in [
-            ("library", Some("LAZYGUARD_NUDGE=0")),
-            ("modules", Some("LAZYGUARD_PROFILE")),
-            ("auto,danger=off", Some("LAZYGUARD_PROFILE")),
-            ("auto,danger=eager", Some("LAZYGUARD_PROFILE")),
-            ("library,danger=modules", None),
-            ("sometimes", None),
-        ] {
-            let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
-            let [complaint] = &complaints[..] else { panic!("{value}: {complaints:?}") };
-            let is_gone = complaint.starts_with(&format!("LAZYGUARD_PRELOAD={value:?} is gone: "));
-            assert_eq!(is_gone, instead.is_some(), "{complaint}");
-            assert!(complaint.contains(instead.unwrap_or("values: off,")), "{complaint}");
-            assert!(complaint.ends_with("; using auto") && settings.preload == Policy::Auto, "{complaint}");
-        }
-        assert!(SETTINGS.iter().all(|one| one.name == "LAZYGUARD_PRELOAD" || one.instead_of("library").is_none()));
     }
 
     #[test]

@@ -405,12 +405,7 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
     }
-    Err(match setting.instead_of(value) {
-        Some(instead) => {
-            clap::Error::raw(ErrorKind::ValueValidation, format!("{} {value:?} is gone: {instead}", setting.flag))
-        }
-        None => unusable(setting.flag, value, &format!("values: {}", values_of(setting))),
-    })
+    Err(unusable(setting.flag, value, &format!("values: {}", values_of(setting))))
 }
 
 fn retries(value: &str) -> Result<u32, clap::Error> {
@@ -551,7 +546,6 @@ mod tests {
             let said = parse(bad).unwrap_err();
             assert!(said.contains(bad[0]) && said.contains(bad[1]) && said.trim_end().lines().count() == 1, "{said}");
         }
-        assert!(parse(&["--preload", "library", "app"]).unwrap_err().contains("is gone: auto with LAZYGUARD_NUDGE=0"));
         assert!(parse(&["--no-such-option", "app"]).is_err());
         assert!(parse(&["--timeout", "3"]).is_err());
     }

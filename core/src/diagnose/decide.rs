@@ -7,11 +7,11 @@
 //! Must not: look at anything but the snapshot.
 
 use super::finding::{submits, Finding};
-use super::messages;
 use super::needs::{may_have_passed, Decision};
 use super::paths::End;
 use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
+use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
 use crate::order;
 use crate::Nanos;
@@ -202,7 +202,7 @@ impl<'a> Decision<'a> {
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
         let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());
-        chain.extend(messages::path(self.snapshot, &finding.path));
+        chain.extend(chain::path(&finding.path));
         // A thread that polls many events waits once.
         let is_said = |call: &BlockedCall, before: &[&BlockedCall]| {
             call.queries.is_some() && before.iter().any(|said| said.thread == call.thread && said.queries.is_some())
@@ -241,7 +241,7 @@ impl<'a> Decision<'a> {
             fed,
             threads: finding.calls.iter().map(|call| call.thread).collect(),
             chain: self.chain(&finding),
-            evidence: calls.chain(messages::evidence(&finding.path)).collect(),
+            evidence: calls.chain(chain::evidence(&finding.path)).collect(),
             culprits: finding.culprits,
             fix: finding.fix,
         }
@@ -250,7 +250,7 @@ impl<'a> Decision<'a> {
     /// Why a wait is not called a hang, then its path.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
         if let Some(call) = self.waits_for_a_compiler(finding) {
-            let end = messages::end(&finding.path);
+            let end = chain::end(&finding.path);
             let chain = self.chain(finding).into_iter().filter(|line| !end.contains(line));
             return std::iter::once(format!("{}.", messages::compiles(call))).chain(chain).collect();
         }

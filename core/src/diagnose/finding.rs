@@ -4,7 +4,7 @@
 
 use super::messages;
 use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{copies_between_devices, End, Path, Paths, Peers, SharedQueue, Step, Unseen};
+use super::paths::{copies_between_devices, culprit, End, Path, Paths, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
@@ -99,10 +99,7 @@ impl<'a> Decision<'a> {
         let mut finding = self.by_its_end(vec![call], path);
         finding.because.push(messages::LAUNCH_BLOCKING.to_owned());
         if is_own {
-            finding.fix = format!(
-                "{}; unset CUDA_LAUNCH_BLOCKING where this thread has still to do what that waits for",
-                finding.fix
-            );
+            finding.fix += "; unset CUDA_LAUNCH_BLOCKING where this thread has still to do what that waits for";
         }
         Some(finding)
     }
@@ -166,13 +163,13 @@ impl<'a> Decision<'a> {
                 culprits.push(culprit);
             }
         }
-        let before = culprits.first().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
+        let before = messages::submitting(culprits.first());
+        let function = call.function.as_deref().map(demangle).unwrap_or_default();
         let fix = match &call.function {
             _ if call.call.class() == Some(Class::ModuleLoad) => format!("call {} before {before}", call.call),
-            Some(function) => format!(
-                "load {0} before {before}: cudaFuncGetAttributes({0}), or one launch of it; LAZYGUARD_PRELOAD=auto does this \
-                 for libraries that are registered by then",
-                demangle(function)
+            Some(_) => format!(
+                "load {function} before {before}: cudaFuncGetAttributes({function}), or one launch of it; \
+                 LAZYGUARD_PRELOAD=auto does this for libraries that are registered by then"
             ),
             None => format!(
                 "use the library once before {before}; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by \
@@ -180,11 +177,11 @@ impl<'a> Decision<'a> {
             ),
         };
         let waits = messages::waits_for(&path);
-        let sentence = match call.function.as_deref().map(demangle) {
-            Some(function) if call.call.class() == Some(Class::Launch) => {
+        let sentence = match &call.function {
+            Some(_) if call.call.class() == Some(Class::Launch) => {
                 format!("{function} cannot start: loading its module on its first launch waits for {waits}")
             }
-            Some(function) => format!("{} cannot return: loading {function} waits for {waits}", call.call),
+            Some(_) => format!("{} cannot return: loading {function} waits for {waits}", call.call),
             None => format!("{} cannot return: loading waits for {waits}", call.call),
         };
         let mut because = vec![messages::loads(call)];
@@ -200,8 +197,7 @@ impl<'a> Decision<'a> {
 
     fn launched_by(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let busy = self.snapshot.stream(call.stream.as_ref()?.number)?;
-        let listed = busy.operations.iter().find(|op| op.at == call.entered);
-        let listed = listed.map(|op| Culprit { stream: busy.stream.clone(), operation: op.clone() });
+        let listed = busy.operations.iter().find(|op| op.at == call.entered).map(|op| culprit(busy, op));
         let culprit = listed.or_else(|| self.submitted_by(call))?;
         Some(Path::to(match culprit.operation.waits_for_peers() {
             true => End::Peers(Peers { culprit, is_known: true, before: None }),
@@ -251,7 +247,7 @@ impl<'a> Decision<'a> {
     pub(super) fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
-        let before = path.culprit().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
+        let before = messages::submitting(path.culprit());
         let load = path.barrier();
         let fix = if load.is_some_and(|load| load.first_launch) {
             format!("launch {what} once before {before}: loading it is not enough, because it prints")
@@ -273,7 +269,7 @@ impl<'a> Decision<'a> {
     /// LG205, or LG208 where a collective is at the head of the queue: that the queue fills follows.
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
-        let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
+        let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), ToString::to_string);
         let because = vec![format!("{} on {on} not known to have ended", are(count))];
         if matches!(path.end, End::Peers(_)) {
             let because = vec![format!("{}, and its queue is full", because[0])];
@@ -283,19 +279,13 @@ impl<'a> Decision<'a> {
             "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
                    waits for the host or for another stream"
                 .to_owned();
-        let sentence = format!(
-            "{} cannot return: the queue of {on} is full, and its first operation waits for {}",
-            call.call,
-            messages::waits_for(&path)
-        );
-        let sentence = match &path.end {
-            End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
-                "{} cannot return: the queue of {on} is full, and {} at its head has not ended",
-                call.call,
-                culprit.operation.name()
-            ),
-            _ => sentence,
+        let why = match &path.end {
+            End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => {
+                format!("{} at its head has not ended", culprit.operation.name())
+            }
+            _ => format!("its first operation waits for {}", messages::waits_for(&path)),
         };
+        let sentence = format!("{} cannot return: the queue of {on} is full, and {why}", call.call);
         let conclusive = self.cannot_be_helped(&path, false);
         let (held_back, found) = (self.submitted_by(call), Finding::new(Code::LG205, vec![call], path));
         Finding { sentence, held_back, because, fix, conclusive, ..found }
@@ -303,38 +293,39 @@ impl<'a> Decision<'a> {
 
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let copy = copy_between_devices(call, &path);
-        let (because, fix) = match class {
-            _ if copy.is_some() => (
-                "a copy between two devices waits for all work of the contexts of both",
-                "make that copy before this work is submitted, or after it has ended",
-            ),
-            Class::Free => (
-                messages::needs_idle(class),
-                "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
-            ),
-            Class::ModuleUnload | Class::LibraryUnload => {
-                (messages::needs_idle(class), "unload it after that work has ended, or keep it")
-            }
-            Class::Launch => (
+        let because = match class {
+            _ if copy.is_some() => "a copy between two devices waits for all work of the contexts of both",
+            Class::Launch => {
                 "that launch waits until the context is idle: it needs more local memory than the context has set aside, or \
-                 sets up something else that all kernels share",
-                "launch the kernel that needs most local memory once at the start, or call \
-                 cudaDeviceSetLimit(cudaLimitStackSize) then",
-            ),
-            Class::GraphInstantiate | Class::GraphNode => (
-                "that call waits until the context is idle: a kernel of the graph needs, or may need, more local memory than the context has set aside",
-                "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start",
-            ),
-            Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
-            Class::Copy | Class::Set => (
-                "the default stream waits for every stream that was created with default flags",
-                "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
-            ),
-            Class::StreamSynchronize => (
-                "the default stream waits for every stream that was created with default flags",
-                "synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING",
-            ),
-            _ => (messages::needs_idle(class), "make that call before this work is submitted, or after it has ended"),
+                 sets up something else that all kernels share"
+            }
+            Class::GraphInstantiate | Class::GraphNode => {
+                "that call waits until the context is idle: a kernel of the graph needs, or may need, more local memory than \
+                 the context has set aside"
+            }
+            Class::Copy | Class::Set | Class::StreamSynchronize => {
+                "the default stream waits for every stream that was created with default flags"
+            }
+            _ => messages::needs_idle(class),
+        };
+        let fix = match class {
+            _ if copy.is_some() => "make that copy before this work is submitted, or after it has ended",
+            Class::Free => "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
+            Class::ModuleUnload | Class::LibraryUnload => "unload it after that work has ended, or keep it",
+            Class::Launch => {
+                "launch the kernel that needs most local memory once at the start, or call cudaDeviceSetLimit(cudaLimitStackSize) then"
+            }
+            Class::GraphInstantiate | Class::GraphNode => {
+                "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start"
+            }
+            Class::ContextDestroy => "end it after that work has ended",
+            Class::Copy | Class::Set => {
+                "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING"
+            }
+            Class::StreamSynchronize => {
+                "synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING"
+            }
+            _ => "make that call before this work is submitted, or after it has ended",
         };
         let conclusive = self.cannot_be_helped(&path, false);
         let waits = messages::waits_for(&path);
@@ -383,115 +374,28 @@ impl<'a> Decision<'a> {
         }
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
-        let sentence = self.sentence_by_its_end(&calls, &path);
+        let sentence = messages::sentence_by_its_end(&calls, &path);
         let held_back = match &path.end {
             End::Filled(victim, _) => Some(victim.clone()),
             _ => None,
         };
-        let (code, fix) = match &path.end {
-            End::Unwritten(wait, _) => (
-                Code::LG203,
-                format!(
-                    "submit the operation that writes {} to {:#x} before the call that waits for it, or from another thread; \
-                     check the wait's address, value and condition ({})",
-                    wait.value, wait.address, wait.condition
-                ),
-            ),
-            End::Cycle(_) => (
-                Code::LG203,
-                "submit the write that each of these streams waits for before that stream's own wait, not behind it"
-                    .to_owned(),
-            ),
-            End::Host(host, _) => (
-                Code::LG207,
-                format!(
-                    "let the host function at {:#x} return: it must not wait for what its stream, or a thread that waits for \
-                     its stream, has still to do",
-                    host.address
-                ),
-            ),
-            End::Filled(victim, filler) => (
-                Code::LG206,
-                format!(
-                    "launch {} with fewer blocks, so that {1} finds room beside it, or launch {1} first",
-                    filler.operation.name(),
-                    victim.operation.name()
-                ),
-            ),
-            // For a call that waits for an idle context, the end of the path is no explanation.
-            End::Fed(..) => (Code::LG299, String::new()),
-            End::Unseen(unseen) => (Code::LG299, messages::to_see(unseen).to_owned()),
-            End::Driver => (
-                Code::LG299,
-                "see the stack of that thread, and what the driver and the kernel's log (dmesg) say of the device".to_owned(),
-            ),
-            End::Meeting => (
-                Code::LG208,
-                "find the rank that has not made this call and what it does instead: `lazyguard report` on the folder of the whole \
-                 run compares the ranks"
-                    .to_owned(),
-            ),
-            End::Peers(Peers { culprit, .. }) => {
-                let kernel = culprit.operation.peers_kernel().map(demangle).unwrap_or_default();
-                (
-                    Code::LG208,
-                    format!(
-                        "find the rank that has not launched this {kernel} and what it does instead: `lazyguard report` on the folder \
-                         of the whole run compares the ranks"
-                    ),
-                )
-            }
-            End::Runs(culprit) => {
-                // Other busy work beside it may be what it waits for.
-                let context = culprit.stream.context;
-                let mut others: Vec<_> =
-                    self.snapshot.streams.iter().filter(|s| s.stream.context == context).collect();
-                order::sort_by_key(&mut others, |s| self.paths.answers.is_silent(s.stream.number));
-                culprits.extend(
-                    others
-                        .into_iter()
-                        .filter(|s| s.stream.number != culprit.stream.number)
-                        .filter_map(|s| Some(Culprit { stream: s.stream.clone(), operation: s.timed().next()?.clone() })),
-                );
-                (Code::LG299, format!("find out why {} does not end", culprit.operation.name()))
-            }
-        };
-        Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
-    }
-
-    fn sentence_by_its_end(&self, calls: &[&BlockedCall], path: &Path<'a>) -> String {
-        match &path.end {
-            End::Unwritten(wait, _) => {
-                format!("{} cannot go on: it waits {}", messages::stream(&wait.stream), messages::unwritten(wait))
-            }
-            End::Cycle(_) => {
-                let streams = messages::numbered(&messages::streams_on(path));
-                format!("{streams} cannot go on: they wait for each other, each behind its own wait")
-            }
-            End::Host(host, culprit) => format!(
-                "{} cannot go on: its host function at {:#x} has not returned",
-                messages::stream(&culprit.stream),
-                host.address
-            ),
-            End::Filled(victim, filler) => format!(
-                "{} on {} cannot start: {} on {} fills the device and has not ended",
-                victim.operation.name(),
-                messages::stream(&victim.stream),
-                filler.operation.name(),
-                messages::stream(&filler.stream)
-            ),
-            End::Driver => {
-                let call = calls.first().map_or_else(|| "a call".to_owned(), |call| call.call.to_string());
-                format!("{call} has not returned, and nothing is known to be in flight that it could wait for")
-            }
-            End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
-                Some(call) if call.queries.is_some() => {
-                    format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(path))
-                }
-                Some(call) => format!("{} cannot return: it waits for {}", call.call, messages::waits_for(path)),
-                None => format!("submitted work waits for {}", messages::waits_for(path)),
-            },
+        if let End::Runs(Culprit { stream, .. }) = &path.end {
+            // Other busy work beside it may be what it waits for.
+            let is_beside = |s: &&BusyStream| s.stream.context == stream.context && s.stream.number != stream.number;
+            let mut others: Vec<_> = self.snapshot.streams.iter().filter(is_beside).collect();
+            order::sort_by_key(&mut others, |s| self.paths.answers.is_silent(s.stream.number));
+            culprits.extend(others.into_iter().filter_map(|s| Some(culprit(s, s.timed().next()?))));
         }
+        let code = match &path.end {
+            End::Unwritten(..) | End::Cycle(_) => Code::LG203,
+            End::Filled(..) => Code::LG206,
+            End::Host(..) => Code::LG207,
+            End::Meeting | End::Peers(_) => Code::LG208,
+            // For a call that waits for an idle context, the end of the path is no explanation.
+            End::Fed(..) | End::Unseen(_) | End::Driver | End::Runs(_) => Code::LG299,
+        };
+        let fix = messages::fix_by_its_end(&path);
+        Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
     }
 
     /// Whether nothing known may still end the wait, so that it counts as a hang once it is past the threshold.

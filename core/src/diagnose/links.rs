@@ -6,7 +6,7 @@
 
 use super::finding::Finding;
 use super::needs::{loads_module, Decision};
-use super::paths::{End, Path, Step};
+use super::paths::{End, Path, SharedQueue, Step};
 use super::snapshot::{BlockedCall, ColdLoadSeen, Snapshot};
 use super::verdict::{Culprit, Verdict};
 use crate::api::Code;
@@ -118,37 +118,28 @@ type Parties = Vec<(Party, &'static str)>;
 /// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
 fn along(path: &Path<'_>) -> (Parties, Parties) {
     let mut chain = Parties::new();
+    let operation_at = |stream, at, how| Some((Party::Operation { stream, at }, how));
     for step in &path.steps {
         chain.extend(match step {
             Step::Barrier(load) => {
                 behind(load).map(|party| (party, "its load is a barrier: it starts after what was in flight"))
             }
-            Step::Writer(wait, _) => Some((
-                Party::Operation { stream: wait.stream.number, at: wait.at },
-                "waits for a value that is written behind this",
-            )),
-            Step::Event(wait) => Some((
-                Party::Operation { stream: wait.stream, at: wait.at },
-                "waits for an event that is recorded behind this",
-            )),
+            Step::Writer(wait, _) => {
+                operation_at(wait.stream.number, wait.at, "waits for a value that is written behind this")
+            }
+            Step::Event(wait) => operation_at(wait.stream, wait.at, "waits for an event that is recorded behind this"),
             Step::HostFunctions(stream) => {
                 Some((Party::Stream { stream: stream.number }, "host functions of a context run one at a time"))
             }
-            Step::Pool(one, at, _) => Some((
-                Party::Operation { stream: one.number, at: *at },
-                "gets memory of a pool that is freed behind this",
-            )),
-            Step::Queue(shared) => Some((
-                Party::Operation { stream: shared.waits.stream.number, at: shared.held_back.at },
-                "comes in a hardware queue after what waits for this",
-            )),
-            Step::Room(grid) => Some((
-                Party::Operation { stream: grid.stream.number, at: grid.front().at },
-                "needs places of the device that this has",
-            )),
-            Step::Devices(one, copy, _) => {
-                Some((Party::Operation { stream: one.number, at: copy.at }, "waits for the work of both devices"))
+            Step::Pool(one, at, _) => operation_at(one.number, *at, "gets memory of a pool that is freed behind this"),
+            Step::Queue(SharedQueue { waits, held_back, .. }) => {
+                let how = "comes in a hardware queue after what waits for this";
+                operation_at(waits.stream.number, held_back.at, how)
             }
+            Step::Room(grid) => {
+                operation_at(grid.stream.number, grid.front().at, "needs places of the device that this has")
+            }
+            Step::Devices(one, copy, _) => operation_at(one.number, copy.at, "waits for the work of both devices"),
             Step::Legacy(one, _) => {
                 Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
             }

@@ -3,13 +3,14 @@
 use super::graph::GraphSeen;
 use super::paths::{End, Path, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, NewestWrite, OperationSeen,
-    Snapshot, StreamRef, WaitSeen,
+    BlockedCall, ColdLoadSeen, FedStream, HostFunctionSeen, Launches, NewestWrite, OperationSeen, Snapshot, StreamRef,
+    WaitSeen,
 };
-use super::verdict::{Culprit, Evidence};
-use crate::api::{counted, ordinal, Class, Code, ColdKind, ThreadActivity};
+use super::verdict::Culprit;
+use crate::api::{counted, ordinal, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
+use std::fmt;
 
 pub(crate) fn time(at: Nanos) -> String {
     format!("+{:.3} s", at as f64 / 1e9)
@@ -19,17 +20,34 @@ pub(super) fn lasted(nanos: Nanos) -> String {
     format!("{:.1} s", nanos as f64 / 1e9)
 }
 
-pub(super) fn thread(call: &BlockedCall) -> String {
-    if call.thread_name.is_empty() {
-        format!("thread {}", call.thread)
-    } else {
-        format!("thread {} \"{}\"", call.thread, call.thread_name)
+pub(crate) fn thread(number: u32, name: &str) -> String {
+    let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+    format!("thread {number}{name}")
+}
+
+/// By its number; a report lists its handle and kind once.
+impl fmt::Display for StreamRef {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "stream {}", self.number)
     }
 }
 
-/// A stream by its number; a report lists its handle and kind once.
-pub(super) fn stream(stream: &StreamRef) -> String {
-    format!("stream {}", stream.number)
+impl Culprit {
+    pub(super) fn name(&self) -> String {
+        format!("{} on {}", self.operation.name(), self.stream)
+    }
+
+    pub(super) fn operation(&self) -> String {
+        format!("{} on {}", operation(&self.operation), self.stream)
+    }
+}
+
+fn on(stream: Option<&StreamRef>) -> String {
+    stream.map(|stream| format!(" on {stream}")).unwrap_or_default()
+}
+
+pub(crate) fn of(function: Option<&String>) -> String {
+    function.map(|function| format!(" of {}", demangle(function))).unwrap_or_default()
 }
 
 impl OperationSeen {
@@ -54,17 +72,12 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     }
 }
 
-fn how_far(op: &OperationSeen) -> Option<String> {
-    let before = op.launches?.number.saturating_sub(1);
-    let have = if before == 1 { "has" } else { "have" };
-    (before > 0).then(|| format!("{} of it on this stream {have} ended", counted(before, "earlier launch")))
-}
-
 /// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
-pub(super) fn submitting(op: &OperationSeen) -> String {
-    match &op.function {
-        Some(function) => format!("launching {}", demangle(function)),
-        None => format!("calling {}", op.call),
+pub(super) fn submitting(culprit: Option<&Culprit>) -> String {
+    match culprit.map(|culprit| (&culprit.operation.function, &culprit.operation.call)) {
+        Some((Some(function), _)) => format!("launching {}", demangle(function)),
+        Some((None, call)) => format!("calling {call}"),
+        None => "that".to_owned(),
     }
 }
 
@@ -72,35 +85,27 @@ pub(super) fn submitting(op: &OperationSeen) -> String {
 pub(super) fn waits_for(path: &Path<'_>) -> String {
     match &path.end {
         End::Runs(culprit) if path.or_later => {
-            let name = culprit.operation.name();
-            format!("{name} on {}, and {name} or an operation after it has not ended", stream(&culprit.stream))
+            format!("{}, and {} or an operation after it has not ended", culprit.name(), culprit.operation.name())
         }
-        End::Runs(culprit) => {
-            let name = culprit.operation.name();
-            format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
-        }
+        End::Runs(culprit) => format!("{}, and {} has not ended", culprit.name(), culprit.operation.name()),
         End::Peers(Peers { culprit, is_known, .. }) => {
             let which = which_launch(&culprit.operation, *is_known);
-            format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
+            format!("{which} on {}, which waits for other ranks", culprit.stream)
         }
         End::Meeting => "other ranks".to_owned(),
         End::Driver => "something inside the driver".to_owned(),
         End::Unseen(Unseen::Stream) => "a stream that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Streams) => "streams that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Destroyed(_)) => "destroyed streams that the guard no longer follows".to_owned(),
-        End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
+        End::Unwritten(wait, _) => format!("{}, which waits {}", wait.stream, unwritten(wait)),
         End::Host(host, culprit) => {
-            format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
+            format!("the host function at {:#x} on {}, and it has not returned", host.address, culprit.stream)
         }
         End::Filled(victim, filler) => {
             let filler = filler.operation.name();
-            let victim = format!("{} on {}", victim.operation.name(), stream(&victim.stream));
-            format!("{victim}, which finds no room beside {filler}, and {filler} has not ended")
+            format!("{}, which finds no room beside {filler}, and {filler} has not ended", victim.name())
         }
-        End::Cycle(Some(culprit)) => {
-            let name = culprit.operation.name();
-            format!("{name} on {}, which in turn waits for this: a cycle", stream(&culprit.stream))
-        }
+        End::Cycle(Some(culprit)) => format!("{}, which in turn waits for this: a cycle", culprit.name()),
         End::Cycle(None) => "streams that in turn wait for this: a cycle".to_owned(),
         End::Fed(fed, _) => {
             let mut threads: Vec<_> = fed.iter().flat_map(|fed| &fed.by).map(|feeder| feeder.thread).collect();
@@ -113,6 +118,70 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
             };
             format!("the context to be idle, and {who} submitting to {}", streams(fed))
         }
+    }
+}
+
+pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> String {
+    match &path.end {
+        End::Unwritten(wait, _) => {
+            format!("{} cannot go on: it waits {}", wait.stream, unwritten(wait))
+        }
+        End::Cycle(_) => {
+            let streams = numbered(&streams_on(path));
+            format!("{streams} cannot go on: they wait for each other, each behind its own wait")
+        }
+        End::Host(host, culprit) => {
+            let (on, address) = (&culprit.stream, host.address);
+            format!("{on} cannot go on: its host function at {address:#x} has not returned")
+        }
+        End::Filled(victim, filler) => {
+            let (victim, filler) = (victim.name(), filler.name());
+            format!("{victim} cannot start: {filler} fills the device and has not ended")
+        }
+        End::Driver => {
+            let call = calls.first().map_or_else(|| "a call".to_owned(), |call| call.call.to_string());
+            format!("{call} has not returned, and nothing is known to be in flight that it could wait for")
+        }
+        End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
+            Some(call) if call.queries.is_some() => {
+                format!("{} goes on answering \"not ready\": it waits for {}", call.call, waits_for(path))
+            }
+            Some(call) => format!("{} cannot return: it waits for {}", call.call, waits_for(path)),
+            None => format!("submitted work waits for {}", waits_for(path)),
+        },
+    }
+}
+
+/// What to change, by the operation at the end of a path.
+pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
+    const REPORTS: &str = "`lazyguard report` on the folder of the whole run compares the ranks";
+    match &path.end {
+        End::Unwritten(WaitSeen { value, address, condition, .. }, _) => format!(
+            "submit the operation that writes {value} to {address:#x} before the call that waits for it, or from another thread; \
+             check the wait's address, value and condition ({condition})"
+        ),
+        End::Cycle(_) => {
+            "submit the write that each of these streams waits for before that stream's own wait, not behind it".to_owned()
+        }
+        End::Host(HostFunctionSeen { address, .. }, _) => format!(
+            "let the host function at {address:#x} return: it must not wait for what its stream, or a thread that waits for its \
+             stream, has still to do"
+        ),
+        End::Filled(victim, filler) => {
+            let (victim, filler) = (victim.operation.name(), filler.operation.name());
+            format!("launch {filler} with fewer blocks, so that {victim} finds room beside it, or launch {victim} first")
+        }
+        End::Fed(..) => String::new(),
+        End::Unseen(unseen) => to_see(unseen).to_owned(),
+        End::Driver => {
+            "see the stack of that thread, and what the driver and the kernel's log (dmesg) say of the device".to_owned()
+        }
+        End::Meeting => format!("find the rank that has not made this call and what it does instead: {REPORTS}"),
+        End::Peers(Peers { culprit, .. }) => {
+            let kernel = culprit.operation.peers_kernel().map(demangle).unwrap_or_default();
+            format!("find the rank that has not launched this {kernel} and what it does instead: {REPORTS}")
+        }
+        End::Runs(culprit) => format!("find out why {} does not end", culprit.operation.name()),
     }
 }
 
@@ -164,17 +233,13 @@ fn function(name: Option<&String>, otherwise: &str) -> String {
 }
 
 pub(crate) fn blocked(call: &BlockedCall) -> String {
-    let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-    let on = call.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
-    match call.queries {
-        Some(queries) => format!(
-            "{} has polled {}{on} {} since {}, and the answer was \"not ready\" each time",
-            thread(call),
-            call.call,
-            counted(queries, "time"),
-            time(call.entered)
-        ),
-        None => format!("{} is in {}{of}{on} since {}", thread(call), call.call, time(call.entered)),
+    let (thread, since) = (thread(call.thread, &call.thread_name), time(call.entered));
+    let (call, queries, of, on) = (&call.call, call.queries, of(call.function.as_ref()), on(call.stream.as_ref()));
+    match queries.map(|queries| counted(queries, "time")) {
+        Some(times) => {
+            format!("{thread} has polled {call}{on} {times} since {since}, and the answer was \"not ready\" each time")
+        }
+        None => format!("{thread} is in {call}{of}{on} since {since}"),
     }
 }
 
@@ -197,7 +262,7 @@ pub(super) fn compiles(call: &BlockedCall) -> String {
     let loads = call.cold.is_some() || call.call.class().is_some_and(Class::loads_module);
     format!(
         "{} computes in {}{}{}, and waits for nothing that is known",
-        thread(call),
+        thread(call.thread, &call.thread_name),
         call.call,
         share.unwrap_or_default(),
         if loads { ", as a compiler does" } else { "" }
@@ -223,7 +288,7 @@ pub(super) fn starved_title(code: Code) -> &'static str {
     }
 }
 
-const MOST_NAMED: usize = 4;
+pub(super) const MOST_NAMED: usize = 4;
 
 pub(super) fn streams(fed: &[&FedStream]) -> String {
     let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
@@ -238,7 +303,7 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
 }
 
 pub(super) fn fed_behind(fed: &FedStream) -> String {
-    format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
+    format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), fed.stream)
 }
 
 pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
@@ -270,41 +335,20 @@ pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
 }
 
 /// `1 operation was`, `2 operations were`.
-fn were(operations: u64) -> String {
+pub(super) fn were(operations: u64) -> String {
     format!("{} {}", counted(operations, "operation"), if operations == 1 { "was" } else { "were" })
-}
-
-fn fed(fed: &FedStream) -> String {
-    let one = |feeder: &Feeder| {
-        let name = if feeder.thread_name.is_empty() { String::new() } else { format!(" \"{}\"", feeder.thread_name) };
-        let of = feeder.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-        format!("thread {}{name} with {}{of}", feeder.thread, feeder.call)
-    };
-    let by: Vec<_> = fed.by.iter().take(MOST_NAMED).map(one).collect();
-    let more = match fed.by.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        more => format!(" and {}", counted(more as u64, "more thread")),
-    };
-    format!(
-        "at least {} submitted to {} since, the newest at {}, by {}{more}",
-        were(fed.operations),
-        stream(&fed.stream),
-        time(fed.newest.at),
-        by.join(", ")
-    )
 }
 
 /// That no thread waits for a stream that the driver calls busy.
 pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     format!(
-        "no thread waits for {} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
-        stream(on),
+        "no thread waits for {on} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
         lasted(rested)
     )
 }
 
 pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
-    format!("{} on {} is outstanding since {}", operation(oldest), stream(on), time(oldest.at))
+    format!("{} on {on} is outstanding since {}", operation(oldest), time(oldest.at))
 }
 
 /// That an operation runs for which no thread waits in a call. A host function behind it may wake a thread.
@@ -313,21 +357,17 @@ pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
         true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
         false => "no thread waits for it",
     };
-    format!(
-        "{} has run on {} for {}; {waits}",
-        operation(&runs.operation),
-        stream(&runs.stream),
-        lasted(at.saturating_sub(runs.operation.at))
-    )
+    let Culprit { stream, operation: runs } = runs;
+    format!("{} has run on {stream} for {}; {waits}", operation(runs), lasted(at.saturating_sub(runs.at)))
 }
 
 /// That a function was loaded on its first use, or launched for the first time.
 pub(super) fn barrier(load: &ColdLoadSeen) -> String {
-    let on = load.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
     let what = function(load.function.as_ref(), "a function");
+    let (call, on, at) = (&load.call, on(load.stream.as_ref()), time(load.at));
     match load.first_launch {
-        true => format!("{}{on} of {what} at {} was its first launch", load.call, time(load.at)),
-        false => format!("{}{on} loaded {what} on its first use at {}", load.call, time(load.at)),
+        true => format!("{call}{on} of {what} at {at} was its first launch"),
+        false => format!("{call}{on} loaded {what} on its first use at {at}"),
     }
 }
 
@@ -340,252 +380,15 @@ pub(super) fn held_back(load: &ColdLoadSeen) -> String {
     }
 }
 
-pub(crate) fn wait(wait: &WaitSeen) -> String {
-    let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
-    let by = if wait.thread == 0 { String::new() } else { format!(" (submitted by thread {})", wait.thread) };
-    format!(
-        "{} waits since {} for memory at {:#x} to be {} {}{by}{holds}",
-        stream(&wait.stream),
-        time(wait.at),
-        wait.address,
-        wait.condition,
-        wait.value
-    )
-}
-
-fn newest_write(write: &NewestWrite) -> String {
-    let NewestWrite { call, thread, stream, .. } = write;
-    let what = write.value.map_or_else(String::new, |value| format!(" of {value}"));
-    format!(
-        "the newest write there{what} is {call} of thread {thread}, submitted to stream {stream} at {}",
-        time(write.at)
-    )
-}
-
-fn host_function(host: &HostFunctionSeen, on: &StreamRef) -> String {
-    let doing = host.doing.map(|doing| format!(", and {}", doing.words())).unwrap_or_default();
-    if host.or_another {
-        return format!(
-            "a graph has called the host function at {:#x} at {}; thread {} is in it{doing}; {} may have made that call, or another stream \
-             whose graph calls the same function",
-            host.address,
-            time(host.entered),
-            host.thread,
-            stream(on)
-        );
-    }
-    format!(
-        "{} called the host function at {:#x} at {}; thread {} is in it{doing}",
-        stream(on),
-        host.address,
-        time(host.entered),
-        host.thread
-    )
-}
-
-pub(crate) fn not_ended(culprit: &Culprit) -> String {
-    format!(
-        "{} on {} was submitted at {} and is not known to have ended",
-        operation(&culprit.operation),
-        stream(&culprit.stream),
-        time(culprit.operation.at)
-    )
-}
-
-fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
-    match step {
-        Step::Barrier(load) => vec![barrier(load)],
-        Step::Writer(waits, by) => {
-            let by = snapshot.stream(*by).map_or_else(|| format!("stream {by}"), |s| stream(&s.stream));
-            vec![wait(waits), format!("the operation that writes there is on {by}, and has not run")]
-        }
-        Step::Event(waits) => {
-            let name =
-                |number: u32| snapshot.stream(number).map_or_else(|| format!("stream {number}"), |s| stream(&s.stream));
-            vec![format!(
-                "{} waits since {} for event {:#x}, recorded on {} at {}",
-                name(waits.stream),
-                time(waits.at),
-                waits.event,
-                name(waits.recorded_on),
-                time(waits.recorded)
-            )]
-        }
-        Step::HostFunctions(on) => vec![format!(
-            "{} has a host function to call, and the driver calls those of a context one at a time",
-            stream(on)
-        )],
-        Step::Pool(one, at, other) => vec![format!(
-            "{} allocates at {} memory of a pool that was freed in the order of {} before, so it waits for what comes before that there",
-            stream(one),
-            time(*at),
-            stream(other)
-        )],
-        Step::Queue(shared) => vec![shared_queue(shared)],
-        Step::Room(grid) => vec![format!(
-            "{} on {} starts only when the device has room for all its blocks at once",
-            operation(grid.front()),
-            stream(&grid.stream)
-        )],
-        Step::Devices(one, copy, other) => vec![format!(
-            "{} on {} at {} waits for the work of both devices, and so for {}",
-            copy.call,
-            stream(one),
-            time(copy.at),
-            stream(other)
-        )],
-        Step::Legacy(one, other) => vec![format!(
-            "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
-            stream(one),
-            stream(other)
-        )],
-    }
-}
-
 pub(super) fn behind_in_a_queue(shared: &SharedQueue<'_>, path: &Path<'_>) -> String {
     let SharedQueue { waits, held_back, ahead, head, .. } = *shared;
     let (cannot, is, their) = match shared.is_certain() {
         true => ("cannot start", "is", "the"),
         false => ("may not have started", "may be", "a"),
     };
-    format!(
-        "{} on {} {cannot}: {} on {} {is} before it in {their} hardware queue of both, and waits for {}",
-        held_back.name(),
-        stream(&waits.stream),
-        head.name(),
-        stream(&ahead.stream),
-        waits_for(path)
-    )
-}
-
-/// Which launch keeps another stream's from starting, and by which rule.
-fn shared_queue(shared: &SharedQueue<'_>) -> String {
-    let queue = match shared.is_certain() {
-        true => "the one hardware queue of all streams".to_owned(),
-        false => format!("one of the {} hardware queues, which more streams share", shared.queues),
-    };
-    let (head, ahead) = (operation(shared.head), stream(&shared.ahead.stream));
-    let (first, on) = (operation(shared.held_back), stream(&shared.waits.stream));
-    format!("{head} on {ahead} waits at the head of {queue} (CUDA_DEVICE_MAX_CONNECTIONS); {first} on {on} was submitted after it")
-}
-
-pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
-    let mut lines: Vec<_> = path.steps.iter().flat_map(|s| step(snapshot, s)).collect();
-    lines.extend(end(path));
-    let graph = path.culprit().and_then(|culprit| culprit.operation.graph.as_ref());
-    lines.extend(graph.map(|graph| format!("that graph has {}: {}", counted(graph.nodes, "node"), graph.holds())));
-    lines.extend(path.unless.iter().map(|unless| {
-        let (load, behind) = &**unless;
-        let (before, on) = (behind.operation.name(), stream(&behind.stream));
-        format!("{}: if {before} on {on} has not ended, that is a barrier as well (LG201)", barrier(load))
-    }));
-    lines
-}
-
-pub(super) fn end(path: &Path<'_>) -> Vec<String> {
-    match &path.end {
-        End::Runs(culprit) => vec![not_ended(culprit)],
-        End::Meeting => vec![
-            "the thread is in NCCL's own code, and in no driver call: there ranks meet, and each waits for all others"
-                .to_owned(),
-        ],
-        End::Peers(Peers { culprit, before, .. }) => {
-            let mut lines = vec![not_ended(culprit)];
-            lines.extend(
-                before
-                    .iter()
-                    .map(|before| format!("nor is {}, which comes before it on that stream", operation(before))),
-            );
-            lines.extend(how_far(&culprit.operation));
-            lines.push("such a kernel ends when every rank of its communicator has launched its own".to_owned());
-            lines
-        }
-        End::Unwritten(waits, _) => {
-            let mut lines = vec![wait(waits)];
-            if waits.other_writes > 0 {
-                let reach = if waits.other_writes == 1 { "reaches" } else { "reach" };
-                lines.push(format!(
-                    "{} {reach} that address with another value, were overwritten, or come after the wait",
-                    counted(waits.other_writes as u64, "write")
-                ));
-            }
-            lines.extend(waits.newest_write.as_ref().map(newest_write));
-            lines
-        }
-        End::Host(host, culprit) => vec![host_function(host, &culprit.stream)],
-        End::Filled(victim, filler) => {
-            let filled = match filler.operation.extent {
-                Some(Extent::Grid { blocks, resident: Some(resident), .. }) => {
-                    format!(" with {}, of which the device holds {resident} at once", counted(blocks, "block"))
-                }
-                _ => String::new(),
-            };
-            vec![
-                format!(
-                    "{} on {} is ready to start and finds no room",
-                    operation(&victim.operation),
-                    stream(&victim.stream)
-                ),
-                format!("{} fills the device{filled}", operation(&filler.operation)),
-                not_ended(filler),
-            ]
-        }
-        End::Fed(streams, _) => {
-            let mut lines = vec!["what was in flight when the call was entered has ended".to_owned()];
-            lines.extend(streams.iter().take(MOST_NAMED).map(|stream| fed(stream)));
-            let more = streams.len().saturating_sub(MOST_NAMED);
-            lines.extend(
-                (more > 0).then(|| format!("threads submit to {} as well", counted(more as u64, "more stream"))),
-            );
-            lines
-        }
-        End::Unseen(of) => vec![unseen(of)],
-        End::Driver => {
-            vec!["nothing is known to be in flight that it could wait for, so it waits inside the driver".to_owned()]
-        }
-        End::Cycle(Some(culprit)) => vec![format!(
-            "that in turn waits for {} on {}: a cycle",
-            operation(&culprit.operation),
-            stream(&culprit.stream)
-        )],
-        End::Cycle(None) => vec!["that in turn waits for the first of these: a cycle".to_owned()],
-    }
-}
-
-pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
-        what: what.to_owned(),
-        at,
-        thread,
-        stream,
-    };
-    let of_step = |step: &Step<'_>| match step {
-        Step::Barrier(load) => {
-            let what = match load.kind {
-                ColdKind::Function => "a function is loaded on first use",
-                ColdKind::Module => "a module is loaded on first use",
-            };
-            Some(evidence(what, load.at, Some(load.thread), load.stream.as_ref().map(|s| s.number)))
-        }
-        Step::Writer(wait, _) => {
-            Some(evidence("a wait for a value is submitted", wait.at, None, Some(wait.stream.number)))
-        }
-        Step::Event(wait) => Some(evidence("a wait for an event is submitted", wait.at, None, Some(wait.stream))),
-        Step::Pool(one, at, _) => Some(evidence("memory of a pool is allocated", *at, None, Some(one.number))),
-        Step::Queue(SharedQueue { ahead, head, .. }) => {
-            let what = "a launch is submitted that stays at the head of a hardware queue";
-            Some(evidence(what, head.at, None, Some(ahead.stream.number)))
-        }
-        Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
-    };
-    let mut found: Vec<_> = path.steps.iter().filter_map(of_step).collect();
-    if let End::Host(host, _) = &path.end {
-        found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
-    }
-    found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
-        evidence(&format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
-    }));
-    found
+    let (first, on, head, ahead) = (held_back.name(), &waits.stream, head.name(), &ahead.stream);
+    let waits = waits_for(path);
+    format!("{first} on {on} {cannot}: {head} on {ahead} {is} before it in {their} hardware queue of both, and waits for {waits}")
 }
 
 pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {

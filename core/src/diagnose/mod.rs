@@ -42,6 +42,7 @@ mod answers_tests;
 #[cfg(test)]
 mod atlas_tests;
 mod builder;
+pub(crate) mod chain;
 #[cfg(test)]
 mod collective_tests;
 mod decide;

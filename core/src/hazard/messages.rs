@@ -24,11 +24,8 @@ struct Words<'a> {
 /// Fills in what happened, what has to meet, where the record shows it, and what to change.
 pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
     let words = Words { hazard, flags, other_is_kernel };
-    let (what, must_meet, evidence, fix) = (words.what(), words.must_meet(), words.evidence(), words.fix());
-    hazard.what = what;
-    hazard.must_meet = must_meet;
-    hazard.evidence = evidence;
-    hazard.fix = fix;
+    (hazard.what, hazard.must_meet, hazard.evidence, hazard.fix) =
+        (words.what(), words.must_meet(), words.evidence(), words.fix());
 }
 
 impl Words<'_> {
@@ -68,79 +65,48 @@ impl Words<'_> {
         }
     }
 
-    fn held(&self) -> String {
-        lasted(self.hazard.first.held_nanos)
-    }
-
-    fn at(&self) -> String {
-        time(self.hazard.first.at)
-    }
-
     // --- sentences ---
 
     fn what(&self) -> String {
         let Self { hazard, .. } = self;
-        let (call, at, in_flight) = (self.call_there(), self.at(), self.in_flight());
+        let (call, kernel, in_flight) = (self.call_there(), self.kernel(), self.in_flight());
+        let (at, held, other_at) =
+            (time(hazard.first.at), lasted(hazard.first.held_nanos), time(hazard.first.other_at));
+        let (other, there) = (self.other(), self.other_there());
+        let of_kernel = hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
+        let memory = if self.flags.says(Flags::PAGEABLE) { "pageable memory" } else { "memory of the host" };
         let what = match hazard.code {
             Code::LG101 if hazard.prevented => {
-                format!("{call} used {} for the first time at {at}, while {in_flight}", self.kernel())
+                format!("{call} used {kernel} for the first time at {at}, while {in_flight}")
             }
-            Code::LG101 => format!("{call} loaded {} on its first use at {at}, while {in_flight}", self.kernel()),
+            Code::LG101 => format!("{call} loaded {kernel} on its first use at {at}, while {in_flight}"),
             Code::LG102 if hazard.prevented => format!(
-                "{call} of {} was the first use of its module or library in the context, at {at}, while {in_flight}",
-                self.kernel()
+                "{call} of {kernel} was the first use of its module or library in the context, at {at}, while {in_flight}"
             ),
-            Code::LG102 => match &hazard.kernel {
-                Some(kernel) => format!(
-                    "{call} brought the module or library of {kernel} into the context at {at}, while {in_flight}"
-                ),
-                None => format!("{call} brought a module or library into the context at {at}, while {in_flight}"),
-            },
-            Code::LG103 => format!(
-                "{call} was submitted at {at}; {}, which satisfies it, only at {}",
-                self.other_there(),
-                time(hazard.first.other_at)
-            ),
+            Code::LG102 if hazard.kernel.is_some() => {
+                format!("{call} brought the module or library of {kernel} into the context at {at}, while {in_flight}")
+            }
+            Code::LG102 => format!("{call} brought a module or library into the context at {at}, while {in_flight}"),
+            Code::LG103 => format!("{call} was submitted at {at}; {there}, which satisfies it, only at {other_at}"),
             Code::LG104 if self.flags.says(Flags::UNSATISFIED) => format!(
-                "{call} was called at {at}, while {} waited since {} for a value that nothing submitted writes",
-                self.other_there(),
-                time(hazard.first.other_at)
+                "{call} was called at {at}, while {there} waited since {other_at} for a value that nothing submitted writes"
             ),
             Code::LG104 => format!("{call} was called at {at}, while {in_flight}"),
-            Code::LG105 => format!(
-                "{call} at {at} blocked the host for {} with {}, while {in_flight}",
-                self.held(),
-                match self.flags.says(Flags::PAGEABLE) {
-                    true => "pageable memory",
-                    false => "memory of the host",
-                }
-            ),
+            Code::LG105 => format!("{call} at {at} blocked the host for {held} with {memory}, while {in_flight}"),
             Code::LG106 => format!(
-                "{call} of {} at {at} blocked the host for {}: hundreds of operations were outstanding on its stream, of \
-                 which the oldest known is {}",
-                self.kernel(),
-                self.held(),
-                self.other()
+                "{call} of {kernel} at {at} blocked the host for {held}: hundreds of operations were outstanding on its \
+                 stream, of which the oldest known is {other}"
             ),
             Code::LG107 => format!(
-                "{call} of {} at {at} needed more local memory than the context has set aside, while {in_flight}",
-                self.kernel()
+                "{call} of {kernel} at {at} needed more local memory than the context has set aside, while {in_flight}"
             ),
             Code::LG108 if self.flags.says(Flags::TIMED) => format!(
-                "{call}{} compiled code for {} at {at}, in a process that had launched kernels before",
-                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
-                self.held()
+                "{call}{of_kernel} compiled code for {held} at {at}, in a process that had launched kernels before"
             ),
-            Code::LG108 => format!(
-                "{call}{} compiled code for {} at {at}, while {in_flight}",
-                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
-                self.held()
-            ),
-            Code::LG109 => format!(
-                "{call} of {} at {at} was submitted while {}, whose grid fills the device",
-                self.kernel(),
-                self.in_flight()
-            ),
+            Code::LG108 => format!("{call}{of_kernel} compiled code for {held} at {at}, while {in_flight}"),
+            Code::LG109 => {
+                format!("{call} of {kernel} at {at} was submitted while {in_flight}, whose grid fills the device")
+            }
             _ => format!("{call} at {at}, while {in_flight}"),
         };
         match hazard.prevented {

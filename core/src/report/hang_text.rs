@@ -9,7 +9,10 @@ use super::probe::ProbeSeen;
 use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
-use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Origin, Status, StreamRef, Verdict, WaitSeen};
+use crate::diagnose::{
+    chain, messages, BlockedCall, BusyStream, Code, Culprit, OperationSeen, Origin, Status, StreamRef, Verdict,
+    WaitSeen,
+};
 use crate::order;
 use crate::Nanos;
 
@@ -277,7 +280,7 @@ impl HangReport {
     fn facts(&self, chain: &[String]) -> Vec<String> {
         let listed = self.snapshot.streams.iter().take(MOST_STREAMS);
         let mut said: Vec<_> = listed
-            .map(|busy| messages::not_ended(&Culprit { stream: busy.stream.clone(), operation: busy.front().clone() }))
+            .map(|busy| chain::not_ended(&Culprit { stream: busy.stream.clone(), operation: busy.front().clone() }))
             .collect();
         for call in self.snapshot.blocked.iter().take(MOST_CALLS) {
             said.extend([messages::blocked(call), messages::waits_too(call)]);
@@ -305,12 +308,9 @@ impl HangReport {
     /// A call that has not returned, or queries of one thread.
     pub(super) fn blocked_call(&self, group: &[&BlockedCall]) -> Option<String> {
         let call = group.first()?;
-        let who = match call.thread_name.as_str() {
-            "" => format!("  thread {}", call.thread),
-            name => format!("  thread {} \"{name}\"", call.thread),
-        };
+        let who = format!("  {}", messages::thread(call.thread, &call.thread_name));
         let longest = group.iter().map(|call| call.blocked_nanos).max().unwrap_or(0);
-        let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+        let of = messages::of(call.function.as_ref());
         let on = match &call.stream {
             Some(stream) if group.len() == 1 => format!(" on {}", self.stream(stream)),
             _ => String::new(),
@@ -336,9 +336,10 @@ impl HangReport {
     fn stream(&self, stream: &StreamRef) -> String {
         let listed = self.snapshot.streams.iter().take(MOST_STREAMS).any(|busy| busy.stream.number == stream.number);
         if listed {
-            return format!("stream {}", stream.number);
+            stream.to_string()
+        } else {
+            in_full(stream)
         }
-        in_full(stream)
     }
 
     /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
@@ -351,15 +352,15 @@ impl HangReport {
         lines.extend(more(self.snapshot.streams.len(), MOST_STREAMS));
         // Waits in a verdict's chain are not repeated.
         let chains = || self.verdicts.iter().flat_map(|verdict| &verdict.chain).chain(&self.slow);
-        let is_said = |wait: &&WaitSeen| chains().any(|line| *line == messages::wait(wait));
+        let is_said = |wait: &&WaitSeen| chains().any(|line| *line == chain::wait(wait));
         let waits: Vec<_> = self.snapshot.waits.iter().filter(|wait| !is_said(wait)).collect();
         if !waits.is_empty() {
             lines.push("unsatisfied waits:".to_owned());
         }
         for wait in waits.iter().take(MOST_WAITS) {
             lines.push(format!(
-                "  stream {}: memory at {:#x} {} {}, since {}; {} would satisfy it",
-                wait.stream.number,
+                "  {}: memory at {:#x} {} {}, since {}; {} would satisfy it",
+                wait.stream,
                 wait.address,
                 wait.condition,
                 wait.value,
@@ -374,27 +375,19 @@ impl HangReport {
     fn busy_stream(&self, busy: &BusyStream) -> String {
         let stream = in_full(&busy.stream);
         let all = format!("{} submitted in all", counted(busy.submitted, "operation"));
-        let what = |function: &Option<String>| {
-            function.as_deref().map(|function| format!(" of {}", demangle(function))).unwrap_or_default()
-        };
+        let what = |op: &OperationSeen| format!("{}{}", op.call, messages::of(op.function.as_ref()));
+        let front = busy.front();
         let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
         match fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
             // The driver has accepted more operations after the oldest than a queue holds, so it has ended.
-            Some(fed) => format!(
-                "  {stream}: submitted to all the time, the newest {}{} at {}, {all}",
-                fed.newest.call,
-                what(&fed.newest.function),
-                messages::time(fed.newest.at)
-            ),
+            Some(fed) => {
+                let (newest, at) = (what(&fed.newest), messages::time(fed.newest.at));
+                format!("  {stream}: submitted to all the time, the newest {newest} at {at}, {all}")
+            }
             None if busy.timed().next().is_none() => {
                 format!("  {stream}: only event records and waits since {}, {all}", messages::time(busy.oldest.at))
             }
-            None => format!(
-                "  {stream}: {}{} since {}, {all}",
-                busy.front().call,
-                what(&busy.front().function),
-                messages::time(busy.front().at)
-            ),
+            None => format!("  {stream}: {} since {}, {all}", what(front), messages::time(front.at)),
         }
     }
 
@@ -453,7 +446,7 @@ fn in_full(stream: &StreamRef) -> String {
         StreamKind::PerThread => ", a per-thread default stream",
         _ => "",
     };
-    format!("stream {} ({:#x}{kind})", stream.number, stream.handle)
+    format!("{stream} ({:#x}{kind})", stream.handle)
 }
 
 fn more(count: usize, shown: usize) -> Option<String> {

@@ -209,19 +209,15 @@ pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl Real)
 }
 
 fn asks_for_node(entry: Entry, node: *mut Node, real: impl Real) -> i32 {
-    succeeds(
-        entry,
-        |_| {},
-        real,
-        |_| {
-            // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
-            let told = unsafe { node.read() };
-            if is_of_guard(told.function) {
-                // SAFETY: as above.
-                unsafe { node.write(own(told)) };
-            }
-        },
-    )
+    let nothing = |_: &mut Call| {};
+    succeeds(entry, nothing, real, |_| {
+        // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
+        let told = unsafe { node.read() };
+        if is_of_guard(told.function) {
+            // SAFETY: as above.
+            unsafe { node.write(own(told)) };
+        }
+    })
 }
 
 fn is_of_guard(function: Handle) -> bool {

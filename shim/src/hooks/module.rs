@@ -55,21 +55,17 @@ fn load<'a>(
         }
         call.loads(ColdKind::Module);
     };
-    succeeds(
-        entry,
-        before,
-        || given_ahead(module, handed_over.get(), real),
-        |call| {
-            let Some(module) = written(module).map(|module| module as u64) else { return };
-            call.gave_out(module);
-            if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
-                profile.is_of(module, Origin::Image(id));
-            }
-            call.guard.tracker.set_present(module, call.about.context);
-            call.guard.loader.module_loaded(call.guard, call.about.context, module);
-            call.load_pending(call.about.context);
-        },
-    )
+    let ahead = || given_ahead(module, handed_over.get(), real);
+    succeeds(entry, before, ahead, |call| {
+        let Some(module) = written(module).map(|module| module as u64) else { return };
+        call.gave_out(module);
+        if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
+            profile.is_of(module, Origin::Image(id));
+        }
+        call.guard.tracker.set_present(module, call.about.context);
+        call.guard.loader.module_loaded(call.guard, call.about.context, module);
+        call.load_pending(call.about.context);
+    })
 }
 
 const MOST_NAME_BYTES: usize = 1 << 20;

@@ -132,6 +132,10 @@ fn name_of(config: Handle) -> Option<String> {
     }
 }
 
+fn always(_: i32) -> bool {
+    true
+}
+
 /// A call that makes a communicator. `begin` takes an entry for it, so that a rank that waits in the call is seen to have come.
 fn makes(
     entry: Entry,
@@ -141,32 +145,27 @@ fn makes(
     real: impl Real,
 ) -> i32 {
     let of: Cell<Option<Communicator>> = Cell::new(None);
-    around(
-        entry,
-        |call| {
-            if !call.enters(None) {
-                return false;
+    let before = |call: &mut Call| {
+        if !call.enters(None) {
+            return false;
+        }
+        of.set(begin(call));
+        if let Some(one) = of.get() {
+            call.slot.enter_outer(call.entry_point, one.number, call.caller, call.entered);
+            if let Some(name) = name_of(config) {
+                call.guard.tracker.recorder().add_communicator(call.entered, one.number, &name);
             }
-            of.set(begin(call));
-            if let Some(one) = of.get() {
-                call.slot.enter_outer(call.entry_point, one.number, call.caller, call.entered);
-                if let Some(name) = name_of(config) {
-                    call.guard.tracker.recorder().add_communicator(call.entered, one.number, &name);
-                }
-            }
-            true
-        },
-        real,
-        |_| true,
-        |call, result| {
-            // If the call itself has initialised the driver, the guard is armed only now.
-            let communicator = of.get().or_else(|| begin(call));
-            if let Some(one) = communicator {
-                call.made(one, new.cast(), result);
-            }
-            call.push_communication(communicator, Communication::default(), result);
-        },
-    )
+        }
+        true
+    };
+    around(entry, before, real, always, |call, result| {
+        // If the call itself has initialised the driver, the guard is armed only now.
+        let communicator = of.get().or_else(|| begin(call));
+        if let Some(one) = communicator {
+            call.made(one, new.cast(), result);
+        }
+        call.push_communication(communicator, Communication::default(), result);
+    })
 }
 
 pub(super) fn create(
@@ -187,22 +186,17 @@ pub(super) fn create(
 }
 
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
-    around(
-        entry,
-        |call| call.enters(None),
-        real,
-        |_| true,
-        |call, result| {
-            let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
-            let devices = u32::try_from(devices).unwrap_or(0);
-            for device in (0..devices).filter(|_| begun(result)) {
-                let Some(one) = call.begin(id, Some((device, devices))) else { break };
-                // SAFETY: NCCL has stored one handle for each device.
-                call.made(one, unsafe { new.cast::<Handle>().add(device as usize) }, result);
-            }
-            call.push_communication(None, Communication::default(), result);
-        },
-    )
+    let before = |call: &mut Call| call.enters(None);
+    around(entry, before, real, always, |call, result| {
+        let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
+        let devices = u32::try_from(devices).unwrap_or(0);
+        for device in (0..devices).filter(|_| begun(result)) {
+            let Some(one) = call.begin(id, Some((device, devices))) else { break };
+            // SAFETY: NCCL has stored one handle for each device.
+            call.made(one, unsafe { new.cast::<Handle>().add(device as usize) }, result);
+        }
+        call.push_communication(None, Communication::default(), result);
+    })
 }
 
 /// A communicator is split; a rank of no color gets none.
@@ -228,21 +222,16 @@ pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> 
 
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
-    around(
-        entry,
-        |call| {
-            ending.set(call.communicator(communicator));
-            call.enters(ending.get())
-        },
-        real,
-        |_| true,
-        |call, result| {
-            if let (Some(one), true) = (ending.get(), begun(result)) {
-                one.end(call.returned);
-            }
-            call.push_communication(ending.get(), Communication::default(), result);
-        },
-    )
+    let before = |call: &mut Call| {
+        ending.set(call.communicator(communicator));
+        call.enters(ending.get())
+    };
+    around(entry, before, real, always, |call, result| {
+        if let (Some(one), true) = (ending.get(), begun(result)) {
+            one.end(call.returned);
+        }
+        call.push_communication(ending.get(), Communication::default(), result);
+    })
 }
 
 #[inline(always)]
@@ -250,53 +239,49 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
     let is_collective = entry.entry_point.class() == Class::Collective;
     let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);
-    around(
-        entry,
-        |call| {
-            let communicator = call.communicator(handle);
-            of.set(communicator);
-            if !call.enters(communicator) {
-                return false;
-            }
-            call.submits_to(stream);
-            communicator.iter().for_each(|one| revoke::submits_to(one, call.about.stream));
-            // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
-            let is_captured = call.about.flags & flag::CAPTURED != 0;
-            let counted = communicator.filter(|_| !is_captured);
-            let short = |number: i32| u16::try_from(number).ok();
-            let about = Communication {
-                number: counted.map_or(0, |one| count(one, call.entered)),
-                count: about.count as u64,
-                data_type: short(about.data_type).unwrap_or(u16::MAX),
-                operator: short(about.operator),
-                root: short(about.root),
-                ..Communication::default()
+    let before = |call: &mut Call| {
+        let communicator = call.communicator(handle);
+        of.set(communicator);
+        if !call.enters(communicator) {
+            return false;
+        }
+        call.submits_to(stream);
+        communicator.iter().for_each(|one| revoke::submits_to(one, call.about.stream));
+        // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
+        let is_captured = call.about.flags & flag::CAPTURED != 0;
+        let counted = communicator.filter(|_| !is_captured);
+        let short = |number: i32| u16::try_from(number).ok();
+        let about = Communication {
+            number: counted.map_or(0, |one| count(one, call.entered)),
+            count: about.count as u64,
+            data_type: short(about.data_type).unwrap_or(u16::MAX),
+            operator: short(about.operator),
+            root: short(about.root),
+            ..Communication::default()
+        };
+        call.push_communication(communicator, about, SUCCESS);
+        true
+    };
+    // What succeeds leaves nothing to be done but once for each communicator.
+    let wanted = |result: i32| result != SUCCESS || of.get().is_none_or(|one| !one.has_rank());
+    around(entry, before, real, wanted, |call, result| {
+        if begun(result) {
+            // A communicator that was made where the guard did not see it cannot be compared with those of other ranks.
+            let unseen = || {
+                let one = call.begin(0, None)?;
+                call.guard.tracker.communicators().made(one, handle as u64, call.returned);
+                Some(one)
             };
-            call.push_communication(communicator, about, SUCCESS);
-            true
-        },
-        real,
-        // What succeeds leaves nothing to be done but once for each communicator.
-        |result| result != SUCCESS || of.get().is_none_or(|one| !one.has_rank()),
-        |call, result| {
-            if begun(result) {
-                // A communicator that was made where the guard did not see it cannot be compared with those of other ranks.
-                let unseen = || {
-                    let one = call.begin(0, None)?;
-                    call.guard.tracker.communicators().made(one, handle as u64, call.returned);
-                    Some(one)
-                };
-                let one = of.get().or_else(unseen);
-                if let (Some(one), Some((rank, ranks))) = (one, rank_and_count(handle)) {
-                    one.set_rank(rank, ranks);
-                }
-                return;
+            let one = of.get().or_else(unseen);
+            if let (Some(one), Some((rank, ranks))) = (one, rank_and_count(handle)) {
+                one.set_rank(rank, ranks);
             }
-            let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
-            if let (Some(one), true) = (counted, is_collective) {
-                one.refused_collective();
-            }
-            call.push_communication(of.get(), Communication::default(), result);
-        },
-    )
+            return;
+        }
+        let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
+        if let (Some(one), true) = (counted, is_collective) {
+            one.refused_collective();
+        }
+        call.push_communication(of.get(), Communication::default(), result);
+    })
 }

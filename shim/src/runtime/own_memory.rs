@@ -28,31 +28,25 @@ pub struct OwnMemory {
 
 /// Whether the process has forbidden system calls to itself; see the module.
 struct Filter {
-    /// The time of the last check, and in the lowest bit whether there was no filter; 0 for never.
+    /// What the last check has found: a filter, or none. 0 without a check since the first request of the last minute.
     seen: AtomicU64,
-    /// The times of the first and the last request for a check; 0 for never.
-    wanted_since: AtomicU64,
+    /// The time of the last request for a check; 0 for never.
     wanted_at: AtomicU64,
 }
 
-static FILTER: Filter =
-    Filter { seen: AtomicU64::new(0), wanted_since: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+static FILTER: Filter = Filter { seen: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
 
 impl Filter {
     /// How long checks continue after a request.
     const WANTED: Nanos = 60_000_000_000;
-
-    fn look(&self) {
-        let none = has_filter() == Some(false);
-        self.seen.store(clock::now() & !1 | u64::from(none), Ordering::Relaxed);
-    }
+    const SOME: u64 = 1;
+    const NONE: u64 = 2;
 
     fn want(&self) {
-        let now = clock::now().max(1);
         if !self.is_wanted() {
-            self.wanted_since.store(now, Ordering::Relaxed);
+            self.seen.store(0, Ordering::Relaxed);
         }
-        self.wanted_at.store(now, Ordering::Relaxed);
+        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
     }
 
     fn is_wanted(&self) -> bool {
@@ -60,10 +54,10 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out counts as one.
+    /// Whether the last check found no filter; `None` without one. A filter that cannot be ruled out counts as one.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
-        (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
+        (seen != 0).then_some(seen == Self::NONE)
     }
 }
 
@@ -76,7 +70,8 @@ fn has_filter() -> Option<bool> {
 /// descriptors of its own.
 pub fn look_for_a_filter() {
     if FILTER.is_wanted() {
-        FILTER.look();
+        let seen = if has_filter() == Some(false) { Filter::NONE } else { Filter::SOME };
+        FILTER.seen.store(seen, Ordering::Relaxed);
     }
 }
 
