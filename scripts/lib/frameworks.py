@@ -10,6 +10,8 @@ lines of each say what it does, and what is expected of it:
     # needs: cupy jax       the packages without which it is not tried; `torch` where it is not stated
     # hang-after: 20s       the guard's threshold, where it is not that of the others
     # with-profile: completes   it hangs because something is loaded and for no other reason: scripts/lib/profiles.py
+    # heals: REGEX          of a job of ranks that hangs: under `--on-hang revoke` it ends with status 0, and each rank prints such a line
+    # torchrun: OPTIONS     torchrun starts the ranks, with these options
 
 Must not: know of one program by its name.
 """
@@ -37,12 +39,15 @@ HANGING_AT_A_TIME, ENDING_AT_A_TIME = 6, 3
 ROUNDS = 2
 CACHES = ("CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
-Program = namedtuple("Program", "path code culprit blame needs hang_after completes_with_profile")
+# What ends a program that hangs.
+KILL = ("--on-hang", "kill")
+
+Program = namedtuple("Program", "path code culprit blame needs hang_after completes_with_profile heals torchrun", defaults=(None, None))
 
 
 def stated(path, text):
     """The program with the statements of its first lines; ValueError where they cannot be meant so."""
-    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER, "with-profile": None}
+    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER, "with-profile": None, "heals": None, "torchrun": None}
     for line in text.splitlines():
         if not line.startswith("#"):
             break
@@ -56,11 +61,14 @@ def stated(path, text):
     named = [regex for regex in (known["culprit"], known["blame"]) if regex is not None]
     if len(named) != (known["code"] != "none"):
         raise ValueError(f"{path.name}: a program that hangs states a culprit or a rank to blame, and no other one does")
-    for regex in named:
+    if known["heals"] is not None and known["blame"] is None:
+        raise ValueError(f"{path.name}: a job of ranks that hangs heals, and no other program does")
+    for regex in filter(None, (*named, known["heals"])):
         re.compile(regex)
     if known["with-profile"] not in (None, "completes") or known["with-profile"] and known["code"] == "none":
         raise ValueError(f"{path.name}: `with-profile` is `completes`, of a program that hangs")
-    return Program(path, known["code"], known["culprit"], known["blame"], known["needs"].split(), known["hang-after"], known["with-profile"] is not None)
+    return Program(path, known["code"], known["culprit"], known["blame"], known["needs"].split(), known["hang-after"],
+                   known["with-profile"] is not None, known["heals"], known["torchrun"])
 
 
 def programs(folder):
@@ -91,9 +99,9 @@ GuardedRun = namedtuple("GuardedRun", "outcome report faults")
 Hang = namedtuple("Hang", "outcome report text faults")
 
 
-def under_run(command, hang_after, out, environment, scratch):
-    """The command under `lazyguard run`, which ends it once it hangs, and the report of the run, which is in the folder `out`."""
-    options = ["--out", out, "--keep", "--hang-after", hang_after, "--on-hang", "kill", "--timeout", "75s"]
+def under_run(command, hang_after, out, environment, scratch, action=KILL):
+    """The command under `lazyguard run`, with these options for a hang, and the report of the run, which is in the folder `out`."""
+    options = ["--out", out, "--keep", "--hang-after", hang_after, *action, "--timeout", "75s"]
     outcome = scratch.run([guard.COMMAND, "run", *options, "--", *command], environment, LIMIT_S)
     report = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
     try:
@@ -102,11 +110,11 @@ def under_run(command, hang_after, out, environment, scratch):
         return GuardedRun(outcome, {"processes": []}, [report.stderr[-500:]])
 
 
-def hang(program, command, keep, judge):
+def hang(program, command, keep, judge, action=KILL):
     """The program under `lazyguard run`, and what is said of it; its recordings are kept in the folder `keep`, if there is one."""
     with Scratch() as scratch:
         out = scratch.path / "run"
-        seen = under_run(command, program.hang_after, out, with_own_caches(guard.clean_environment(), scratch), scratch)
+        seen = under_run(command, program.hang_after, out, with_own_caches(guard.clean_environment(), scratch), scratch, action)
         text = scratch.run([guard.COMMAND, "report", out], guard.clean_environment(), LIMIT_S)
         faults = recordings.keep(program, out, keep, scratch, judge) if keep else []
     return Hang(seen.outcome, seen.report, text.stdout, faults + seen.faults)
@@ -118,9 +126,9 @@ def first_verdicts(report):
     return [one[0] for one in verdicts if one]
 
 
-def hang_row(title, program, seen, note, faults, data):
-    """The row and the data of a program that hangs."""
-    faults = faults + ([] if seen.outcome.code == OF_A_HANG else [of_text(seen.outcome)]) + seen.faults
+def hang_row(title, program, seen, note, faults, data, code=OF_A_HANG):
+    """The row and the data of a program that hangs, whose run ends with this code."""
+    faults = faults + ([] if seen.outcome.code == code else [of_text(seen.outcome)]) + seen.faults
     data = {"program": program.path.stem, "expected": expected(program), "exit": seen.outcome.code, "seconds": round(seen.outcome.seconds, 1), **data}
     if faults:
         data.update(faults=faults, stdout=seen.outcome.stdout[-1000:], stderr=seen.outcome.stderr[-6000:], report=seen.text[:6000])
@@ -128,7 +136,7 @@ def hang_row(title, program, seen, note, faults, data):
 
 
 def expected(program):
-    return {name: value for name, value in (("code", program.code), ("culprit", program.culprit), ("blame", program.blame)) if value}
+    return {name: value for name, value in (("code", program.code), ("culprit", program.culprit), ("blame", program.blame), ("heals", program.heals)) if value}
 
 
 def says_nothing(report):

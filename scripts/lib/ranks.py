@@ -19,6 +19,7 @@ SOURCES = ROOT / "testapps" / "frameworks"
 RANKS = 2
 # Jobs that hang wait most of the time. One that ends has the devices for itself.
 HANGING_AT_A_TIME = 3
+REVOKE = ("--on-hang", "revoke", "--profile", "profile")
 
 
 def free_port():
@@ -33,12 +34,16 @@ def free_port():
                 pass
 
 
-def job(path):
-    """A shell that starts all ranks, waits for them, and fails where one does."""
+def job(path, torchrun=None):
+    """A shell that starts all ranks, waits for them, and fails where one does; or that has torchrun do so, with these options."""
     python, program = shlex.quote(sys.executable), shlex.quote(str(path))
     start = f"for rank in $(seq 0 {RANKS - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & pids=\"$pids $!\"; done"
     wait = "for pid in $pids; do wait $pid || failed=1; done; exit ${failed:-0}"
-    return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
+    port = free_port()
+    if torchrun is not None:
+        return ["env", "NCCL_NVLS_ENABLE=0", sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", f"--master-port={port}",
+                *torchrun.split(), path]
+    return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={port} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
 
 
 def sources():
@@ -48,7 +53,7 @@ def sources():
 
 def command_of(program):
     """A job, or the program alone: a job of ranks states which one is to blame."""
-    return job(program.path) if program.blame else [sys.executable, program.path]
+    return job(program.path, program.torchrun) if program.blame else [sys.executable, program.path]
 
 
 def without_names(sentence):
@@ -75,15 +80,29 @@ def judged(program, report):
     return {"ranks": recordings.of_ranks(ranks)}, faults_of_ranks(stated, codes_of(report), ranks.get("sentence", ""))
 
 
+def faults_of_healing(program, outcome, report):
+    """Why a run under `--on-hang revoke` has not healed, in words."""
+    revoked = [(process.get("hang") or {}).get("revoked") for process in report["processes"]]
+    done = [one for one in revoked if one and one["communicators"]]
+    faults = [] if len(done) == RANKS else [f"{len(done)} processes have revoked, expected {RANKS}"]
+    lines = [line for line in outcome.stdout.splitlines() if re.fullmatch(program.heals, line)]
+    return faults + ([] if len(set(lines)) == RANKS else [f"{len(set(lines))} ranks print {program.heals}, expected {RANKS}"])
+
+
 def check_one(program, keep):
     if program.code == "none":
         return frameworks.ending("ranks", program, lambda: job(program.path), 1, keep)
-    seen = frameworks.hang(program, job(program.path), keep, lambda report: judged(program, report))
+    action = REVOKE if program.heals else frameworks.KILL
+    seen = frameworks.hang(program, command_of(program), keep, lambda report: judged(program, report), action)
     codes = codes_of(seen.report)
     ranks = seen.report.get("ranks") or {}
     sentence = ranks.get("sentence", "")
     faults = faults_of_ranks(program, codes, sentence)
-    return frameworks.hang_row("ranks", program, seen, sentence, faults, {"codes": codes, "ranks": ranks})
+    data = {"codes": codes, "ranks": ranks}
+    if program.heals is None:
+        return frameworks.hang_row("ranks", program, seen, sentence, faults, data)
+    faults += faults_of_healing(program, seen.outcome, seen.report)
+    return frameworks.hang_row("ranks", program, seen, f"healed; {sentence}", faults, {**data, "stdout": seen.outcome.stdout[-2000:]}, code=0)
 
 
 def check(progress, wanted=None, keep=None):

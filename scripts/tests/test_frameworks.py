@@ -30,11 +30,14 @@ class TheStatements(unittest.TestCase):
         ends = frameworks.stated(PATH, "# Trains.\n# code: none\n")
         self.assertEqual((ends.code, ends.culprit, ends.blame, ends.needs), ("none", None, None, ["torch"]))
         self.assertTrue(frameworks.stated(PATH, "# code: LG202\n# culprit: spin\n# with-profile: completes\n").completes_with_profile)
+        heals = frameworks.stated(PATH, "# code: LG202\n# blame: rank 0\n# heals: loss .*\n# torchrun: --max-restarts 2\n")
+        self.assertEqual((heals.heals, heals.torchrun), ("loss .*", "--max-restarts 2"))
 
     def test_what_cannot_be_meant_so_is_refused(self):
         for text in ("# No code.\n", "# code: LG999\n# culprit: a\n", "# code: LG202\n", "# code: none\n# blame: rank 1\n",
                      "# code: LG202\n# culprit: a\n# blame: b\n", "# code: LG202\n# cluprit: a\n", "",
-                     "# code: LG202\n# culprit: a\n# with-profile: hangs\n", "# code: none\n# with-profile: completes\n"):
+                     "# code: LG202\n# culprit: a\n# with-profile: hangs\n", "# code: none\n# with-profile: completes\n",
+                     "# code: LG202\n# culprit: a\n# heals: b\n", "# code: none\n# heals: b\n"):
             with self.assertRaises(ValueError, msg=text):
                 frameworks.stated(PATH, text)
         with self.assertRaises(re.error):
@@ -83,6 +86,19 @@ class TheJudgement(unittest.TestCase):
                                  ([verdict("LG299", function="a"), verdict("LG202", function="spin")], 0), ([verdict("LG202", function="spinner")], 1),
                                  ([verdict("LG201", function="spin")], 1), ([{"code": "LG202", "sentence": "It waits.", "culprits": []}], 1), ([], 1)):
             self.assertEqual(len(frameworks.faults_of_verdict(program, verdicts)[0]), faults, verdicts)
+
+    def test_a_job_has_healed_if_each_rank_has_revoked_and_prints_its_line(self):
+        program = frameworks.stated(PATH, "# code: LG202\n# blame: rank 0\n# heals: rank \\d: loss 0\n")
+        process = lambda *communicators: {"hang": {"revoked": {"communicators": list(communicators)}}}
+        for lines, processes_, faults in (("rank 0: loss 0\nrank 1: loss 0\n", [process(1), process(1), {"hang": None}], 0),
+                                          ("rank 0: loss 0\nrank 1: loss 1\n", [process(1), process(1)], 1), ("rank 0: loss 0\n" * 2, [process(1), process()], 2)):
+            outcome = processes.Outcome(0, 1.0, lines, "")
+            self.assertEqual(len(ranks.faults_of_healing(program, outcome, {"processes": processes_})), faults, lines)
+
+    def test_torchrun_starts_the_ranks_of_a_job_that_says_so(self):
+        program = next(one for one in ranks.sources().values() if one.torchrun)
+        command = [str(word) for word in ranks.command_of(program)]
+        self.assertEqual((command[4], command[-3:]), ("torch.distributed.run", ["--max-restarts", "2", str(program.path)]))
 
     def test_a_job_fails_where_one_of_its_ranks_does(self):
         for failing, status in (("7", 0), ("1", 1), ("0", 1)):
