@@ -13,8 +13,8 @@ use crate::source::{RecordingFile, Run, HAZARDS};
 use crate::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
-use lazyguard_core::report::HangReport;
-use lazyguard_core::run_folder::file::HANG;
+use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
+use lazyguard_core::run_folder::file::{HANG, RUN};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Lane, Payload, Record};
@@ -61,6 +61,8 @@ pub(crate) struct ProcessNow {
     /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
+    /// What the guard has revoked, as the process's summary has it.
+    pub revoked: Vec<RevokedSeen>,
     /// Whether the process's watchdog looks for hangs.
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
@@ -101,6 +103,7 @@ pub(super) struct Followed {
     live: Option<LiveRecording<RecordingFile>>,
     heartbeat: Heartbeat,
     hang: Replaced<HangReport>,
+    summary: Replaced<Summary>,
     tally: Tally,
     gathered: Gathered,
     hazards: Replaced<HazardFile>,
@@ -119,6 +122,7 @@ impl Followed {
             live,
             heartbeat: Heartbeat::default(),
             hang: Replaced::default(),
+            summary: Replaced::default(),
             tally: Tally::default(),
             gathered: Gathered::default(),
             hazards: Replaced::default(),
@@ -146,6 +150,7 @@ impl Followed {
         }
         if let Some(folder) = &self.run.folder {
             self.hang.look(folder, HANG);
+            self.summary.look(folder, RUN);
             self.hazards.look(folder, HAZARDS);
         }
         let Some(live) = &mut self.live else { return self.unrecorded() };
@@ -224,6 +229,7 @@ impl Followed {
             hazards: by_code(joined(noted, self.gathered.hazards(recording))),
             hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
             hang,
+            revoked: self.summary.newest.as_ref().map(|summary| summary.revoked.clone()).unwrap_or_default(),
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
             lost_records: self.live.as_ref().map_or(0, |live| {
                 let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);

@@ -226,7 +226,9 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
         entry,
         |call| {
             ending.set(call.communicator(communicator));
-            call.enters(ending.get())
+            let enters = call.enters(ending.get());
+            ending.get().iter().filter(|_| enters).for_each(revoke::before_the_end);
+            enters
         },
         real,
         |_| true,
@@ -234,6 +236,7 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
             if let (Some(one), true) = (ending.get(), begun(result)) {
                 one.end(call.returned);
             }
+            ending.get().iter().for_each(revoke::after_the_end);
             call.push_communication(ending.get(), Communication::default(), result);
         },
     )
