@@ -17,7 +17,7 @@ struct ncclComm {
   std::shared_ptr<simnccl::Memory> memory;
   std::unique_ptr<simnccl::Meeting> meeting;
   unsigned rank = 0, ranks = 0;
-  bool blocking = true;
+  bool blocking = true, is_split = false;
   CUcontext context = nullptr;
   CUdevice device = 0;
 

@@ -2,6 +2,8 @@
 // calls ncclBroadcast, ncclCommInitAll calls ncclGetUniqueId.
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "group.hpp"
 
 using namespace simnccl;
@@ -118,6 +120,7 @@ EXPORT(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclCom
     result = context.result == CUDA_SUCCESS ? new_comm(*child) : failed(context.result, "cuCtxPushCurrent");
     if (result != ncclSuccess) return Group::of_thread().fail(result);
     (*child)->blocking = blocking;
+    (*child)->is_split = true;
   }
   if (!blocking) comm->state = ncclInProgress;
   return Group::of_thread().add(Making(*child, comm, color, key));
@@ -135,9 +138,11 @@ EXPORT(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
 }
 
 // It takes half a second, as NCCL's does. Kernels that wait end, and so does every later one; the memory holds what it held.
+// With LGSIM_REVOKE_OF_SPLIT, one that a split made refuses.
 EXPORT(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags) {
   if (comm == nullptr || flags != NCCL_REVOKE_DEFAULT) return invalid("the communicator or the flags");
   if (comm->state != ncclSuccess) return failed(ncclInvalidUsage, "the communicator is not ready");
+  if (comm->is_split && std::getenv("LGSIM_REVOKE_OF_SPLIT") != nullptr) return failed(ncclInternalError, "the simulation refuses it");
   __atomic_store_n(&comm->meeting->members()[comm->rank].aborted, 1, __ATOMIC_RELEASE);
   usleep(500 * 1000);
   comm->revoked = true;

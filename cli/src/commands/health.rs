@@ -75,6 +75,10 @@ impl Health {
         if let Some((process, first)) = runs.next() {
             line += &format!("; {}: {first}{}", process.who(), more(runs.count(), |others| others.to_string()));
         }
+        let revoked =
+            processes.iter().flat_map(|process| process.revoked.iter().map(move |revoked| (process, revoked)));
+        let mut revoked = revoked.map(|(process, revoked)| format!("; {}: {}", process.who(), revoked.in_short()));
+        line.extend(revoked.next().map(|first| first + &more(revoked.count(), |others| others.to_string())));
         let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
         processes
             .iter()
@@ -116,7 +120,7 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{sample, HangNow};
+    use crate::folder::live::{revoked, sample, HangNow};
 
     fn stuck(is_hang: bool) -> ProcessNow {
         let hang = HangNow {
@@ -186,6 +190,8 @@ mod tests {
         let serve = "kernel serve has run on stream 3 for 41.0 s; no thread waits for it";
         let serves = ProcessNow { runs: vec![serve.to_owned(); 2], ..sample() };
         check(&[serves], 0, &format!("well: 1 process; rank 3, process 4242 (train): {serve} (and 1 more)"));
+        let healed = ProcessNow { revoked: vec![revoked()], ..sample() };
+        check(&[healed], 0, "well: 1 process; rank 3, process 4242 (train): REVOKED 1 communicator");
         let line = "well: 2 processes; 1 ended; 1 was ended by signal 11 (SIGSEGV)";
         check(&[sample(), with(Life::Ended), sample(), with(Life::Gone)], 0, line);
     }

@@ -1,7 +1,8 @@
 //! The profiles in the user's cache, one for each program: what `lazyguard run --profile` uses if it is given no folder.
 //!
-//! Must not: make a folder. The guard makes it in the first process that uses CUDA, and prints a line where it cannot.
+//! Must not: make a folder, which the guard does in the first process that uses CUDA, or remove what is no profile of these.
 
+use rustix::fs::{utimensat, AtFlags, Timespec, Timestamps, CWD, UTIME_NOW};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,6 +14,9 @@ use twox_hash::XxHash3_64;
 /// Programs that run another one, or a script, which their arguments name. Versions (`python3.12`) are cut off.
 const STARTERS: &str =
     "accelerate bash dash deepspeed env ksh lazyguard mpiexec mpirun numactl pypy python sh timeout torchrun zsh";
+
+/// The most that the cache keeps; each is bounded as well.
+const MOST_PROFILES: usize = 64;
 
 pub(crate) const NONE: &str =
     "this user has no cache: XDG_CACHE_HOME is no absolute path, and HOME is no folder of this user";
@@ -29,6 +33,28 @@ fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<Pat
     let own_home = || absolute("HOME").filter(|home| fs::metadata(home).is_ok_and(|about| about.uid() == user));
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(own_home()?.join(".cache")))?;
     Some(cache.join("lazyguard/profiles"))
+}
+
+/// Notes that this profile is used, and removes those that have not been used for the longest, where the cache has too many.
+pub(crate) fn uses(own: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    // The guard makes one that is not there.
+    let _ = utimensat(CWD, own, &Timestamps { last_access: now, last_modification: now }, AtFlags::SYMLINK_NOFOLLOW);
+    let entries = own.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    let others = entries.filter(|entry| entry.path() != own && is_name(&entry.file_name().to_string_lossy()));
+    let used = |entry: fs::DirEntry| {
+        Some((entry.metadata().ok().filter(fs::Metadata::is_dir)?.modified().ok()?, entry.path()))
+    };
+    let mut others: Vec<_> = others.filter_map(used).collect();
+    others.sort_unstable_by(|one, other| other.cmp(one));
+    // One that cannot be removed stays.
+    others.iter().skip(MOST_PROFILES - 1).for_each(|(_, path)| drop(fs::remove_dir_all(path)));
+}
+
+/// Whether [`name_of`] makes such names.
+fn is_name(name: &str) -> bool {
+    let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
+    hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The name of a program's folder: the name of its file, and a hash of the path that links lead to. `path_of` finds a program.
@@ -113,6 +139,29 @@ mod tests {
         assert_eq!(folder(None, Some(home), owner + 1), None, "another user's");
         assert!(folder(Some("/cache"), None, owner).is_some(), "no home is needed");
         assert!(!scratch.0.join(".cache").exists(), "nothing is made");
+    }
+
+    #[test]
+    fn the_cache_keeps_so_many_and_removes_nothing_else() {
+        let scratch = Scratch::new("bounded");
+        let of = |number: usize| scratch.0.join(format!("app-{number:016x}"));
+        for number in 0..70 {
+            scratch.file(&format!("app-{number:016x}/images/an-image"));
+            let at = Timespec { tv_sec: 1000 + number as i64, tv_nsec: 0 };
+            let times = Timestamps { last_access: at, last_modification: at };
+            utimensat(CWD, of(number), &times, AtFlags::empty()).unwrap();
+        }
+        let foreign =
+            ["a-folder/of-mine", "app-0000000000000000.txt/x", "app-00000000000000ff"].map(|name| scratch.file(name));
+        symlink(of(0), scratch.0.join("link-00000000000000aa")).unwrap();
+        uses(&of(2));
+        uses(&of(2));
+        let kept: Vec<_> = (0..70).filter(|number| of(*number).join("images/an-image").exists()).collect();
+        assert_eq!(kept, std::iter::once(2).chain(7..70).collect::<Vec<_>>());
+        assert!(foreign.iter().all(|path| Path::new(path).is_file()));
+        uses(&scratch.0.join("new-00000000000000bb"));
+        assert!(!scratch.0.join("new-00000000000000bb").exists());
+        assert_eq!([2, 7, 8].map(|number| of(number).exists()), [true, false, true], "there is room for the new one");
     }
 
     #[test]

@@ -107,7 +107,7 @@ struct ProcessFound<'a> {
     signal: Option<i32>,
     /// Whether `lazyguard run` ended it.
     ended_by_run: bool,
-    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
+    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `revoked`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
     /// hazards do not count.
     status: &'static str,
     /// Its hang.

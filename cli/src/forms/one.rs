@@ -18,7 +18,7 @@ use crate::words::output::{say, write_line, Output};
 use crate::words::{Failure, Outcome};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::{HangReport, StackSeen, Summary};
+use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
 use lazyguard_core::run_folder::file::{LOG, RUN};
 use lazyguard_core::stack::STACKS;
 use lazyguard_core::trace::read::ProcessState;
@@ -209,9 +209,12 @@ impl Found<'_> {
         match summary {
             // How it ended has been said where there is a recording.
             Some(summary) => {
-                let said = by_the_guard.filter(|_| recorded.is_some());
+                let revoked =
+                    self.whole.reported.as_ref().and_then(|hang| hang.revoked.as_ref()).map(RevokedSeen::in_words);
+                let said = [by_the_guard.filter(|_| recorded.is_some()).cloned(), revoked];
                 let lines = summary.lines();
-                lines.iter().filter(|line| Some(*line) != said).try_for_each(|line| write_line!(out, "{line}"))?;
+                let new = lines.iter().filter(|line| !said.iter().flatten().any(|said| said == *line));
+                new.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
             }
             None if self.process.folder.join(RUN).exists() => {
                 write_line!(out, "the summary (run.json) cannot be read: how the program ended is not known")?;

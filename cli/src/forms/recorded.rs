@@ -6,7 +6,7 @@ use crate::words::format::{utc, Format, Took};
 use crate::words::output::{write_line, Output};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
-use lazyguard_core::report::{HangReport, Newest, Outcome, RevokedSeen};
+use lazyguard_core::report::{HangReport, Newest, Outcome};
 use lazyguard_core::Nanos;
 use std::io;
 
@@ -90,7 +90,7 @@ impl Recorded {
         let own = ends_of(&self.opened.recording, hang.waited_in());
         let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
         match told.outcome() {
-            Outcome::FailedOnPurpose if told.revoked.as_ref().is_some_and(RevokedSeen::is_done) => {
+            Outcome::Revoked => {
                 write_line!(
                     out,
                     "the collectives of this hang were revoked (LAZYGUARD_ON_HANG=revoke): the context works on"

@@ -47,8 +47,9 @@ pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
 /// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
 fn own_profile(program: &[OsString]) -> String {
     let name = profile_cache::name_of(program, program::resolve);
-    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name).display().to_string());
-    own.unwrap_or_else(|| {
+    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name));
+    own.iter().for_each(|own| profile_cache::uses(own));
+    own.map(|own| own.display().to_string()).unwrap_or_else(|| {
         let why = profile_cache::NONE;
         output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
         "off".to_owned()

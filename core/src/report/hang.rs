@@ -4,9 +4,9 @@
 
 use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
-use super::{Block, FrameSeen, StackSeen, SCHEMA};
+use super::{Block, FrameSeen, RevokedSeen, StackSeen, REVOKED_RESULT, SCHEMA};
 use crate::api::result::error_in_words;
-use crate::api::{counted, lasted, time_of_day};
+use crate::api::{lasted, time_of_day};
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, Diagnosis, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub enum Outcome {
     Failed,
     /// A blocked call returned an error, because the guard had the driver end the work that it waited for.
     FailedOnPurpose,
+    /// A blocked call returned an error, because the guard has revoked the communicators that it waited for.
+    Revoked,
     /// The blocked threads left their calls without a return, or poll no more.
     Abandoned,
 }
@@ -31,6 +33,7 @@ impl Outcome {
             Self::Resolved => "resolved",
             Self::Failed => "failed",
             Self::FailedOnPurpose => "failed on purpose",
+            Self::Revoked => "revoked",
             Self::Abandoned => "abandoned",
         }
     }
@@ -70,43 +73,6 @@ impl GpuDumpSeen {
         let what = if self.fails && !self.taken { "the blocked calls cannot be failed" } else { "no GPU core dump" };
         let then = if self.fails && self.unanswered { "; the blocked calls may stay blocked" } else { "" };
         self.missing.as_ref().map(|why| format!("{what}: {why}{then}"))
-    }
-}
-
-/// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
-pub const REVOKED_RESULT: i32 = 909;
-
-/// How the names of PyTorch's own threads begin that ask for the ends of collectives.
-pub const WATCHES_COLLECTIVES: &str = "pt_nccl_";
-
-/// Communicators of a hang, revoked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RevokedSeen {
-    /// When all had returned.
-    pub at: Nanos,
-    /// How long they took.
-    pub nanos: u64,
-    /// Their numbers, from 1, as the process made them.
-    pub communicators: Vec<u32>,
-    /// Why none was revoked.
-    pub missing: Option<String>,
-}
-
-impl RevokedSeen {
-    pub fn is_done(&self) -> bool {
-        self.missing.is_none()
-    }
-
-    pub fn in_words(&self) -> String {
-        match &self.missing {
-            Some(why) => format!("no communicator is revoked: {why}"),
-            None => format!(
-                "REVOKED {} in {:.1} s: blocked calls return error {}, and so does the next synchronization of each other thread",
-                counted(self.communicators.len() as u64, "communicator"),
-                self.nanos as f64 / 1e9,
-                error_in_words(REVOKED_RESULT)
-            ),
-        }
     }
 }
 
@@ -223,7 +189,10 @@ impl HangReport {
     /// How it ended, once it is over.
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
-        if self.ends.iter().any(|end| self.failed_on_purpose(end)) {
+        let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);
+        if is_revoked && self.ends.iter().any(|end| end.result == Some(REVOKED_RESULT)) {
+            Outcome::Revoked
+        } else if self.ends.iter().any(|end| self.failed_on_purpose(end)) {
             Outcome::FailedOnPurpose
         } else if any(HowEnded::Failed) {
             Outcome::Failed
@@ -237,8 +206,7 @@ impl HangReport {
     /// Whether the guard has had this call return: with an error, or as [`HangReport::gave_way`] says.
     fn failed_on_purpose(&self, end: &CallEnd) -> bool {
         let is_asked_for = self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails);
-        let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);
-        is_asked_for && end.lost_work() || is_revoked && end.result == Some(REVOKED_RESULT) || self.gave_way(end)
+        is_asked_for && end.lost_work() || self.gave_way(end)
     }
 
     /// Whether the call returned success after its work was ended on purpose. A launch that waits for room in a full queue does so: the queue
@@ -254,7 +222,7 @@ impl HangReport {
         self.status == Status::Hang
             && match self.outcome() {
                 Outcome::Resolved => self.resolved.is_none(),
-                Outcome::FailedOnPurpose => true,
+                Outcome::FailedOnPurpose | Outcome::Revoked => true,
                 Outcome::Failed => self.ends.iter().any(CallEnd::lost_work),
                 Outcome::Abandoned => self.ends.iter().any(left),
             }
@@ -277,12 +245,12 @@ impl HangReport {
                      calls after it return the error"
                 )
             }
-            (outcome @ (Outcome::Failed | Outcome::FailedOnPurpose), Some(end), _) => {
+            (outcome @ (Outcome::Failed | Outcome::FailedOnPurpose | Outcome::Revoked), Some(end), _) => {
                 let error = end.result.map(error_in_words).unwrap_or_default();
                 let CallEnd { call, thread, .. } = end;
                 let how = match outcome {
                     Outcome::Failed => "ENDED",
-                    _ if end.result == Some(REVOKED_RESULT) => "REVOKED",
+                    Outcome::Revoked => "REVOKED",
                     _ => "FAILED ON PURPOSE",
                 };
                 format!("{how} WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")

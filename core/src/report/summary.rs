@@ -1,6 +1,6 @@
 //! The summary of a run: what was done, what was left out, and why.
 
-use super::PassedThrough;
+use super::{PassedThrough, RevokedSeen};
 use crate::api::counted;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
@@ -161,6 +161,9 @@ pub struct Summary {
     pub launches: u64,
     /// Hangs reported.
     pub hangs: u64,
+    /// Revocations of communicators.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked: Vec<RevokedSeen>,
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
     /// Hazards that the guard prevented, by code.
@@ -193,6 +196,7 @@ impl Summary {
         if self.ended.starts_with("ended by") {
             lines.push(self.ended.clone());
         }
+        lines.extend(self.revoked.iter().map(RevokedSeen::in_words));
         lines.extend(self.preload.lines());
         if !["", GPU_DUMP_ARMED].contains(&self.gpu_dump.as_str()) {
             lines.push(format!("no GPU core dump can be had: {}", self.gpu_dump));

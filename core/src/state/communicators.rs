@@ -146,6 +146,11 @@ impl Communicator {
         self.words[place::COLLECTIVES].fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// The numbers of the newest collective, and of the newest send or receive.
+    pub fn newest(&self) -> (u32, u32) {
+        (self.get(place::COLLECTIVES) as u32, (self.get(place::OTHERS) >> 32) as u32)
+    }
+
     /// A send or receive is called: its number among them.
     pub fn count_send(&self) -> u32 {
         (self.words[place::OTHERS].fetch_add(ONE_SEND, Ordering::Relaxed) >> 32) as u32 + 1
@@ -194,6 +199,7 @@ mod tests {
             (first.count_collective(13), first.count_split(), first.count_send(), first.count_send()),
             (2, 1, 1, 2)
         );
+        assert_eq!(first.newest(), (2, 2));
         let again = made(0x100, 8, 20).unwrap();
         assert_eq!((again.number, all.find(0x100).unwrap().id(), again.count_collective(21)), (2, 8, 1));
         assert!(!again.has_rank());

@@ -224,12 +224,15 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     let ending: Cell<Option<Communicator>> = Cell::new(None);
     let before = |call: &mut Call| {
         ending.set(call.communicator(communicator));
-        call.enters(ending.get())
+        let enters = call.enters(ending.get());
+        ending.get().iter().filter(|_| enters).for_each(revoke::before_the_end);
+        enters
     };
     around(entry, before, real, always, |call, result| {
         if let (Some(one), true) = (ending.get(), begun(result)) {
             one.end(call.returned);
         }
+        ending.get().iter().for_each(revoke::after_the_end);
         call.push_communication(ending.get(), Communication::default(), result);
     })
 }

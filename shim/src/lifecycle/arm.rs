@@ -99,7 +99,7 @@ fn build(initialised: Initialised) {
     }
     // A user who keeps no files may have forbidden the calls that a look at a file takes.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
-    let marker = Marker::of(folder.as_ref());
+    let marker = Marker::of(folder.as_ref(), &settings);
     let reports = Reports::of(folder.as_ref());
     let started = clock::unix_nanos();
     let profile = settings.profile.as_deref().and_then(|folder| Notes::open(folder, &facts.host, started));

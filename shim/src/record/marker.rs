@@ -11,16 +11,18 @@
 //! written.
 
 use super::run_folder::{self, RunFolder};
-use crate::runtime::{clock, environment, files};
+use crate::runtime::{clock, door, environment, files};
 use lazyguard_core::run_folder::file::OF_A_JOB;
-use lazyguard_core::settings;
+use lazyguard_core::settings::{self, OnHang, Settings};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// A hang is seen within two seconds.
 const LOOK_EVERY: Nanos = 1_500_000_000;
@@ -31,6 +33,7 @@ const MOST_ANSWERS: u32 = 3;
 /// The end of a line whose process fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
 const MOST_BYTES: u64 = 1024;
+const HOLDS_WITHIN_MS: u32 = 50;
 
 pub struct Marker {
     path: PathBuf,
@@ -57,13 +60,15 @@ struct Seen {
 }
 
 impl Marker {
-    /// The marker of the job to which this process may belong; `None` where the process shares no folder with others.
-    pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
-        let folder = folder?.shared()?;
+    /// The marker of the job to which this process may belong; `None` where the process shares no folder with others. Without a marker,
+    /// `lazyguard run` asks its processes itself, but the ids of communicators are in markers alone.
+    pub fn of(folder: Option<&RunFolder>, settings: &Settings) -> Option<Self> {
+        let of_run = || folder?.of_run().filter(|_| settings.on_hang == OnHang::Revoke);
+        let folder = folder?.shared().map(Path::to_owned).or_else(of_run)?;
         // A folder such as `/tmp`, of which every user has a part.
-        let is_everybodys = fs::metadata(folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
+        let is_everybodys = fs::metadata(&folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
-        (!is_everybodys).then(|| Self::in_folder(folder, job.as_deref()))
+        (!is_everybodys).then(|| Self::in_folder(&folder, job.as_deref()))
     }
 
     fn in_folder(folder: &Path, job: Option<&str>) -> Self {
@@ -103,51 +108,54 @@ impl Marker {
     }
 
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
-        if !lock(&self.seen).begun {
-            return;
-        }
-        if let (Some(ids), false) = (self.revoked(), fails) {
-            return self.raise_revoked(process, rank, &ids);
-        }
-        let now = clock::unix_nanos() + clock::now();
-        // Another process that hangs at the same time must not take that word back.
-        let fails = fails || self.read().is_ok_and(|content| is_failure_since(&content, now.saturating_sub(ONE_HANG)));
-        self.write(process, rank, now, if fails { FAILS } else { b"\n" });
-    }
-
-    fn write(&self, process: u32, rank: &str, now: u64, word: &[u8]) {
-        let line = [format!("{now} {} {process} {rank}", run_folder::host_name()).as_bytes(), word].concat();
-        let mut seen = lock(&self.seen);
-        let written = self.open(&mut writing()).and_then(|mut file| {
-            file.write_all(&line)?;
-            file.set_len(line.len() as u64)
+        self.write(process, rank, |before, since| match revoked_in(before) {
+            Some(ids) if !fails => revoking(&ids),
+            // Another process that hangs at the same time must not take that word back.
+            _ if fails || is_failure_since(before, since) => FAILS.to_owned(),
+            _ => b"\n".to_vec(),
         });
-        if written.is_ok() {
-            seen.content = line;
-        }
     }
 
-    /// The communicators that processes of the job revoke; `None` where none has said so.
-    pub fn revoked(&self) -> Option<Vec<u64>> {
-        revoked_in(&self.read().ok()?)
+    /// The communicators that processes of the job revoke.
+    pub fn revoked(&self) -> Vec<u64> {
+        self.read().ok().and_then(|content| revoked_in(&content)).unwrap_or_default()
     }
 
     /// This process revokes communicators: those of the other processes that have the same ids are to be revoked as well.
     pub fn raise_revoked(&self, process: u32, rank: &str, ids: &[u64]) {
+        self.write(process, rank, |before, since| {
+            let recent = Some(before).filter(|before| is_since(before, since)).and_then(revoked_in);
+            let mut all = recent.unwrap_or_default();
+            all.extend(ids);
+            all.sort_unstable();
+            all.dedup();
+            revoking(&all)
+        });
+    }
+
+    /// Replaces the line. `word` makes its end of the line before, and of the time since when that is of the same hang.
+    fn write(&self, process: u32, rank: &str, word: impl FnOnce(&[u8], u64) -> Vec<u8>) {
+        let mut seen = lock(&self.seen);
+        if !seen.begun {
+            return;
+        }
         let now = clock::unix_nanos() + clock::now();
-        let recent = self.read().ok().filter(|content| is_since(content, now.saturating_sub(ONE_HANG)));
-        let mut all = recent.and_then(|content| revoked_in(&content)).unwrap_or_default();
-        all.extend(ids);
-        all.sort_unstable();
-        all.dedup();
-        let all: Vec<_> = all.iter().map(|id| format!("{id:x}")).collect();
-        self.write(process, rank, now, format!("{REVOKES}{}\n", all.join(",")).as_bytes());
+        let written = self.open(writing().read(true)).and_then(|mut file| {
+            hold(&file, libc::F_WRLCK);
+            let word = word(&content(&file)?, now.saturating_sub(ONE_HANG));
+            let line = [format!("{now} {} {process} {rank}", run_folder::host_name()).as_bytes(), &word].concat();
+            file.rewind()?;
+            file.write_all(&line)?;
+            file.set_len(line.len() as u64)?;
+            Ok(line)
+        });
+        seen.content = written.unwrap_or_else(|_| std::mem::take(&mut seen.content));
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        self.open(OpenOptions::new().read(true))?.take(MOST_BYTES).read_to_end(&mut content)?;
-        Ok(content)
+        let file = self.open(OpenOptions::new().read(true))?;
+        hold(&file, libc::F_RDLCK);
+        content(&file)
     }
 
     /// Opens the file if no other user but the superuser can write it.
@@ -156,6 +164,34 @@ impl Marker {
         files::trusted(&file.metadata()?, "another user can write it")?;
         Ok(file)
     }
+}
+
+fn content(file: &File) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Until the file is closed no other process writes it or, while this one writes, reads it. After a short time, and where a file system has no
+/// locks, it is used without one.
+fn hold(file: &File, kind: libc::c_int) {
+    // SAFETY: a structure of integers.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    (whole.l_type, whole.l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
+    // SAFETY: the structure outlives the call, which does not wait.
+    let is_held = || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole) } == 0;
+    for _ in 0..HOLDS_WITHIN_MS {
+        if is_held() {
+            return;
+        }
+        door::pause(Duration::from_millis(1));
+    }
+}
+
+/// The end of a line whose process revokes these.
+fn revoking(ids: &[u64]) -> Vec<u8> {
+    let ids: Vec<_> = ids.iter().map(|id| format!("{id:x}")).collect();
+    format!("{REVOKES}{}\n", ids.join(",")).into_bytes()
 }
 
 /// Whether a line is of a process that fails its blocked calls, and not older than that.
@@ -275,22 +311,22 @@ mod tests {
     fn the_communicators_that_several_processes_revoke_are_named_together() {
         let folder = Folder::new("revokes");
         let [first, second, third] = [(); 3].map(|()| folder.marker(None));
-        assert_eq!(third.revoked(), None);
+        assert!(third.revoked().is_empty());
         first.raise(4242, "0", false);
-        assert_eq!(third.revoked(), None);
+        assert!(third.revoked().is_empty());
         first.raise_revoked(4242, "0", &[0xab, 7]);
         assert_eq!(third.look(2 * SECOND), Raised { answer: true, fails: true });
         second.raise_revoked(4243, "1", &[7, u64::MAX]);
-        assert_eq!(third.revoked(), Some(vec![7, 0xab, u64::MAX]));
+        assert_eq!(third.revoked(), [7, 0xab, u64::MAX]);
         third.raise(4244, "2", false);
-        assert_eq!(first.revoked(), Some(vec![7, 0xab, u64::MAX]), "a later report of a hang keeps them");
+        assert_eq!(first.revoked(), [7, 0xab, u64::MAX], "a later report of a hang keeps them");
         for damaged in [" revoke:", " revoke:\n", " revoke:xyz\n", " revoke:7,\n"] {
             assert_eq!(revoked_in(format!("1 node7 4242 0{damaged}").as_bytes()), None, "{damaged:?}");
         }
         // As many as there are entries for fit into what is read.
         let all: Vec<_> = (0..48).map(|n| u64::MAX - n).collect();
         first.raise_revoked(4242, "0", &all);
-        assert_eq!(third.revoked().map(|ids| ids.len()), Some(50));
+        assert_eq!(third.revoked().len(), 50);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
+use lazyguard_core::api::counted;
 use lazyguard_core::folder::entries_of;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
@@ -258,6 +259,17 @@ impl Notes {
         let noted = self.noted.try_lock().ok()?;
         let why = noted.why.as_ref()?;
         Some(format!("of the profile, {} could not be written: {why}", noted.failed))
+    }
+
+    /// What this run has loaded and the folder did not have, in words: of a hang in a load, what would have kept it away.
+    pub fn lacked(&self) -> Option<String> {
+        let noted = self.noted.try_lock().ok()?;
+        let images = noted.own.images.keys().filter(|id| !self.known.images.contains_key(id)).count();
+        let libraries = noted.own.libraries.keys().filter(|place| !self.known.libraries.contains_key(place)).count();
+        let parts = [(images, "module"), (libraries, "library")].into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> = parts.map(|(count, what)| counted(count as u64, what)).collect();
+        let lacked = || format!("its profile lacked {}: the next run has that ahead", parts.join(" and "));
+        (!parts.is_empty()).then(lacked)
     }
 
     /// The notes are not locked meanwhile: threads of the program take them.

@@ -10,7 +10,7 @@ use super::turns::Turns;
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::standard_error;
 use lazyguard_core::diagnose::ThreadActivity;
-use lazyguard_core::report::{Block, HangReport};
+use lazyguard_core::report::{Block, HangReport, RevokedSeen};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,8 @@ pub struct Reports {
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     /// Of each call that loads code when its thread's time on a processor was read, and that.
     pub computing: Mutex<Vec<(Waiting, (Nanos, Nanos))>>,
+    /// Revocations of communicators.
+    pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
     /// Which rank writes, where the process is one of a job.
     turns: Option<Turns>,

@@ -152,6 +152,13 @@ impl RunFolder {
         self.shared.as_deref()
     }
 
+    /// The folder of the `lazyguard run` around this process, where that has this one.
+    pub fn of_run(&self) -> Option<PathBuf> {
+        let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;
+        let folder = PathBuf::from(settings::literal_folder(&run));
+        self.path.starts_with(&folder).then_some(folder)
+    }
+
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
             Self::remove(&self.path);

@@ -5,8 +5,10 @@
 use super::guard::Guard;
 use super::profile::Notes;
 use crate::lookup::unhooked;
+use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{fault, memory, pass_through};
 use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
+use lazyguard_core::settings::Policy;
 use lazyguard_core::trace::Lane;
 
 impl Guard {
@@ -24,6 +26,7 @@ impl Guard {
             calls,
             launches,
             hangs: self.reports.hangs(),
+            revoked: door::lock_soon(&self.reports.revoked, EXIT_PAUSES).map(|all| all.clone()).unwrap_or_default(),
             hazards: self.hazards.counts(false),
             prevented: self.hazards.counts(true),
             preload: self.preload_summary(),
@@ -55,6 +58,8 @@ impl Guard {
     pub fn preload_summary(&self) -> PreloadSummary {
         let mut summary = self.loader.summary(self.settings.preload);
         summary.notes.extend(self.profile.as_ref().and_then(Notes::complaint));
+        let loads_ahead = matches!(self.settings.preload, Policy::Auto | Policy::Resolve);
+        summary.notes.extend(self.profile.as_ref().filter(|_| loads_ahead).and_then(Notes::lacked));
         summary
     }
 }

@@ -8,11 +8,9 @@
 //! Must not: withhold a report where no file can be made, or hold its lock at a file operation: an exiting thread of the program takes it.
 
 use super::run_folder::{self, RunFolder};
-use crate::runtime::environment;
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::REPORTED;
-use lazyguard_core::settings::{literal_folder, RUN_ROOT};
 use lazyguard_core::sync::lock;
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -39,9 +37,8 @@ impl Turns {
     /// `None` where the process is no rank, or has no folder in that of a run: it writes its own reports.
     pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
         run_folder::rank()?;
-        let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;
-        let folder = folder.filter(|folder| folder.path().starts_with(Path::new(&literal_folder(&run))))?;
-        Some(Self::at(folder.shared().unwrap_or_else(|| Path::new(&run)).to_owned()))
+        let (folder, run) = folder.and_then(|folder| Some((folder, folder.of_run()?)))?;
+        Some(Self::at(folder.shared().map_or(run, Path::to_owned)))
     }
 
     fn at(place: PathBuf) -> Self {

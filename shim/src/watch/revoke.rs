@@ -15,19 +15,22 @@
 //!
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
-use super::telling::say_that_it_is_due;
+use super::telling::{keep_summary, say_that_it_is_due};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::nccl;
+use crate::record::marker::Marker;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
 use lazyguard_core::api::{Call, Class, EntryPoint};
-use lazyguard_core::report::{Block, HangReport, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
+use lazyguard_core::diagnose::{BusyStream, OperationSeen};
+use lazyguard_core::report::{Block, GivenUp, HangReport, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
+use lazyguard_core::sync::lock;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,54 +61,67 @@ pub fn forked() {
     results::clear(REVOKED);
 }
 
-/// What became of it.
-pub enum Outcome {
-    /// The waits have been ended.
-    Revoked(RevokedSeen),
-    /// No communicator is concerned.
-    None,
-    /// They could not be.
-    Failed(String),
-}
+/// By the number of each communicator, from 1: the streams of its newest collectives, sends and receives, the newest first.
+static STREAMS: [[AtomicU32; STREAMS_OF_EACH]; header::COMMUNICATOR_COUNT] =
+    [const { [const { AtomicU32::new(0) }; STREAMS_OF_EACH] }; header::COMMUNICATOR_COUNT];
+const STREAMS_OF_EACH: usize = 4;
 
-/// The newest streams of a communicator's collectives, sends and receives. FSDP gathers on one stream and reduces on another.
-type Streams = [AtomicU32; 4];
+/// By the number of each communicator, from 1: the id with which it was revoked. An entry is used again for another communicator.
+static REVOKED_IDS: [AtomicU64; header::COMMUNICATOR_COUNT] = [const { AtomicU64::new(0) }; header::COMMUNICATOR_COUNT];
 
-/// By the number of each communicator, from 1.
-static STREAMS: [Streams; header::COMMUNICATOR_COUNT] =
-    [const { [const { AtomicU32::new(0) }; 4] }; header::COMMUNICATOR_COUNT];
+/// By the number of each communicator, from 1: whether a call of the program's is ending it.
+static ENDING: [AtomicBool; header::COMMUNICATOR_COUNT] =
+    [const { AtomicBool::new(false) }; header::COMMUNICATOR_COUNT];
 
-fn streams_of(communicator: &Communicator) -> Option<&'static Streams> {
-    STREAMS.get(communicator.number.wrapping_sub(1) as usize)
-}
-
-/// A collective, a send or a receive is called. NCCL lets one thread at a time use a communicator.
-pub fn submits_to(communicator: &Communicator, stream: u32) {
-    let Some(places) = streams_of(communicator) else { return };
-    if places.iter().all(|place| place.load(Ordering::Relaxed) != stream) {
-        let mut newest = stream;
-        places.iter().for_each(|place| newest = place.swap(newest, Ordering::Relaxed));
+/// The program is about to end a communicator: a revoke that has begun returns first, and none begins that would use a handle which is freed.
+pub fn before_the_end(communicator: &Communicator) {
+    place_in(&ENDING, communicator).into_iter().for_each(|ending| ending.store(true, Ordering::Relaxed));
+    // Partner of the fence in `revoke`: one of the two sees the other.
+    fence(Ordering::SeqCst);
+    if results::is_set(REVOKED) {
+        wait_until_over();
     }
 }
 
-/// The communicators, as all ranks know them, with work on the streams of the reported hang's path, and on others that the driver calls busy,
-/// on which a kernel waits for other ranks. None where no such kernel is on the path, and no call of a collective is blocked itself.
-pub fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
+pub fn after_the_end(communicator: &Communicator) {
+    // Release: who sees it sees that the communicator has ended.
+    place_in(&ENDING, communicator).into_iter().for_each(|ending| ending.store(false, Ordering::Release));
+}
+
+fn place_in<T>(all: &'static [T], communicator: &Communicator) -> Option<&'static T> {
+    all.get(communicator.number.wrapping_sub(1) as usize)
+}
+
+/// A collective, a send or a receive is called. One thread at a time uses a communicator.
+pub fn submits_to(communicator: &Communicator, stream: u32) {
+    let mut newer = stream;
+    for place in place_in(&STREAMS, communicator).into_iter().flatten() {
+        let older = place.load(Ordering::Relaxed);
+        place.store(newer, Ordering::Relaxed);
+        if older == stream {
+            break;
+        }
+        newer = older;
+    }
+}
+
+/// The communicators, as all ranks know them, that have used the streams of the reported hang's path, or others on which a kernel
+/// waits for other ranks. For a graph, all: which its capture used is not known. Beside them those whose collectives are blocked in NCCL's own
+/// call. None where there is neither.
+fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
-    let on_path = culprits.filter(|culprit| culprit.operation.waits_for_peers()).map(|culprit| culprit.stream.number);
-    let says_busy = |stream: u32| report.probe.as_ref().is_some_and(|seen| seen.busy.contains(&stream));
-    let waits = report
-        .snapshot
-        .streams
-        .iter()
-        .filter(|busy| busy.oldest.waits_for_peers() && says_busy(busy.stream.number))
-        .map(|busy| busy.stream.number);
-    let on_path: Vec<_> = on_path.collect();
-    let streams: Vec<_> = if on_path.is_empty() { on_path } else { on_path.into_iter().chain(waits).collect() };
-    let is_on = |stream: &AtomicU32| streams.contains(&stream.load(Ordering::Relaxed));
-    let is_busy = |one: &Communicator| streams_of(one).is_some_and(|own| own.iter().any(is_on));
+    let on_path: Vec<_> = culprits.filter(|culprit| culprit.operation.waits_for_peers()).collect();
     let in_calls = waited_for_in_calls(guard);
-    let is_concerned = |one: &Communicator| is_busy(one) || in_calls.contains(&one.number);
+    let mut streams: Vec<_> = on_path.iter().map(|culprit| culprit.stream.number).collect();
+    let waits = |busy: &&BusyStream| busy.operations.iter().any(OperationSeen::waits_for_peers);
+    // Of those that the driver was asked about, the snapshot has the busy ones.
+    let others = if on_path.is_empty() { &[][..] } else { &report.snapshot.streams };
+    streams.extend(others.iter().filter(waits).map(|busy| busy.stream.number));
+    let has_used = |one: &Communicator| {
+        place_in(&STREAMS, one).into_iter().flatten().any(|at| streams.contains(&at.load(Ordering::Relaxed)))
+    };
+    let is_graph = on_path.iter().any(|culprit| culprit.operation.graph.is_some());
+    let is_concerned = |one: &Communicator| has_used(one) || is_graph || in_calls.contains(&one.number);
     guard.tracker.communicators().with_peers().filter(is_concerned).map(|one| one.id()).collect()
 }
 
@@ -125,44 +141,73 @@ pub fn waits_for_latecomers(report: &HangReport) -> bool {
     PHASE.load(Ordering::Acquire) == OVER && calls.any(|blocked| makes(&blocked.call))
 }
 
-/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where none was.
+/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where not all were.
 pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
     if guard.settings.on_hang != OnHang::Revoke {
         return false;
     }
     let ids = concerned(guard, report);
-    let outcome = match ids.is_empty() {
-        true => Outcome::Failed("no collective is on the path of this hang".to_owned()),
-        false => {
-            // The other ranks begin at the same time.
-            guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, &ids));
-            say_that_it_is_due(guard, report);
-            revoke(guard, Some(&ids))
-        }
+    let seen = if ids.is_empty() {
+        none(guard, "no collective is on the path of this hang")
+    } else {
+        // The other ranks begin at the same time.
+        raise(guard, &ids);
+        say_that_it_is_due(guard, report);
+        revoke(guard, Some(&ids)).unwrap_or_else(|| none(guard, "its communicators were revoked before"))
     };
-    let seen = match outcome {
-        Outcome::Revoked(seen) => seen,
-        Outcome::None => none(guard, "the process has no such communicator".to_owned()),
-        Outcome::Failed(why) => none(guard, why),
-    };
-    let is_done = seen.is_done();
-    guard.reports.add(&Block::marked([seen.in_words()]));
-    report.revoked = Some(seen);
-    say_that_it_is_due(guard, report);
-    is_done
+    tell(guard, Some(report), seen, None)
 }
 
-/// Revokes the communicators with these ids; `None`: all that have other ranks.
-pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
-    let is_meant = |one: &Communicator| ids.is_none_or(|ids| ids.contains(&one.id()));
-    let meant: Vec<_> = guard.tracker.communicators().with_peers().filter(is_meant).collect();
-    if meant.is_empty() {
-        return Outcome::None;
+/// Another process of the job revokes communicators: this one revokes them too, and those on which its own hang waits. Returns whether all
+/// were; `None` where its hang waits on none, or there is nothing to revoke.
+pub fn take_part(guard: &'static Guard, report: Option<&mut HangReport>) -> Option<bool> {
+    let own = report.as_ref().map(|report| concerned(guard, report)).unwrap_or_default();
+    let mut ids = guard.marker.as_ref().map(Marker::revoked);
+    if ids.as_ref().is_some_and(|ids| own.iter().any(|id| !ids.contains(id))) {
+        raise(guard, &own);
     }
+    ids.iter_mut().for_each(|ids| ids.extend(&own));
+    let seen = revoke(guard, ids.as_deref())?;
+    let is_whole = tell(guard, report.filter(|_| !own.is_empty()), seen, Some("another process of the job hangs"));
+    (!own.is_empty()).then_some(is_whole)
+}
+
+fn raise(guard: &Guard, ids: &[u64]) {
+    guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, ids));
+}
+
+/// Reports what came of it; returns whether all were revoked.
+fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, because: Option<&str>) -> bool {
+    let is_whole = seen.missing.is_none();
+    guard.reports.add(&Block::marked(because.map(str::to_owned).into_iter().chain([seen.in_words()])));
+    if seen.is_done() {
+        lock(&guard.reports.revoked).push(seen.clone());
+        keep_summary(guard);
+    }
+    if let Some(report) = report {
+        (report.acts, report.revoked) = (true, Some(seen));
+        say_that_it_is_due(guard, report);
+    }
+    is_whole
+}
+
+/// Revokes the communicators with these ids that have not been before; with `None` all that have other ranks. `None` where there is none.
+fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
+    let is_meant = |one: &Communicator| {
+        let is_new = place_in(&REVOKED_IDS, one).is_none_or(|id| id.load(Ordering::Relaxed) != one.id());
+        is_new && ids.is_none_or(|ids| ids.contains(&one.id()))
+    };
+    let meant = || guard.tracker.communicators().with_peers().filter(is_meant);
+    meant().next()?;
     if !nccl::can_revoke() {
-        return Outcome::Failed("this NCCL has no ncclCommRevoke, which 2.28.7 brought".to_owned());
+        return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
+    // Of an earlier revoke, whose threads stay to be told.
+    let others_are_to_be_told = results::is_set(REVOKED);
     begin(guard);
+    fence(Ordering::SeqCst);
+    let ending: Vec<_> = ENDING.iter().map(|ending| ending.load(Ordering::Acquire)).collect();
+    let meant: Vec<_> = meant().filter(|one| !ending[one.number as usize - 1]).collect();
     let since = Instant::now();
     let answers: Arc<[AtomicI32]> = meant.iter().map(|_| AtomicI32::new(NONE_YET)).collect();
     for (number, one) in meant.iter().enumerate() {
@@ -172,31 +217,49 @@ pub fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Outcome {
             answers[number].store(FAILED, Ordering::Relaxed);
         }
     }
-    let count = |result: i32| answers.iter().filter(|answer| answer.load(Ordering::Relaxed) == result).count();
-    while count(NONE_YET) > 0 && since.elapsed() < LIMIT {
+    let results = || answers.iter().map(|answer| answer.load(Ordering::Relaxed));
+    while results().any(|result| result == NONE_YET) && since.elapsed() < LIMIT {
         door::pause(Duration::from_millis(2));
     }
-    let worked = count(nccl::SUCCESS);
-    if worked < meant.len() {
-        end();
-        return Outcome::Failed(format!(
-            "of {} calls of ncclCommRevoke, {worked} have succeeded in {LIMIT:?}",
-            meant.len()
-        ));
+    let results: Vec<_> = results().collect();
+    // A revoke that has not returned may still end a collective.
+    match others_are_to_be_told || results.iter().any(|result| [nccl::SUCCESS, NONE_YET].contains(result)) {
+        true => PHASE.store(OVER, Ordering::Release),
+        false => end(),
     }
-    PHASE.store(OVER, Ordering::Release);
-    let communicators = meant.iter().map(|one| one.number).collect();
-    Outcome::Revoked(RevokedSeen {
+    if meant.is_empty() {
+        return None;
+    }
+    let (done, not): (Vec<_>, Vec<_>) = meant.iter().zip(results).partition(|(_, result)| *result == nccl::SUCCESS);
+    for (one, _) in &done {
+        place_in(&REVOKED_IDS, one).into_iter().for_each(|id| id.store(one.id(), Ordering::Relaxed));
+    }
+    let missing: Vec<_> = not.iter().map(|(one, result)| why_not(one.number, *result)).collect();
+    Some(RevokedSeen {
         at: guard.now(),
         nanos: since.elapsed().as_nanos() as u64,
-        communicators,
-        missing: None,
+        communicators: done.iter().map(|(one, _)| given_up(one)).collect(),
+        missing: (!missing.is_empty()).then(|| missing.join("; ")),
     })
+}
+
+fn given_up(one: &Communicator) -> GivenUp {
+    let (collective, transfer) = one.newest();
+    GivenUp { number: one.number, collective, transfer }
+}
+
+fn why_not(number: u32, result: i32) -> String {
+    let why = match result {
+        NONE_YET => format!("has not returned in {LIMIT:?}"),
+        FAILED => "could not be called".to_owned(),
+        result => format!("returned {result}"),
+    };
+    format!("communicator {number}: ncclCommRevoke {why}")
 }
 
 /// The handle of the context in which a communicator has worked, or 0.
 fn context_of(guard: &Guard, one: &Communicator) -> u64 {
-    let newest = streams_of(one).map_or(0, |streams| streams[0].load(Ordering::Relaxed));
+    let newest = place_in(&STREAMS, one).map_or(0, |streams| streams[0].load(Ordering::Relaxed));
     let stream = guard.tracker.stream_entry(newest);
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
@@ -214,8 +277,8 @@ fn revoke_here(communicator: Handle, context: u64) -> i32 {
 }
 
 /// What is reported where none was revoked.
-pub fn none(guard: &Guard, why: String) -> RevokedSeen {
-    RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why) }
+fn none(guard: &Guard, why: &str) -> RevokedSeen {
+    RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why.to_owned()) }
 }
 
 /// An error in a thread that watches collectives ends the process, before the program could go on; the threads that use the results are told.

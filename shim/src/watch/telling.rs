@@ -11,6 +11,9 @@ use lazyguard_core::report::{Block, HangReport};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 
+/// In place of the end in a summary.
+const RUNNING: &str = "running";
+
 /// At an orderly exit: a reported standstill whose calls have returned is over.
 pub fn at_exit(guard: &Guard) {
     let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
@@ -61,6 +64,16 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     }
 }
 
+/// Writes the summary so far.
+pub(super) fn keep_summary(guard: &Guard) {
+    let Some(folder) = &guard.folder else { return };
+    let ended = lock(&guard.reports.ended);
+    if !*ended {
+        // If it cannot be replaced, the exit says so.
+        let _ = folder.replace(RUN, &guard.summary(RUNNING).json());
+    }
+}
+
 pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
     guard.reports.over(&report.went_on(now));
     report.resolved = Some(now);
@@ -75,7 +88,7 @@ pub(super) fn keep(guard: &Guard, report: &HangReport) {
     if *ended {
         return;
     }
-    let summary = guard.summary("running").json();
+    let summary = guard.summary(RUNNING).json();
     let kept = folder
         .replace(HANG, &report.json())
         .and_then(|()| folder.replace(RUN, &summary))

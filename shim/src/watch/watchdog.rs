@@ -24,7 +24,6 @@ use super::python;
 use super::revoke;
 use super::stacks;
 use super::telling::{keep, say_that_it_is_due, say_that_it_is_over, take_gpu_dump};
-use crate::record::marker::Marker;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
 use crate::record::Guard;
@@ -32,7 +31,7 @@ use crate::runtime::own_thread;
 use crate::runtime::process::retired;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::{Block, HangReport, Outcome, RevokedSeen};
+use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
@@ -206,8 +205,8 @@ impl Watch {
         let quiet = self.is_quiet(now);
         self.act(now);
         match &self.incident {
-            // Its calls return in a moment; then it is over.
-            Some(incident) if incident.report.revoked.as_ref().is_some_and(RevokedSeen::is_done) => {}
+            // Its calls return in a moment, unless they wait for something else as well.
+            Some(incident) if incident.acted && self.was_revoked_lately(&incident.report, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
@@ -268,14 +267,18 @@ impl Watch {
         }
     }
 
+    /// Whether the reported hang lasts: a report takes its time on a busy machine.
+    fn lasts(&self) -> bool {
+        self.incident.as_ref().is_some_and(|incident| !self.is_over(incident, &self.waiting(self.guard.now())))
+    }
+
     /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
     /// kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
-        let (awake_since, threshold) = (self.awake_since, self.threshold);
+        let (awake_since, threshold, lasts) = (self.awake_since, self.threshold, self.lasts());
         let mut patience = self.guard.settings.patience_nanos();
-        let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
-            return;
-        };
+        let is_due = |i: &&mut Incident| lasts && !i.acted && i.report.status == Status::Hang;
+        let Some(incident) = self.incident.as_mut().filter(is_due) else { return };
         let mut certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         if revoke::waits_for_latecomers(&incident.report) {
             (certain, patience) = (false, threshold.saturating_mul(LATECOMERS_PATIENCE));
@@ -284,15 +287,19 @@ impl Watch {
         // If no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
-            let report = incident.acts();
-            if !revoke::revoke_for(self.guard, report) {
-                take_gpu_dump(self.guard, Some(report));
-                say_that_it_is_due(self.guard, report);
+            let is_revoked = revoke::revoke_for(self.guard, incident.acts());
+            // Where the program has given its communicators up meanwhile, there is none to revoke.
+            let lasts = self.lasts();
+            let Some(incident) = self.incident.as_mut().filter(|_| is_revoked || lasts) else { return };
+            if !is_revoked {
+                take_gpu_dump(self.guard, Some(&mut incident.report));
+                say_that_it_is_due(self.guard, &incident.report);
                 if let (true, Some(marker)) = (self.guard.settings.on_hang.ends_waits(), &self.guard.marker) {
                     marker.raise(self.guard.id, &self.guard.rank, true);
                 }
             }
-            on_hang::act(self.guard, &mut self.commands, report);
+            on_hang::act(self.guard, &mut self.commands, &incident.report);
+            self.forget_what_was_revoked();
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
@@ -316,23 +323,29 @@ impl Watch {
         }
     }
 
-    /// Another process of the job hangs, and revokes communicators of which this one is a rank.
+    fn was_revoked_lately(&self, report: &HangReport, now: Nanos) -> bool {
+        let done = report.revoked.as_ref().filter(|revoked| revoked.is_done());
+        done.is_some_and(|revoked| now < revoked.at + self.guard.settings.patience_nanos())
+    }
+
     fn take_part_in_a_revoke(&mut self) {
-        let guard = self.guard;
-        let mut ids = guard.marker.as_ref().and_then(Marker::revoked);
-        if let (Some(ids), Some(incident)) = (&mut ids, &self.incident) {
-            // Where ranks use communicators in different orders, each waits in another one.
-            ids.extend(revoke::concerned(guard, &incident.report));
+        let was_over = self.was_over;
+        let mut lasts = self.incident.as_mut().filter(|incident| !incident.acted && !was_over);
+        let took_part = revoke::take_part(self.guard, lasts.as_mut().map(|incident| &mut incident.report));
+        if let (Some(is_whole), Some(incident)) = (took_part, lasts) {
+            incident.acted = true;
+            if !is_whole {
+                take_gpu_dump(self.guard, Some(&mut incident.report));
+            }
         }
-        let seen = match revoke::revoke(guard, ids.as_deref()) {
-            revoke::Outcome::None => return,
-            revoke::Outcome::Revoked(seen) => seen,
-            revoke::Outcome::Failed(why) => revoke::none(guard, why),
-        };
-        guard.reports.add(&Block::marked(["another process of the job hangs".to_owned(), seen.in_words()]));
-        if let Some(report) = self.incident.as_mut().map(Incident::acts) {
-            report.revoked = Some(seen);
-            say_that_it_is_due(guard, report);
+        self.forget_what_was_revoked();
+    }
+
+    /// The driver called streams busy that a revoke has ended since: it is asked again, so that they are not taken for ones that stand still.
+    fn forget_what_was_revoked(&self) {
+        let was_revoked = self.incident.as_ref().is_some_and(|incident| incident.report.revoked.is_some());
+        if was_revoked {
+            let _ = self.what_is_known().and_then(|report| self.asked(&report));
         }
     }
 
@@ -526,7 +539,7 @@ impl Watch {
         // Else an exiting thread has reported it.
         if lock(&self.guard.reports.open).take().is_some() {
             let report = say_that_it_is_over(self.guard, incident.report, now);
-            if report.outcome() == Outcome::FailedOnPurpose && report.revoked.is_none() {
+            if report.outcome() == Outcome::FailedOnPurpose {
                 self.failed = Some(Failed { report, handles_until: now + HANDLES_IN, launches: None });
             }
         }

@@ -41,3 +41,11 @@ pub(crate) fn sample() -> ProcessNow {
         ..ProcessNow::default()
     }
 }
+
+/// A revoked communicator, for tests.
+#[cfg(test)]
+pub(crate) fn revoked() -> lazyguard_core::report::RevokedSeen {
+    use lazyguard_core::report::{GivenUp, RevokedSeen};
+    let communicators = vec![GivenUp { number: 1, collective: 14, transfer: 0 }];
+    RevokedSeen { at: 1, nanos: 510_000_000, communicators, missing: None }
+}

@@ -13,8 +13,8 @@ use crate::words::names::Names;
 use crate::words::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
-use lazyguard_core::report::HangReport;
-use lazyguard_core::run_folder::file::HANG;
+use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
+use lazyguard_core::run_folder::file::{HANG, RUN};
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
@@ -59,6 +59,8 @@ pub(crate) struct ProcessNow {
     /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
+    /// What the guard has revoked, as the process's summary has it.
+    pub revoked: Vec<RevokedSeen>,
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
     pub lost_records: u64,
@@ -95,6 +97,7 @@ pub(super) struct Followed {
     live: Option<LiveRecording<RecordingFile>>,
     heartbeat: Heartbeat,
     hang: Replaced<HangReport>,
+    summary: Replaced<Summary>,
     tally: Tally,
     gathered: Gathered,
     hazards: Replaced<HazardFile>,
@@ -130,6 +133,7 @@ impl Followed {
         }
         if let Some(folder) = &self.run.folder {
             self.hang.look(folder, HANG);
+            self.summary.look(folder, RUN);
             self.hazards.look(folder, HAZARDS);
         }
         let Some(live) = &mut self.live else { return self.unrecorded() };
@@ -206,6 +210,7 @@ impl Followed {
             hazards: by_code(joined(noted, self.gathered.hazards(recording))),
             hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
             hang,
+            revoked: self.summary.newest.as_ref().map(|summary| summary.revoked.clone()).unwrap_or_default(),
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
             lost_records: self.live.as_ref().map_or(0, |live| {
                 let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);

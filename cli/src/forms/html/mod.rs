@@ -155,6 +155,7 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
         for said in more.iter().map(|said| said.trim()) {
             page.line(if said.starts_with("fix: ") { r#"p class="fix""# } else { FACT }, said);
         }
+        same.first.report.revoked.iter().for_each(|revoked| page.line(FACT, &revoked.in_words()));
         same.first.report.ends_in_words().iter().take(1).for_each(|end| page.line(FACT, end));
         same.also_in().iter().for_each(|said| page.line(FACT, said));
         page.close();

@@ -19,7 +19,7 @@ type Row = (&'static str, &'static str, &'static str, fn(&ProcessNow) -> Values)
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
-const TABLE: [Row; 15] = [
+const TABLE: [Row; 16] = [
     ("lazyguard_process_state", GAUGE, "1 for the state that the process is in, else 0.", |now| {
         Life::WORDS.map(|word| labelled("state", word, f64::from(u8::from(now.life.word() == word)))).to_vec()
     }),
@@ -32,6 +32,9 @@ const TABLE: [Row; 15] = [
     ("lazyguard_hang_info", GAUGE, "1 for the code of the hang that lasts; absent without a hang.", |now| {
         let hang = now.hang.as_ref().filter(|_| now.hangs());
         hang.map(|hang| labelled("code", hang.code, 1.0)).into_iter().collect()
+    }),
+    ("lazyguard_revoked_communicators_total", COUNTER, "Communicators of NCCL that the guard has revoked.", |now| {
+        plain(now.revoked.iter().map(|revoked| revoked.communicators.len() as f64).sum())
     }),
     ("lazyguard_slow", GAUGE, "1 while something is waited for past the threshold that may still end.", |now| {
         let slow = now.life.is_there() && now.hang.as_ref().is_some_and(|hang| !hang.is_hang);
@@ -132,7 +135,7 @@ fn seconds(nanos: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{sample, HangNow};
+    use crate::folder::live::{revoked, sample, HangNow};
     use lazyguard_core::api::Code;
 
     #[test]
@@ -159,6 +162,7 @@ mod tests {
             launches: 7,
             hang: Some(hang),
             hang_nanos: 1_500_000_000,
+            revoked: vec![revoked()],
             hazards: [((Code::LG101, false), 3)].into(),
             outstanding: [(StreamClass::NonBlocking, outstanding)].into(),
             ..sample()
@@ -174,6 +178,7 @@ mod tests {
             format!("lazyguard_hang{{{}}} 1", who(3)),
             format!("lazyguard_hang_seconds{{{}}} 1.5", who(3)),
             format!("lazyguard_hang_info{{{},code=\"LG201\"}} 1", who(3)),
+            format!("lazyguard_revoked_communicators_total{{{}}} 1", who(3)),
             format!("lazyguard_process_state{{{},state=\"ended\"}} 1", who(4)),
             format!("lazyguard_hazards_total{{{},code=\"LG101\"}} 3", who(3)),
             format!("lazyguard_oldest_outstanding_seconds{{{},stream_class=\"non-blocking\"}} 2.5", who(3)),

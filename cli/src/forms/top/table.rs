@@ -92,6 +92,7 @@ fn waits(now: &ProcessNow) -> Vec<String> {
             format!("  thread {} ({}): {} for {}", wait.thread, wait.thread_name, wait.what, lasted(wait.nanos))
         })
         .collect();
+    lines.extend(now.revoked.iter().map(|revoked| format!("  {}", revoked.in_words())));
     lines.extend(now.runs.iter().take(MOST_LISTED).map(|line| format!("  {line}")));
     if let (Some(hang), true) = (&now.hang, now.life.is_there() || now.hangs()) {
         let word = if hang.is_hang { "HANG" } else { "slow" };
@@ -106,7 +107,7 @@ fn waits(now: &ProcessNow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{sample, HangNow, Life, OutstandingNow, WaitNow};
+    use crate::folder::live::{revoked, sample, HangNow, Life, OutstandingNow, WaitNow};
     use lazyguard_core::hazard::StreamClass;
 
     fn hanging() -> ProcessNow {
@@ -153,6 +154,8 @@ mod tests {
             ]
         );
         assert_eq!(super::lines(&[], &[], None), ["lazyguard top: no guarded process"]);
+        let healed = super::lines(&[ProcessNow { revoked: vec![revoked()], ..sample() }], &[], None);
+        assert_eq!(healed[4], format!("  {}", revoked().in_words()));
         let line = "kernel serve has run on stream 3 for 41.0 s; no thread waits for it".to_owned();
         let serves = super::lines(&[ProcessNow { runs: vec![line.clone()], ..sample() }], &[], None);
         assert_eq!(serves[3..], ["rank 3, process 4242 (train):".to_owned(), format!("  {line}")]);

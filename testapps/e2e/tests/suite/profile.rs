@@ -1,6 +1,6 @@
 //! A profile: what one run has loaded, the next has ahead.
 
-use lazyguard_e2e::{app, command, corpus, corpus_program, hostile_program, Outcome, Run, Work};
+use lazyguard_e2e::{app, command, corpus, corpus_program, hostile_program, Outcome, Run, Running, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +36,8 @@ fn a_program_of_the_corpus_that_says_so_completes_in_its_second_run() {
         assert_eq!(eager.start().finish_within(Duration::from_secs(1)).code, None, "{name}: it hangs with EAGER too");
         let mut first = profiled(&work, corpus_program(name), &profile).hang_after("300ms").start();
         first.until_a_hang_is_reported();
+        let lacked = |first: &mut Running| first.stderr().contains("lazyguard:   its profile lacked ").then_some(());
+        first.until("what would have kept it away", lazyguard_e2e::PATIENCE, lacked);
         // Not even its guard's exit handlers run.
         drop(first);
         for _ in 0..2 {

@@ -2,15 +2,18 @@
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, library, target, Outcome, Run, Work};
+use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const LONG: std::time::Duration = lazyguard_e2e::PATIENCE;
 const OPTIONS: [&str; 4] = ["--hang-after", "500ms", "--on-hang", "revoke"];
 
-/// A shell's script that starts the ranks, waits for all, and fails if one does.
+/// A shell's script that starts the ranks, waits for all, and fails if one does. `fault`: with a seed behind it, or without.
 fn job(work: &Work, ranks: u32, fault: &str) -> String {
-    let (program, shared) = (target().join("ranks/nccl_heals"), work.path().join(format!("shared-{fault}")));
+    let name = fault.replace(' ', "-");
+    let (program, shared) = (target().join("ranks/nccl_heals"), work.path().join(format!("shared-{name}")));
     let start =
         format!("RANK=$r WORLD_SIZE={ranks} '{}' '{}' {fault} & p=\"$p $!\"", program.display(), shared.display());
     let all = (0..ranks).map(|rank| rank.to_string()).collect::<Vec<_>>().join(" ");
@@ -21,7 +24,7 @@ fn job(work: &Work, ranks: u32, fault: &str) -> String {
 }
 
 fn out_of(work: &Work, fault: &str) -> PathBuf {
-    work.path().join(format!("out-{fault}"))
+    work.path().join(format!("out-{}", fault.replace(' ', "-")))
 }
 
 fn revoked(work: &Work, ranks: u32, fault: &str, more: &[&str]) -> Outcome {
@@ -51,13 +54,58 @@ fn the_job_goes_on_with_the_right_sums_whatever_the_ranks_wait_in() {
         assert_eq!(outcome.code, Some(0), "{fault}: {outcome}");
         expect_the_right_sum(&outcome, ranks);
         let errors = outcome.stdout.matches(": CUDA_ERROR_TIMEOUT").count();
-        assert_eq!(errors as u32, ranks - 1, "each rank that waited is told, once: {fault}: {outcome}");
-        assert_eq!(outcome.stdout.matches("an invalid usage").count(), 1, "{fault}: {outcome}");
+        let refused = outcome.stdout.matches("an invalid usage").count();
+        assert_eq!((errors + refused) as u32, ranks, "each rank is told, once: {fault}: {outcome}");
+        // The late one calls its collective before its own revoke on a machine that stands still.
+        assert!(errors as u32 >= ranks - 1, "each rank that waited: {fault}: {outcome}");
         assert!(!outcome.stdout.contains("the other communicator"), "{fault}: {outcome}");
         assert!(outcome.stderr.contains("REVOKED 1 communicator in 0."), "{fault}: {outcome}");
         let said = report(&out_of(&work, fault));
         assert!(said.contains("REVOKED 1 communicator"), "{fault}: {said}");
     }
+}
+
+#[test]
+fn every_form_of_report_says_what_was_given_up() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let file = |name: &str| work.path().join(name).display().to_string();
+    let files = ["junit", "json", "html"].map(file);
+    let outcome = revoked(&work, 2, "skip", &["--junit", &files[0], "--json", &files[1], "--html", &files[2]]);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    for path in &files {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.contains("communicator 1 at collective 4"), !path.ends_with("json"), "{path}: {text}");
+    }
+    let found: Json = serde_json::from_str(&std::fs::read_to_string(&files[1]).unwrap()).unwrap();
+    let processes = found["processes"].as_array().unwrap();
+    assert_eq!((processes.len(), &processes[0]["status"]), (2, &Json::from("revoked")), "the worst first");
+    let given_up = |process: &Json| process.pointer("/run/revoked/0/communicators/0").cloned();
+    let expected = |collective: u64| Some(serde_json::json!({"number": 1, "collective": collective, "transfer": 0}));
+    assert_eq!(processes[0].pointer("/hang/revoked/communicators/0").cloned(), expected(4));
+    assert_eq!(
+        (given_up(&processes[0]), given_up(&processes[1])),
+        (expected(4), expected(3)),
+        "also of one that slept"
+    );
+    let metrics = Command::new(command()).arg("metrics").arg(out_of(&work, "skip")).output().unwrap();
+    let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
+    let counted = |line: &&str| line.starts_with("lazyguard_revoked_communicators_total{") && line.ends_with(" 1");
+    assert_eq!(metrics.lines().filter(counted).count(), 2, "{metrics}");
+}
+
+/// Of two communicators that a thread waits for, one refuses.
+#[test]
+fn results_of_those_that_were_revoked_are_errors_also_where_another_one_was_not() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = under(&work, &OPTIONS, &["sh", "-c", &job(&work, 2, "both")]);
+    // Without dumps, nothing can be failed instead.
+    let run = run.set("LGSIM_REVOKE_OF_SPLIT", "refused").set("CUDA_ENABLE_USER_TRIGGERED_COREDUMP", "0");
+    let outcome = run.start().finish_within(LONG);
+    let line = "REVOKED 1 communicator in 0.5 s (communicator 1 at collective 4)";
+    assert!(outcome.stderr.contains(line), "{outcome}");
+    assert!(outcome.stderr.contains("; not revoked: communicator 2: ncclCommRevoke returned 3"), "{outcome}");
+    assert!(outcome.stdout.contains("cuStreamSynchronize: CUDA_ERROR_TIMEOUT"), "{outcome}");
+    assert!(!outcome.stderr.contains("expected "), "a rank has found a wrong sum: {outcome}");
 }
 
 #[test]
@@ -122,4 +170,57 @@ fn a_rank_that_does_not_come_back_in_time_ends_the_job() {
     let sleeps = revoked(&work, 2, "late", &["--kill-after", "1s"]);
     assert_eq!(sleeps.code, Some(117), "it sleeps for longer: {sleeps}");
     assert!(sleeps.stderr.contains("has not answered --on-hang revoke in 1s"), "{sleeps}");
+}
+
+/// What a rank does instead of its collective. After the last three, the others cannot go on.
+const FAULTS: [&str; 11] = ["skip", "sleep", "late", "load", "order", "query", "both", "fork", "stop", "kill", "exec"];
+const GONE: [&str; 3] = ["stop", "kill", "exec"];
+/// Runs at a time: they mostly wait.
+const AT_A_TIME: u32 = 4;
+
+/// Blocked calls return within a second of the revoke.
+fn latest_return(found: &Json) -> u64 {
+    let hangs = found["processes"].as_array().unwrap().iter().map(|process| &process["hang"]);
+    let late = |hang: &Json| {
+        let revoked = hang.pointer("/revoked/at")?.as_u64()?;
+        hang["ends"].as_array()?.iter().filter_map(|end| Some(end["at"].as_u64()?.saturating_sub(revoked))).max()
+    };
+    hangs.filter_map(late).max().unwrap_or(0)
+}
+
+/// A random program with a fault: every rank has ended by itself or with the sum of all steps, each of which it has checked.
+fn survives(ranks: u32, seed: u32) {
+    let work = Work::new(&format!("{}-{ranks}-{seed}", lazyguard_e2e::this_test!()));
+    let fault = FAULTS[seed as usize % FAULTS.len()];
+    let named = format!("{fault} {seed}");
+    let (threshold, patience) = if ranks > 8 { ("4s", "40s") } else { ("500ms", "10s") };
+    let json = work.path().join("report.json");
+    let more = ["--hang-after", threshold, "--kill-after", patience, "--json", &json.display().to_string()];
+    let outcome = revoked(&work, ranks, &named, &more);
+    let ended = |how: &str| outcome.stdout.lines().filter(|line| line.contains(how)).count() as u32;
+    let (totals, gone) = (ended(": total "), ended(": a rank is gone"));
+    if GONE.contains(&fault) {
+        assert!(outcome.code != Some(0) && totals + gone >= ranks - 1, "{ranks} ranks, {named}: {outcome}");
+    } else {
+        assert_eq!((outcome.code, totals), (Some(0), ranks), "{ranks} ranks, {named}: {outcome}");
+    }
+    assert!(!outcome.stderr.contains("expected "), "a wrong sum: {ranks} ranks, {named}: {outcome}");
+    let found: Json = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let latest = latest_return(&found);
+    assert!(latest < 1_000_000_000 * u64::from(lazyguard_e2e::slower()), "{latest}: {ranks} ranks, {named}: {outcome}");
+}
+
+#[test]
+fn random_programs_with_a_fault_go_on_or_end_and_no_sum_is_wrong() {
+    let all = std::env::var_os("LAZYGUARD_TEST_LONG").is_some();
+    for (ranks, few, many) in [(2, 11, 2_200), (8, 2, 110), (64, 0, 3)] {
+        let next = AtomicU32::new(1);
+        let seeds = || {
+            let (next, last) = (&next, if all { many } else { few });
+            std::iter::from_fn(move || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= last))
+        };
+        std::thread::scope(|scope| {
+            (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| survives(ranks, seed)))));
+        });
+    }
 }
