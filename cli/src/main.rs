@@ -15,6 +15,7 @@ mod elf;
 mod ends;
 mod exit_code;
 mod explain;
+mod explore;
 mod export;
 mod failure;
 mod files;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
+        Command::Explore(arguments) => explore::explore(*arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Health(arguments) => health::health(arguments),

@@ -245,6 +245,10 @@ settings! {
         "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";
     log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load", log_level,
         "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches";
+    /// `None` is none.
+    schedule: Option<String> = "LAZYGUARD_SCHEDULE", "--schedule", "a file of lazyguard explore, or off", "off",
+        |v| Some((v != "off").then(|| v.to_owned())),
+        "the calls before which the guard holds threads, as `lazyguard explore` found that they hang the program";
     summary: bool = "LAZYGUARD_SUMMARY", "--summary", "on, off", "off", switch,
         "at exit, write to standard error what the guard preloaded and skipped, and why";
 }

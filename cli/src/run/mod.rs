@@ -39,6 +39,8 @@ mod unguarded;
 mod unseen;
 
 pub(crate) use options::Options;
+pub(crate) use retry::{wait_for, ATTEMPT};
+pub(crate) use signals::Caught;
 
 use crate::doctor::{self, sanitizer};
 use crate::exit_code;

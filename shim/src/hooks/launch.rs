@@ -146,6 +146,7 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 #[cold]
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
+    may_be_held(entry, function, stream);
     let before = |call: &mut Call| launches(call, function, stream, size);
     observe(entry, before, real, |call, result| {
         call.launched(result);
@@ -158,6 +159,14 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
             thread::know_launches();
         }
     })
+}
+
+/// Before the first launch of a function on a stream, a schedule may hold the thread.
+#[inline(never)]
+fn may_be_held(entry: Entry, function: Handle, stream: Handle) {
+    let Some((guard, schedule)) = guard().and_then(|guard| Some((guard, guard.schedule.as_ref()?))) else { return };
+    let of = (function as u64, key(entry, stream));
+    door::inside(|| schedule.launches(guard, entry.entry_point, entry.caller(), of));
 }
 
 /// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
@@ -198,6 +207,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
 
 /// A launch all blocks of which have to be on the device at once: it takes the slow path each time.
 pub(super) fn cooperative(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
+    may_be_held(entry, function, stream);
     let before = |call: &mut Call| {
         launches(call, function, stream, size);
         call.about.flags |= flag::AT_ONCE;
@@ -353,6 +363,7 @@ mod tests {
             hazards: Hazards::default(),
             paths: Paths::default(),
             profile: None,
+            schedule: None,
             process: Process {
                 settings,
                 tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),

@@ -20,6 +20,7 @@ pub mod recording;
 pub mod reports;
 pub mod requests;
 pub mod run_folder;
+pub mod schedule;
 mod summary;
 pub mod turns;
 pub mod upkeep;

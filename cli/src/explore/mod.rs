@@ -1,0 +1,362 @@
+//! `lazyguard explore`: runs a program again and again, each time with another order of the calls whose order may matter, until it hangs.
+//!
+//! The first run is held nowhere. It says which calls there are, and how long the program takes: the holds of another run take no longer
+//! in all. A schedule that hangs is made small and replayed, so that the report names the call that has to come late.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `schedule` | a schedule, and the calls that a run made |
+//! | `draw` | which schedule comes next |
+//! | `once` | one run |
+//! | `reduce` | the fewest holds that hang |
+//!
+//! Must not: call a program hanging that would pass by itself. The guard counts no time in which a thread is held, and the threshold is longer
+//! than the bare run.
+
+mod draw;
+mod once;
+mod reduce;
+mod schedule;
+
+use crate::output::{say, Progress};
+use crate::run::Caught;
+use crate::system::unix_now;
+use crate::{exit_code, Failure, Outcome};
+use clap::ValueHint;
+use draw::{aim, draw, Random};
+use lazyguard_core::api::counted;
+use lazyguard_core::settings::duration;
+use lazyguard_core::Nanos;
+use once::{Ran, Runner};
+use schedule::{Hold, Schedule};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What is asked for.
+#[derive(clap::Args)]
+#[command(after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
+Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE.")]
+pub(crate) struct Arguments {
+    /// The most runs before a hang is found.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    runs: u64,
+    /// The most time before a hang is found.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = time)]
+    within: Duration,
+    /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// How often a hang that was found is made again, to say how surely its schedule hangs.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    replays: u64,
+    /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least.
+    #[arg(long, value_name = "DURATION", value_parser = time)]
+    hang_after: Option<Duration>,
+    /// How long a run may take; by default ten times as long as the first, and a minute at least.
+    #[arg(long, value_name = "DURATION", value_parser = time)]
+    timeout: Option<Duration>,
+    /// What is preloaded: nothing, so that a hang shows which preloading would prevent.
+    #[arg(long, value_name = "POLICY", default_value = "off")]
+    preload: String,
+    /// The folder for the runs; without one, a private folder that stays if a hang was found.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+    /// Write the findings of the last run as a JUnit report.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+    /// Write them as JSON.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    json: Option<PathBuf>,
+    /// Write them as SARIF.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    sarif: Option<PathBuf>,
+    /// Write them as one page for a browser.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+    /// The hazards that are not reported; may be given more than once.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    suppress: Vec<PathBuf>,
+    /// The known hazards.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    baseline: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+fn time(value: &str) -> Result<Duration, String> {
+    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration".to_owned())
+}
+
+pub(crate) fn explore(arguments: Arguments) -> Outcome {
+    match Explorer::new(arguments).and_then(Explorer::explore) {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(failure) => {
+            say(failure.to_string());
+            Ok(ExitCode::from(exit_code::OWN_FAILURE))
+        }
+    }
+}
+
+const LEAST_THRESHOLD: Nanos = 500_000_000;
+const LEAST_TIMEOUT: Duration = Duration::from_secs(60);
+
+struct Explorer {
+    runner: Runner,
+    arguments: Arguments,
+    seed: u64,
+    since: Instant,
+    /// The hazards of all runs by their keys, and whether a hang is about them.
+    hazards: BTreeMap<String, bool>,
+    /// Schedules that a hazard asks for.
+    aims: Vec<Vec<Hold>>,
+    progress: Progress,
+    made: u64,
+}
+
+/// A hang, and the schedule under which it arose.
+struct Found {
+    schedule: Schedule,
+    ran: Ran,
+    /// In which run.
+    run: u64,
+}
+
+impl Explorer {
+    fn new(arguments: Arguments) -> Result<Self, Failure> {
+        let seed = arguments.seed.unwrap_or_else(|| unix_now().as_nanos() as u64 % 1_000_000);
+        let private = || std::env::temp_dir().join(format!("lazyguard-explore-{}", std::process::id()));
+        let root = arguments.out.clone().unwrap_or_else(private);
+        let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
+        made.map_err(|error| Failure::Input(format!("{}: {error}", root.display())))?;
+        let root = root.canonicalize().unwrap_or(root);
+        let mut runner =
+            Runner { root, options: Vec::new(), program: arguments.program.clone(), caught: Caught::now() };
+        runner.options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload].map(OsString::from).into();
+        Ok(Self {
+            runner,
+            arguments,
+            seed,
+            since: Instant::now(),
+            hazards: BTreeMap::new(),
+            aims: Vec::new(),
+            progress: Progress::new(),
+            made: 0,
+        })
+    }
+
+    fn explore(mut self) -> Result<u8, Failure> {
+        let limit = self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(30_000_000_000), |time| time.as_nanos() as u64);
+        let bare = self.bounded(limit, self.arguments.timeout, "bare", &Schedule::default())?;
+        if bare.hung.is_some() {
+            say("hangs without any thread held; lazyguard explore is for programs that pass");
+            return self.report(Found { schedule: Schedule::default(), ran: bare, run: 0 });
+        }
+        if bare.code != 0 || bare.interrupted {
+            say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
+            self.end(false);
+            return Ok(bare.code);
+        }
+        let threshold = self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
+        let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
+        self.runner.options.extend(["--hang-after".into(), format!("{threshold}ns").into()]);
+        self.runner.options.extend(["--timeout".into(), format!("{}ns", timeout.as_nanos()).into()]);
+        self.learn(&bare);
+        if bare.ranks.iter().all(|points| points.calls.is_empty()) {
+            say("no process made a call whose order may matter: there is nothing to explore");
+        }
+        let found = self.search(&bare)?;
+        match found {
+            Some(found) => {
+                let small = self.made_small(found)?;
+                self.report(small)
+            }
+            None => self.nothing_found(),
+        }
+    }
+
+    fn bounded(&self, threshold: Nanos, timeout: Option<Duration>, name: &str, schedule: &Schedule) -> Result<Ran, Failure> {
+        let mut more: Vec<OsString> = vec!["--hang-after".into(), format!("{threshold}ns").into()];
+        more.extend(timeout.iter().flat_map(|time| ["--timeout".into(), format!("{}ns", time.as_nanos()).into()]));
+        self.runner.run(name, schedule, &more)
+    }
+
+    /// Whether another run may be made.
+    fn goes_on(&self) -> bool {
+        self.made < self.arguments.runs && self.since.elapsed() < self.arguments.within
+    }
+
+    fn search(&mut self, bare: &Ran) -> Result<Option<Found>, Failure> {
+        while self.goes_on() && !bare.ranks.is_empty() {
+            self.made += 1;
+            let left = self.arguments.within.saturating_sub(self.since.elapsed()).as_secs();
+            self.progress.tell(format!(
+                "run {} of {}, seed {}, {}, {left} s left",
+                self.made,
+                self.arguments.runs,
+                self.seed,
+                counted(self.hazards.len() as u64, "hazard")
+            ));
+            let mut random = Random(self.seed.wrapping_mul(0x0001_0000_0001) ^ self.made);
+            let aimed = if self.aims.is_empty() { None } else { Some(self.aims.remove(0)) };
+            let holds = aimed.unwrap_or_else(|| draw(self.made, &bare.ranks, bare.nanos, &mut random));
+            let schedule = Schedule { budget: bare.nanos, holds };
+            let name = format!("run-{}", self.made);
+            let ran = self.runner.run(&name, &schedule, &[])?;
+            self.learn(&ran);
+            if ran.hung.is_some() {
+                return Ok(Some(Found { schedule, ran, run: self.made }));
+            }
+            if ran.interrupted {
+                break;
+            }
+            self.runner.forget(&name);
+        }
+        Ok(None)
+    }
+
+    /// Takes in the hazards of a run. The next runs aim at new ones.
+    fn learn(&mut self, ran: &Ran) {
+        for hazard in &ran.hazards {
+            if self.hazards.contains_key(&hazard.key) {
+                continue;
+            }
+            self.hazards.insert(hazard.key.clone(), false);
+            let several = ran.ranks.len() > 1;
+            let of_rank = ran.ranks.iter().filter(|points| points.rank == hazard.rank || !several);
+            let aims = of_rank.map(|points| aim(points, several, hazard.thread, hazard.at, ran.nanos));
+            self.aims.extend(aims.filter(|holds| !holds.is_empty()));
+        }
+    }
+
+    /// The same hang by the fewest holds.
+    fn made_small(&mut self, found: Found) -> Result<Found, Failure> {
+        let budget = found.schedule.budget;
+        let (runner, progress) = (&self.runner, &mut self.progress);
+        let mut last = None;
+        let mut tries = 0;
+        let mut hangs = |holds: &[Hold]| {
+            tries += 1;
+            progress.tell(format!("found in run {}: making the schedule small, try {tries}", found.run));
+            let name = format!("small-{tries}");
+            let schedule = Schedule { budget, holds: holds.to_vec() };
+            let ran = runner.run(&name, &schedule, &[])?;
+            runner.forget(&name);
+            let hung = ran.hung.is_some();
+            if hung {
+                last = Some((schedule, ran));
+            }
+            Ok(hung)
+        };
+        let carried_out = found.schedule.carried_out(&found.ran.ranks);
+        let all = match carried_out.len() {
+            0 | 1 => carried_out,
+            _ if hangs(&carried_out)? => carried_out,
+            _ => found.schedule.holds.clone(),
+        };
+        let holds = reduce::reduce(all, &mut hangs)?;
+        Ok(match last {
+            Some((schedule, ran)) if schedule.holds == holds => Found { schedule, ran, ..found },
+            _ => Found { schedule: Schedule { budget, holds }, ..found },
+        })
+    }
+
+    /// Replays what was found, and says it.
+    fn report(mut self, found: Found) -> Result<u8, Failure> {
+        let first = found.ran.hung.clone();
+        let concerned = found.ran.concerned.iter().map(|call| call.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches("_v"));
+        let concerned: Vec<_> = concerned.map(str::to_owned).collect();
+        for (key, provoked) in &mut self.hazards {
+            *provoked = concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
+        }
+        let file = self.runner.root.join("schedule");
+        let _ = std::fs::write(&file, found.schedule.text());
+        let (mut hung, replays) = (0, self.arguments.replays.max(1));
+        for replay in 1..=replays {
+            self.progress.tell(format!("replay {replay} of {replays}"));
+            let more = if replay == replays { self.forms() } else { Vec::new() };
+            let name = if replay == replays { "hang".to_owned() } else { format!("replay-{replay}") };
+            let ran = self.runner.run(&name, &found.schedule, &more)?;
+            hung += u64::from(ran.hung.is_some());
+            if replay < replays {
+                self.runner.forget(&name);
+            }
+            if ran.interrupted {
+                break;
+            }
+        }
+        let saved = (self.arguments.preload == "off").then(|| {
+            self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])
+        });
+        let saved = saved.transpose()?.map(|ran| ran.hung.is_none());
+        self.runner.forget("defaults");
+        self.progress.clear();
+        let code = first.as_ref().map_or("", |hung| &hung.code);
+        let when = if found.schedule.holds.is_empty() { String::new() } else { format!(" when {}", found.schedule.in_words()) };
+        say(format!("hangs{when}: {code}"));
+        say(first.as_ref().map_or("", |hung| &hung.sentence));
+        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
+        say(format!("found in run {} with seed {}; {hung} of {replays} replays hung", found.run, self.seed));
+        say(format!("again: lazyguard run --preload {} --schedule {} -- {}", self.arguments.preload, file.display(), program.join(" ")));
+        match saved {
+            Some(true) => say("with preloading, which is the default, the same schedule passed"),
+            Some(false) => say("with preloading, which is the default, the same schedule hung as well"),
+            None => {}
+        }
+        self.say_hazards();
+        say(format!("the run is kept: lazyguard report {}", self.runner.root.join("hang").display()));
+        self.runner.forget(&format!("run-{}", found.run));
+        self.end(true);
+        Ok(exit_code::HANG)
+    }
+
+    fn nothing_found(mut self) -> Result<u8, Failure> {
+        let forms = self.forms();
+        if forms.iter().any(|option| option != "--explored") {
+            self.runner.run("last", &Schedule::default(), &forms)?;
+        }
+        self.progress.clear();
+        say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
+        self.say_hazards();
+        self.end(false);
+        Ok(0)
+    }
+
+    fn say_hazards(&self) {
+        self.hazards.iter().for_each(|(key, provoked)| say(format!("{key}: {}", self.status(*provoked))));
+    }
+
+    fn status(&self, provoked: bool) -> String {
+        match provoked {
+            true => "provoked".to_owned(),
+            false => format!("not provoked in {}", counted(self.made, "run")),
+        }
+    }
+
+    /// The options of the last run, by which it writes what the user asked for.
+    fn forms(&self) -> Vec<OsString> {
+        let arguments = &self.arguments;
+        let files = [
+            ("--junit", &arguments.junit),
+            ("--json", &arguments.json),
+            ("--sarif", &arguments.sarif),
+            ("--html", &arguments.html),
+            ("--baseline", &arguments.baseline),
+        ];
+        let files = files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
+        let all = files.chain(arguments.suppress.iter().map(|path| ("--suppress", path)));
+        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+    }
+
+    fn end(&self, found: bool) {
+        if !found && self.arguments.out.is_none() {
+            // An empty folder does no harm.
+            let _ = std::fs::remove_dir_all(&self.runner.root);
+        }
+    }
+}
