@@ -91,9 +91,7 @@ fn turn(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let all: Vec<_> = pairs_of.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
     let Some(&(early, late)) = random.pick(&all) else { return Vec::new() };
     let several = ranks.len() > 1;
-    let makes_both = |points: &&Points| {
-        [early, late].iter().all(|one| points.calls.iter().any(|point| point.call == one.call))
-    };
+    let makes_both = |points: &&Points| [early, late].iter().all(|one| points.find(&one.call).is_some());
     let able: Vec<_> = ranks.iter().filter(makes_both).collect();
     let chosen = random.below(able.len() as u64);
     let mut is_chosen = |n: usize| n as u64 == chosen || able.len() > 2 && random.below(4) == 0;
@@ -162,6 +160,7 @@ mod tests {
 
     fn points() -> Points {
         let point = |at: u64, thread, name: &str| Point {
+            came: at,
             at,
             thread,
             call: CallName(format!("{name}@{at:03x}%t{thread}#1")),
@@ -210,10 +209,12 @@ mod tests {
     #[test]
     fn a_hazard_is_aimed_at_by_holding_what_came_behind_its_other_operation() {
         let holds = aim(&points(), false, 2, [31, 0], 100);
-        let said: Vec<_> = holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
+        let said: Vec<_> =
+            holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
         assert_eq!(said, [("cuModuleLoadData", "cuMemFree")]);
         let holds = aim(&points(), false, 1, [51, 21], 100);
-        let said: Vec<_> = holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
+        let said: Vec<_> =
+            holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
         assert_eq!(said, [("cuStreamSynchronize", "cuEventRecord"), ("cuMemFree", "cuStreamSynchronize")]);
     }
 }

@@ -18,8 +18,9 @@ mod once;
 mod reduce;
 mod schedule;
 
+use crate::findings::{Explored, Hung};
 use crate::output::{say, Progress};
-use crate::run::Caught;
+use crate::run::{Caught, EXPLORED};
 use crate::system::unix_now;
 use crate::{exit_code, Failure, Outcome};
 use clap::ValueHint;
@@ -28,7 +29,7 @@ use lazyguard_core::api::counted;
 use lazyguard_core::settings::duration;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
-use schedule::{Hold, Schedule};
+use schedule::{Hold, Points, Schedule};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -39,8 +40,10 @@ use std::time::{Duration, Instant};
 
 /// What is asked for.
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
-Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE.")]
+#[command(
+    after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
+Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
+)]
 pub(crate) struct Arguments {
     /// The most runs before a hang is found.
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -137,7 +140,8 @@ impl Explorer {
         let root = root.canonicalize().unwrap_or(root);
         let mut runner =
             Runner { root, options: Vec::new(), program: arguments.program.clone(), caught: Caught::now() };
-        runner.options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload].map(OsString::from).into();
+        runner.options =
+            ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload].map(OsString::from).into();
         Ok(Self {
             runner,
             arguments,
@@ -151,7 +155,8 @@ impl Explorer {
     }
 
     fn explore(mut self) -> Result<u8, Failure> {
-        let limit = self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(30_000_000_000), |time| time.as_nanos() as u64);
+        let limit =
+            self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(30_000_000_000), |time| time.as_nanos() as u64);
         let bare = self.bounded(limit, self.arguments.timeout, "bare", &Schedule::default())?;
         if bare.hung.is_some() {
             say("hangs without any thread held; lazyguard explore is for programs that pass");
@@ -159,10 +164,11 @@ impl Explorer {
         }
         if bare.code != 0 || bare.interrupted {
             say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
-            self.end(false);
+            self.end();
             return Ok(bare.code);
         }
-        let threshold = self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
+        let threshold =
+            self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
         let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.runner.options.extend(["--hang-after".into(), format!("{threshold}ns").into()]);
         self.runner.options.extend(["--timeout".into(), format!("{}ns", timeout.as_nanos()).into()]);
@@ -173,14 +179,20 @@ impl Explorer {
         let found = self.search(&bare)?;
         match found {
             Some(found) => {
-                let small = self.made_small(found)?;
+                let small = self.made_small(found, &bare.ranks)?;
                 self.report(small)
             }
             None => self.nothing_found(),
         }
     }
 
-    fn bounded(&self, threshold: Nanos, timeout: Option<Duration>, name: &str, schedule: &Schedule) -> Result<Ran, Failure> {
+    fn bounded(
+        &self,
+        threshold: Nanos,
+        timeout: Option<Duration>,
+        name: &str,
+        schedule: &Schedule,
+    ) -> Result<Ran, Failure> {
         let mut more: Vec<OsString> = vec!["--hang-after".into(), format!("{threshold}ns").into()];
         more.extend(timeout.iter().flat_map(|time| ["--timeout".into(), format!("{}ns", time.as_nanos()).into()]));
         self.runner.run(name, schedule, &more)
@@ -235,7 +247,7 @@ impl Explorer {
     }
 
     /// The same hang by the fewest holds.
-    fn made_small(&mut self, found: Found) -> Result<Found, Failure> {
+    fn made_small(&mut self, found: Found, bare: &[Points]) -> Result<Found, Failure> {
         let budget = found.schedule.budget;
         let (runner, progress) = (&self.runner, &mut self.progress);
         let mut last = None;
@@ -259,7 +271,11 @@ impl Explorer {
             _ if hangs(&carried_out)? => carried_out,
             _ => found.schedule.holds.clone(),
         };
-        let holds = reduce::reduce(all, &mut hangs)?;
+        let holds = match hangs(&[])? {
+            // It hangs now and then by its ordinary timing.
+            true => Vec::new(),
+            false => reduce::sharpen(reduce::reduce(all, &mut hangs)?, [bare, &found.ran.ranks], &mut hangs)?,
+        };
         Ok(match last {
             Some((schedule, ran)) if schedule.holds == holds => Found { schedule, ran, ..found },
             _ => Found { schedule: Schedule { budget, holds }, ..found },
@@ -268,63 +284,87 @@ impl Explorer {
 
     /// Replays what was found, and says it.
     fn report(mut self, found: Found) -> Result<u8, Failure> {
-        let first = found.ran.hung.clone();
-        let concerned = found.ran.concerned.iter().map(|call| call.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches("_v"));
-        let concerned: Vec<_> = concerned.map(str::to_owned).collect();
-        for (key, provoked) in &mut self.hazards {
-            *provoked = concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
-        }
-        let file = self.runner.root.join("schedule");
-        let _ = std::fs::write(&file, found.schedule.text());
-        let (mut hung, replays) = (0, self.arguments.replays.max(1));
-        for replay in 1..=replays {
-            self.progress.tell(format!("replay {replay} of {replays}"));
-            let more = if replay == replays { self.forms() } else { Vec::new() };
-            let name = if replay == replays { "hang".to_owned() } else { format!("replay-{replay}") };
-            let ran = self.runner.run(&name, &found.schedule, &more)?;
-            hung += u64::from(ran.hung.is_some());
-            if replay < replays {
-                self.runner.forget(&name);
-            }
-            if ran.interrupted {
-                break;
-            }
-        }
-        let saved = (self.arguments.preload == "off").then(|| {
-            self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])
+        let hang = found.ran.hung.clone().unwrap_or_else(|| Hung {
+            code: String::new(),
+            sentence: String::new(),
+            folder: PathBuf::new(),
         });
-        let saved = saved.transpose()?.map(|ran| ran.hung.is_none());
+        for (key, provoked) in &mut self.hazards {
+            *provoked = found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
+        }
+        let when = match found.schedule.holds.is_empty() {
+            true => String::new(),
+            false => format!(" when {}", found.schedule.in_words()),
+        };
+        let sentence = format!("hangs{when}: {}", hang.code);
+        let file = self.runner.root.join("schedule");
+        let written = std::fs::write(&file, format!("# {sentence}\n{}", found.schedule.text()));
+        written.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        let explored = Explored { sentence: Some(sentence.clone()), schedule: Some(file.clone()), ..self.learned() };
+        let (hung, replays) = self.replay(&found.schedule, &explored)?;
+        let with_preloading = match self.arguments.preload.as_str() {
+            "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
+            _ => None,
+        };
         self.runner.forget("defaults");
         self.progress.clear();
-        let code = first.as_ref().map_or("", |hung| &hung.code);
-        let when = if found.schedule.holds.is_empty() { String::new() } else { format!(" when {}", found.schedule.in_words()) };
-        say(format!("hangs{when}: {code}"));
-        say(first.as_ref().map_or("", |hung| &hung.sentence));
-        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
+        say(&sentence);
+        say(&hang.sentence);
         say(format!("found in run {} with seed {}; {hung} of {replays} replays hung", found.run, self.seed));
-        say(format!("again: lazyguard run --preload {} --schedule {} -- {}", self.arguments.preload, file.display(), program.join(" ")));
-        match saved {
-            Some(true) => say("with preloading, which is the default, the same schedule passed"),
-            Some(false) => say("with preloading, which is the default, the same schedule hung as well"),
-            None => {}
-        }
+        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
+        let (preload, program) = (&self.arguments.preload, program.join(" "));
+        say(format!("again: lazyguard run --preload {preload} --schedule {} -- {program}", file.display()));
+        with_preloading.iter().for_each(|hung| {
+            let what = if hung.is_some() { "hung as well" } else { "passed" };
+            say(format!("with preloading, which is the default, the same schedule {what}"));
+        });
         self.say_hazards();
-        say(format!("the run is kept: lazyguard report {}", self.runner.root.join("hang").display()));
+        say(format!("the last run is kept: lazyguard report {}", self.runner.root.join("hang").display()));
         self.runner.forget(&format!("run-{}", found.run));
-        self.end(true);
         Ok(exit_code::HANG)
     }
 
-    fn nothing_found(mut self) -> Result<u8, Failure> {
-        let forms = self.forms();
-        if forms.iter().any(|option| option != "--explored") {
-            self.runner.run("last", &Schedule::default(), &forms)?;
+    /// How many of how many replays hang. The last one writes the reports.
+    fn replay(&mut self, schedule: &Schedule, explored: &Explored) -> Result<(u64, u64), Failure> {
+        let replays = self.arguments.replays.max(1);
+        let mut hung = 0;
+        for replay in 1..=replays {
+            self.progress.tell(format!("replay {replay} of {replays}"));
+            let ran = match replay == replays {
+                true => self.last("hang", schedule, explored)?,
+                false => self.runner.run("replay", schedule, &[])?,
+            };
+            hung += u64::from(ran.hung.is_some());
+            if ran.interrupted {
+                return Ok((hung, replay));
+            }
         }
+        self.runner.forget("replay");
+        Ok((hung, replays))
+    }
+
+    fn nothing_found(mut self) -> Result<u8, Failure> {
+        self.last("last", &Schedule::default(), &self.learned())?;
         self.progress.clear();
         say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
         self.say_hazards();
-        self.end(false);
+        self.end();
         Ok(0)
+    }
+
+    fn learned(&self) -> Explored {
+        let hazards = self.hazards.iter().map(|(key, provoked)| (key.clone(), self.status(*provoked))).collect();
+        Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
+    }
+
+    /// The run that writes what the user asked for.
+    fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
+        let file = self.runner.root.join("explored.json");
+        let text = serde_json::to_string(explored).unwrap_or_default();
+        std::fs::write(&file, text).map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        let mut more = self.forms();
+        more.extend([EXPLORED.into(), file.into()]);
+        self.runner.run(name, schedule, &more)
     }
 
     fn say_hazards(&self) {
@@ -353,8 +393,9 @@ impl Explorer {
         all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
     }
 
-    fn end(&self, found: bool) {
-        if !found && self.arguments.out.is_none() {
+    /// Nothing was found.
+    fn end(&self) {
+        if self.arguments.out.is_none() {
             // An empty folder does no harm.
             let _ = std::fs::remove_dir_all(&self.runner.root);
         }

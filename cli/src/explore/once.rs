@@ -116,9 +116,11 @@ fn read(found: &Value) -> Ran {
             None => ranks.push(points),
         }
         let hang = &process["hang"];
-        concerned.extend(all(&hang["blocked"]).iter().map(|call| text(&call["call"])));
         let culprits = all(&hang["verdicts"]).into_iter().flat_map(|verdict| all(&verdict["culprits"]));
-        concerned.extend(culprits.map(|culprit| text(&culprit["operation"]["call"])));
+        let culprits = culprits.map(|culprit| culprit["operation"].clone());
+        // Hazards are named without the symbol's version.
+        let plain = |call: Value| text(&call["call"]).split("_v").next().unwrap_or_default().to_owned();
+        concerned.extend(all(&hang["blocked"]).into_iter().chain(culprits).map(plain));
     }
     ranks.sort_by(|a, b| a.rank.cmp(&b.rank));
     let hazard = |hazard: &Value| HazardSeen {

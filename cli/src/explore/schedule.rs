@@ -41,6 +41,8 @@ impl fmt::Display for CallName {
 /// A call as a run made it.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
+    /// When its thread came to it, and when it went on.
+    pub came: Nanos,
     pub at: Nanos,
     pub thread: u32,
     pub call: CallName,
@@ -63,6 +65,10 @@ impl Points {
         Self { rank: rank.to_owned(), calls }
     }
 
+    pub fn find(&self, call: &CallName) -> Option<&Point> {
+        self.calls.iter().find(|point| point.call == *call)
+    }
+
     /// The threads, by their first call.
     pub fn threads(&self) -> Vec<u32> {
         let mut threads = Vec::new();
@@ -77,9 +83,11 @@ impl Points {
 
 fn point(line: &str) -> Option<Point> {
     let words: Vec<_> = line.split(' ').collect();
-    let [at, thread, call, _, held] = words[..] else { return None };
+    let [at, thread, call, waited, held] = words[..] else { return None };
+    let (at, waited): (Nanos, Nanos) = (at.parse().ok()?, waited.parse().ok()?);
     Some(Point {
-        at: at.parse().ok()?,
+        came: at.saturating_sub(waited),
+        at,
         thread: thread.parse().ok()?,
         call: CallName(call.to_owned()),
         held: held != "-",
@@ -94,6 +102,13 @@ pub(super) struct Hold {
     /// Until this one has come; else for the whole time.
     pub until: Option<CallName>,
     pub most: Nanos,
+}
+
+impl Hold {
+    /// The calls of the processes that it is for.
+    pub fn of<'a>(&'a self, ranks: &'a [Points]) -> impl Iterator<Item = &'a Points> {
+        ranks.iter().filter(|points| self.rank.is_empty() || points.rank == self.rank)
+    }
 }
 
 impl fmt::Display for Hold {
@@ -133,8 +148,7 @@ impl Schedule {
     /// The holds that a run of it has carried out.
     pub fn carried_out(&self, run: &[Points]) -> Vec<Hold> {
         let was_held = |hold: &&Hold| {
-            let of_rank = run.iter().filter(|points| hold.rank.is_empty() || points.rank == hold.rank);
-            of_rank.flat_map(|points| &points.calls).any(|point| point.held && point.call == hold.call)
+            hold.of(run).flat_map(|points| &points.calls).any(|point| point.held && point.call == hold.call)
         };
         self.holds.iter().filter(was_held).cloned().collect()
     }

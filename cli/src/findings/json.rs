@@ -4,7 +4,7 @@ use super::judge::{Finding, MetByProcess, Status};
 use super::process::Process;
 use super::ranks::{compare, Ranks};
 use super::stood::Stood;
-use super::{exit_code, text, End, Finished, Hung, Seen};
+use super::{exit_code, text, End, Explored, Finished, Hung, Seen};
 use crate::gpu_core;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
@@ -33,6 +33,8 @@ struct Findings<'a> {
     failed: Option<&'static str>,
     /// Earlier attempts that hung (`--retry`).
     earlier: &'a [Hung],
+    /// The result of `lazyguard explore`, in the report of its last run.
+    explored: Option<&'a Explored>,
     /// The value of `--fail-on`.
     fail_on: String,
     /// The processes, the worst first.
@@ -138,6 +140,8 @@ struct HazardFound<'a> {
     status: &'static str,
     /// Whether it fails the run.
     fails: bool,
+    /// `provoked`, or in how many runs `lazyguard explore` did not provoke it.
+    explored: Option<&'a str>,
     /// Matching lines, as `FILE:LINE: TEXT`.
     suppressed_by: &'a [String],
     /// The processes, by rank.
@@ -169,6 +173,7 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
         result: text::result(seen),
         failed: seen.failed.map(super::FailedOn::word),
         earlier: seen.earlier,
+        explored: seen.explored.as_ref(),
         fail_on: seen.fail_on.to_string(),
         processes: seen.processes.iter().map(process).collect(),
         ranks: compare(&seen.processes),
@@ -238,6 +243,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
         key: &finding.key,
         status: finding.status.word(),
         fails: finding.fails,
+        explored: finding.explored.as_deref(),
         suppressed_by: match &finding.status {
             Status::Suppressed(by) => by,
             _ => &[],

@@ -12,6 +12,7 @@ mod collectives;
 mod communications;
 #[cfg(test)]
 mod conclude_tests;
+mod explored;
 mod fail_on;
 mod hangs;
 mod html;
@@ -33,6 +34,7 @@ mod text;
 
 pub(crate) use annotate::Annotations;
 pub(crate) use collect::holds_processes;
+pub(crate) use explored::Explored;
 pub(crate) use fail_on::FailOn;
 pub(crate) use one::report_one;
 pub(crate) use report::{report_all, report_hazards, report_page, Format};
@@ -64,6 +66,8 @@ pub(crate) struct Wanted {
     pub keeps_folder: bool,
     /// The attempts before this run that hung.
     pub earlier: Vec<Hung>,
+    /// The file of what `lazyguard explore` has learned.
+    pub explored: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -113,6 +117,13 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     let rules = rules(wanted)?;
     let mut seen =
         Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
+    seen.explored = wanted.explored.as_deref().and_then(Explored::read);
+    if let Some(explored) = &seen.explored {
+        seen.judged
+            .hazards
+            .iter_mut()
+            .for_each(|finding| finding.explored = explored.hazards.get(&finding.key).cloned());
+    }
     let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
     let failed = match hangs {
         true => Some(FailedOn::Hang),

@@ -1,6 +1,7 @@
 //! The findings of a run that all forms of output report.
 
 use super::collect::Collected;
+use super::explored::Explored;
 use super::fail_on::FailOn;
 use super::judge::{Judged, Rules};
 use super::process::Process;
@@ -106,6 +107,7 @@ pub(super) struct Seen<'a> {
     pub has_baseline: bool,
     /// The attempts before this run that hung.
     pub earlier: &'a [Hung],
+    pub explored: Option<Explored>,
     pub failed: Option<FailedOn>,
     /// Whether the folder of the run stays: it is named only then.
     pub folder_stays: bool,
@@ -125,6 +127,7 @@ impl<'a> Seen<'a> {
             fail_on: &rules.fail_on,
             has_baseline: rules.baseline.is_some(),
             earlier: &[],
+            explored: None,
             failed: None,
             folder_stays: true,
             unreadable,

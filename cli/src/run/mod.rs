@@ -38,7 +38,7 @@ mod tree;
 mod unguarded;
 mod unseen;
 
-pub(crate) use options::Options;
+pub(crate) use options::{Options, EXPLORED};
 pub(crate) use retry::{wait_for, ATTEMPT};
 pub(crate) use signals::Caught;
 

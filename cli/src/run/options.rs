@@ -279,10 +279,12 @@ impl clap::Args for Options {
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
-        let attempt = Arg::new(ATTEMPT).long(long(ATTEMPT)).hide(true).value_parser(clap::value_parser!(OsString));
+        let hidden = [ATTEMPT, EXPLORED];
+        let hidden =
+            hidden.map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(clap::value_parser!(OsString)));
         command
             .args(all_options())
-            .arg(attempt)
+            .args(hidden)
             .arg(program)
             .after_long_help(more_help())
             .after_help("`--help` has all options, the exit codes, the files and examples.")
@@ -292,6 +294,9 @@ impl clap::Args for Options {
         Self::augment_args(command)
     }
 }
+
+/// The option by which `lazyguard explore` gives its last run what it has learned.
+pub(crate) const EXPLORED: &str = "--explored";
 
 const PROGRAM: &str = "PROGRAM";
 
@@ -377,6 +382,7 @@ impl FromArgMatches for Options {
                 // Known once the folder is made, and the earlier attempts are read.
                 keeps_folder: false,
                 earlier: Vec::new(),
+                explored: file(EXPLORED),
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })

@@ -62,7 +62,9 @@ impl Schedule {
         let text = match read {
             Ok(text) => text,
             Err(error) => {
-                standard_error::line(&format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {error}; no thread is held"));
+                standard_error::line(&format!(
+                    "LAZYGUARD_SCHEDULE={path:?} cannot be read: {error}; no thread is held"
+                ));
                 return None;
             }
         };
@@ -155,9 +157,9 @@ impl Schedule {
             let has_come = came.is_some_and(|at| now >= at + SETTLES_IN);
             let took = now - since;
             if has_come || took >= hold.most.min(self.left.load(Ordering::Relaxed)) {
-                let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                    Some(left.saturating_sub(took))
-                });
+                let _ = self
+                    .left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(took)));
                 return has_come;
             }
             door::pause(LOOK_EVERY);

@@ -1,0 +1,28 @@
+//! What `lazyguard explore` has learned of a program, for the reports of its last run.
+
+use crate::files;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The result of `lazyguard explore`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Explored {
+    /// The order of calls that hangs, in a sentence.
+    pub sentence: Option<String>,
+    /// The schedule that makes this order.
+    pub schedule: Option<PathBuf>,
+    /// How many runs there were until then.
+    pub runs: u64,
+    /// The seed of the schedules.
+    pub seed: u64,
+    /// By the hazards' keys: `provoked`, or in how many runs not.
+    pub hazards: BTreeMap<String, String>,
+}
+
+impl Explored {
+    /// Nothing where the file is none that `lazyguard explore` wrote.
+    pub fn read(path: &Path) -> Option<Self> {
+        serde_json::from_str(&files::read_text(path).ok()?).ok()
+    }
+}
