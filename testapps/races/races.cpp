@@ -1,7 +1,7 @@
 // Races of two threads, or of the ranks of a job, that the order of their calls decides: `races SHAPE` passes by its ordinary timing and
 // hangs in another order; `races SHAPE safe` has the same threads, streams and calls, and passes in any order.
 //
-// In each shape the worker's part comes first, because the main thread begins its own 50 ms later. Ranks are processes of this program.
+// In each shape the worker's part comes first, because the main thread begins its own 100 ms later. Ranks are processes of this program.
 // build: -Wl,-rpath,$ORIGIN/../simnccl
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr unsigned kHeadStartMs = 50;
+constexpr unsigned kHeadStartMs = 100;
 
 // What both threads of a process use.
 struct Race {
@@ -40,6 +40,7 @@ struct Race {
   void finish(CUstream stream) const { CK(cuStreamSynchronize(stream)); }
 
   void run(const std::function<void()>& worker, const std::function<void()>& main) const {
+    pthread_setname_np(pthread_self(), "main");
     // What a program does beside.
     lg::nap(kHeadStartMs);
     std::thread thread = lg::thread_in(session.context, [&] {

@@ -271,7 +271,7 @@ impl Explorer {
             _ if hangs(&carried_out)? => carried_out,
             _ => found.schedule.holds.clone(),
         };
-        let holds = match hangs(&[])? {
+        let holds = match hangs(&[])? && hangs(&[])? {
             // It hangs now and then by its ordinary timing.
             true => Vec::new(),
             false => reduce::sharpen(reduce::reduce(all, &mut hangs)?, [bare, &found.ran.ranks], &mut hangs)?,
