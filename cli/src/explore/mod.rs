@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `schedule` | a schedule, and the calls that a run made |
 //! | `draw` | which schedule comes next |
+//! | `options` | what is asked for |
 //! | `once` | one run |
 //! | `reduce` | the fewest holds that hang |
 //!
@@ -15,20 +16,20 @@
 
 mod draw;
 mod once;
+mod options;
 mod reduce;
 mod schedule;
 
-use crate::findings::{Explored, Hung};
+use crate::findings::{Explored, HazardExplored, Hung};
 use crate::output::{say, Progress};
 use crate::run::{Caught, EXPLORED};
 use crate::system::unix_now;
 use crate::{exit_code, Failure, Outcome};
-use clap::ValueHint;
 use draw::{aim, draw, Random};
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::duration;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
+pub(crate) use options::Arguments;
 use schedule::{Hold, Points, Schedule};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,64 +38,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-/// What is asked for.
-#[derive(clap::Args)]
-#[command(
-    after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
-Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
-)]
-pub(crate) struct Arguments {
-    /// The most runs before a hang is found.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    runs: u64,
-    /// The most time before a hang is found.
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = time)]
-    within: Duration,
-    /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
-    #[arg(long, value_name = "S")]
-    seed: Option<u64>,
-    /// How often a hang that was found is made again, to say how surely its schedule hangs.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    replays: u64,
-    /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least.
-    #[arg(long, value_name = "DURATION", value_parser = time)]
-    hang_after: Option<Duration>,
-    /// How long a run may take; by default ten times as long as the first, and a minute at least.
-    #[arg(long, value_name = "DURATION", value_parser = time)]
-    timeout: Option<Duration>,
-    /// What is preloaded: nothing, so that a hang shows which preloading would prevent.
-    #[arg(long, value_name = "POLICY", default_value = "off")]
-    preload: String,
-    /// The folder for the runs; without one, a private folder that stays if a hang was found.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    out: Option<PathBuf>,
-    /// Write the findings of the last run as a JUnit report.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    junit: Option<PathBuf>,
-    /// Write them as JSON.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    json: Option<PathBuf>,
-    /// Write them as SARIF.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    sarif: Option<PathBuf>,
-    /// Write them as one page for a browser.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    html: Option<PathBuf>,
-    /// The hazards that are not reported; may be given more than once.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    suppress: Vec<PathBuf>,
-    /// The known hazards.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    baseline: Option<PathBuf>,
-    /// The program and its arguments.
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    program: Vec<OsString>,
-}
-
-fn time(value: &str) -> Result<Duration, String> {
-    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration".to_owned())
-}
 
 pub(crate) fn explore(arguments: Arguments) -> Outcome {
     match Explorer::new(arguments).and_then(Explorer::explore) {
@@ -353,7 +296,9 @@ impl Explorer {
     }
 
     fn learned(&self) -> Explored {
-        let hazards = self.hazards.iter().map(|(key, provoked)| (key.clone(), self.status(*provoked))).collect();
+        let hazard =
+            |(key, provoked): (&String, &bool)| HazardExplored { key: key.clone(), explored: self.status(*provoked) };
+        let hazards = self.hazards.iter().map(hazard).collect();
         Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
     }
 

@@ -2,7 +2,6 @@
 
 use crate::files;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The result of `lazyguard explore`.
@@ -16,13 +15,26 @@ pub(crate) struct Explored {
     pub runs: u64,
     /// The seed of the schedules.
     pub seed: u64,
-    /// By the hazards' keys: `provoked`, or in how many runs not.
-    pub hazards: BTreeMap<String, String>,
+    /// The hazards of all runs.
+    pub hazards: Vec<HazardExplored>,
+}
+
+/// A hazard of a run of `lazyguard explore`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HazardExplored {
+    /// As that of a hazard.
+    pub key: String,
+    /// `provoked`, or in how many runs it was not.
+    pub explored: String,
 }
 
 impl Explored {
     /// Nothing where the file is none that `lazyguard explore` wrote.
     pub fn read(path: &Path) -> Option<Self> {
         serde_json::from_str(&files::read_text(path).ok()?).ok()
+    }
+
+    pub fn of(&self, key: &str) -> Option<String> {
+        self.hazards.iter().find(|hazard| hazard.key == key).map(|hazard| hazard.explored.clone())
     }
 }

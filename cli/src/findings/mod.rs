@@ -34,7 +34,7 @@ mod text;
 
 pub(crate) use annotate::Annotations;
 pub(crate) use collect::holds_processes;
-pub(crate) use explored::Explored;
+pub(crate) use explored::{Explored, HazardExplored};
 pub(crate) use fail_on::FailOn;
 pub(crate) use one::report_one;
 pub(crate) use report::{report_all, report_hazards, report_page, Format};
@@ -119,10 +119,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
     seen.explored = wanted.explored.as_deref().and_then(Explored::read);
     if let Some(explored) = &seen.explored {
-        seen.judged
-            .hazards
-            .iter_mut()
-            .for_each(|finding| finding.explored = explored.hazards.get(&finding.key).cloned());
+        seen.judged.hazards.iter_mut().for_each(|finding| finding.explored = explored.of(&finding.key));
     }
     let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
     let failed = match hangs {

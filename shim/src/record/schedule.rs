@@ -11,7 +11,6 @@ use super::run_folder::RunFolder;
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, standard_error, thread};
 use lazyguard_core::api::{Class, EntryPoint};
-use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::run_folder::file::POINTS;
 use lazyguard_core::state::Caller;
 use lazyguard_core::sync::lock;
@@ -45,13 +44,14 @@ struct Hold {
     until: Option<String>,
 }
 
+/// Lists: searches are rare, and a map takes more of the library than they do of a run.
 #[derive(Default)]
 struct Seen {
-    counts: HashMap<String, u32>,
+    counts: Vec<(String, u32)>,
     /// When the calls came that a hold waits for.
-    came: HashMap<String, Nanos>,
+    came: Vec<(String, Nanos)>,
     /// Launches by function and stream, launches of graphs by thread and caller, and threads.
-    firsts: HashSet<(u64, u64)>,
+    firsts: Vec<(u64, u64)>,
     points: usize,
 }
 
@@ -121,11 +121,11 @@ impl Schedule {
         let thread = thread::own_number();
         let call = {
             let mut seen = lock(&self.seen);
-            let begins = seen.firsts.insert((thread.into(), u64::MAX));
+            let begins = seen.is_first((thread.into(), u64::MAX));
             let is_point = match of {
                 None => false,
                 Some(None) => true,
-                Some(Some(kind)) => seen.firsts.insert(kind),
+                Some(Some(kind)) => seen.is_first(kind),
             };
             (begins || is_point).then(|| seen.name(entry_point, caller.address))
         };
@@ -143,7 +143,7 @@ impl Schedule {
         };
         self.note(&format!("{now} {thread} {call} {} {told}\n", now - at));
         if self.holds.iter().any(|hold| hold.until.as_ref() == Some(&call)) {
-            lock(&self.seen).came.insert(call, now);
+            lock(&self.seen).came.push((call, now));
         }
     }
 
@@ -153,7 +153,7 @@ impl Schedule {
         loop {
             let now = process.now();
             self.held.store(now, Ordering::Relaxed);
-            let came = hold.until.as_ref().and_then(|until| lock(&self.seen).came.get(until).copied());
+            let came = hold.until.as_ref().and_then(|until| lock(&self.seen).came_at(until));
             let has_come = came.is_some_and(|at| now >= at + SETTLES_IN);
             let took = now - since;
             if has_come || took >= hold.most.min(self.left.load(Ordering::Relaxed)) {
@@ -178,9 +178,26 @@ impl Seen {
     fn name(&mut self, entry_point: EntryPoint, caller: usize) -> String {
         let of_thread = thread::own_name().replace(char::is_whitespace, "_");
         let name = format!("{}@{:03x}%{of_thread}", entry_point.info().base(), caller & 0xfff);
-        let count = self.counts.entry(name.clone()).or_default();
+        let known = self.counts.iter().position(|(known, _)| *known == name);
+        let at = known.unwrap_or_else(|| {
+            self.counts.push((name, 0));
+            self.counts.len() - 1
+        });
+        let (name, count) = &mut self.counts[at];
         *count += 1;
         format!("{name}#{count}")
+    }
+
+    fn is_first(&mut self, one: (u64, u64)) -> bool {
+        let is_first = !self.firsts.contains(&one);
+        if is_first {
+            self.firsts.push(one);
+        }
+        is_first
+    }
+
+    fn came_at(&self, call: &str) -> Option<Nanos> {
+        self.came.iter().find(|(came, _)| came == call).map(|(_, at)| *at)
     }
 
     fn has_room(&mut self) -> bool {
