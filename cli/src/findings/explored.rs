@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 /// The result of `lazyguard explore`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Explored {
-    /// The order of calls that hangs, in a sentence.
+    /// The order that hangs.
     pub sentence: Option<String>,
-    /// The schedule that makes this order.
+    /// Its schedule.
     pub schedule: Option<PathBuf>,
-    /// How many runs there were until then.
+    /// Their number.
     pub runs: u64,
-    /// The seed of the schedules.
+    /// Of the schedules.
     pub seed: u64,
     /// The hazards of all runs.
     pub hazards: Vec<HazardExplored>,
@@ -22,9 +22,9 @@ pub(crate) struct Explored {
 /// A hazard of a run of `lazyguard explore`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HazardExplored {
-    /// As that of a hazard.
+    /// The hazard's.
     pub key: String,
-    /// `provoked`, or in how many runs it was not.
+    /// `provoked` or not.
     pub explored: String,
 }
 

@@ -33,7 +33,7 @@ struct Findings<'a> {
     failed: Option<&'static str>,
     /// Earlier attempts that hung (`--retry`).
     earlier: &'a [Hung],
-    /// The result of `lazyguard explore`, in the report of its last run.
+    /// That of `lazyguard explore`.
     explored: Option<&'a Explored>,
     /// The value of `--fail-on`.
     fail_on: String,
@@ -140,7 +140,7 @@ struct HazardFound<'a> {
     status: &'static str,
     /// Whether it fails the run.
     fails: bool,
-    /// `provoked`, or in how many runs `lazyguard explore` did not provoke it.
+    /// `provoked` or not, by `lazyguard explore`.
     explored: Option<&'a str>,
     /// Matching lines, as `FILE:LINE: TEXT`.
     suppressed_by: &'a [String],

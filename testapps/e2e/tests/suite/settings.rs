@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
 /// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
-/// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
+/// those of `LAZYGUARD_DEFER` in `defer`, those of `LAZYGUARD_SCHEDULE` in `explore`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 18] = [
+const TESTED: [&str; 19] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -33,6 +33,7 @@ const TESTED: [&str; 18] = [
     "LAZYGUARD_PROFILE",
     "LAZYGUARD_LOG",
     "LAZYGUARD_RECORD",
+    "LAZYGUARD_SCHEDULE",
     "LAZYGUARD_SUMMARY",
 ];
 
@@ -380,6 +381,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
         ("LAZYGUARD_ON_HANG", "exit:256"),
         ("LAZYGUARD_LOG", "everything"),
+        ("LAZYGUARD_SCHEDULE", "/no/such/file"),
         ("LAZYGUARD_SUMMARY", "maybe"),
     ] {
         let outcome = completed(&work, "module_pair", &[(setting, value)]);
