@@ -70,15 +70,25 @@ fn weight(call: &CallName) -> u64 {
     }
 }
 
+/// The calls of other threads behind a call that it may be held for: the further, the longer it takes.
+const MOST_LATER: usize = 64;
+
 /// Pairs of calls of different threads in the order in which they came, with their weights.
 fn pairs(points: &Points) -> Vec<(u64, (&Point, &Point))> {
     let calls = &points.calls;
+    let weights: Vec<_> = calls.iter().map(|point| weight(&point.call)).collect();
     let mut pairs = Vec::new();
+    let mut begun = Vec::new();
     for (n, early) in calls.iter().enumerate() {
-        for late in calls[n + 1..].iter().filter(|late| late.thread != early.thread) {
+        if !begun.contains(&early.thread) {
+            begun.push(early.thread);
+        }
+        for (m, late) in
+            calls.iter().enumerate().skip(n + 1).filter(|(_, late)| late.thread != early.thread).take(MOST_LATER)
+        {
             // A thread that has not begun was perhaps begun by the other one, later.
-            let had_begun = calls[..n].iter().any(|point| point.thread == late.thread);
-            let weight = weight(&early.call) * weight(&late.call) * if had_begun { 8 } else { 1 };
+            let factor = if begun.contains(&late.thread) { 8 } else { 1 };
+            let weight = weights[n] * weights[m] * factor;
             pairs.push((weight, (early, late)));
         }
     }
@@ -109,26 +119,25 @@ fn late(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
 /// See the module.
 fn priorities(points: &Points, several: bool, budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let threads = points.threads();
-    let of_thread = |thread: u32| points.calls.iter().filter(move |point| point.thread == thread);
-    let mut left: Vec<Vec<&Point>> = threads.iter().map(|&thread| of_thread(thread).collect()).collect();
+    let calls_of = |&thread: &u32| points.calls.iter().filter(move |point| point.thread == thread).collect();
+    let calls: Vec<Vec<&Point>> = threads.iter().map(calls_of).collect();
+    // A thread was perhaps begun by what the first one called before.
+    let begins = |of: &Vec<&Point>| calls[0].iter().filter(|point| of[0].at > point.at).count();
+    let begins: Vec<usize> = calls.iter().map(begins).collect();
+    let mut made = vec![0; threads.len()];
     let mut order: Vec<(u64, usize)> = (0..threads.len()).map(|n| (random.next() | 1 << 63, n)).collect();
     let changes: Vec<u64> = (0..random.below(3)).map(|_| random.below(points.calls.len() as u64)).collect();
-    let (mut holds, mut last, mut made) = (Vec::new(), None::<&Point>, Vec::new());
+    let (mut holds, mut last) = (Vec::new(), None::<&Point>);
     for number in 0..points.calls.len() as u64 {
         order.sort_unstable_by(|a, b| b.cmp(a));
-        // A thread that begins was perhaps begun by what came before.
-        let may_begin = |first: &Point| {
-            let is_first = of_thread(first.thread).next().is_some_and(|point| point.call == first.call);
-            let is_before = |point: &&Point| point.at < first.at && threads.first() == Some(&point.thread);
-            !is_first || points.calls.iter().filter(is_before).all(|point| made.contains(&&point.call))
-        };
-        let runs = |(_, thread): &(u64, usize)| left[*thread].first().is_some_and(|first| may_begin(first));
+        let runs = |&(_, n): &(u64, usize)| made[n] < calls[n].len() && (made[n] > 0 || made[0] >= begins[n]);
         let Some(at) = order.iter().position(runs) else { break };
-        let next = left[order[at].1].remove(0);
+        let thread = order[at].1;
+        let next = calls[thread][made[thread]];
+        made[thread] += 1;
         if let Some(last) = last.filter(|last| last.thread != next.thread) {
             holds.push(hold(points, several, next, Some(last), budget / 2));
         }
-        made.push(&next.call);
         last = Some(next);
         if changes.contains(&number) {
             order[at].0 = number;

@@ -50,6 +50,10 @@ pub(crate) fn explore(arguments: Arguments) -> Outcome {
 }
 
 const LEAST_THRESHOLD: Nanos = 500_000_000;
+/// The most runs that are kept though they did not hang.
+const MOST_FAILED: usize = 3;
+/// The most runs by which a schedule is made small.
+const MOST_TRIES: u64 = 64;
 const LEAST_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Explorer {
@@ -63,6 +67,8 @@ struct Explorer {
     aims: Vec<Vec<Hold>>,
     progress: Progress,
     made: u64,
+    /// Runs that failed without a hang, a line each.
+    failed: Vec<String>,
 }
 
 /// A hang, and the schedule under which it arose.
@@ -94,6 +100,7 @@ impl Explorer {
             aims: Vec::new(),
             progress: Progress::new(),
             made: 0,
+            failed: Vec::new(),
         })
     }
 
@@ -170,7 +177,16 @@ impl Explorer {
             if ran.interrupted {
                 break;
             }
-            self.runner.forget(&name);
+            match ran.code {
+                0 => self.runner.forget(&name),
+                _ if self.failed.len() == MOST_FAILED => self.runner.forget(&name),
+                // Kept for the user: another order has made it fail.
+                code => self.failed.push(format!(
+                    "run {} ended with exit code {code}: {name}.output in {}",
+                    self.made,
+                    self.runner.root.display()
+                )),
+            }
         }
         Ok(None)
     }
@@ -196,6 +212,9 @@ impl Explorer {
         let mut last = None;
         let mut tries = 0;
         let mut hangs = |holds: &[Hold]| {
+            if tries == MOST_TRIES {
+                return Ok(false);
+            }
             tries += 1;
             progress.tell(format!("found in run {}: making the schedule small, try {tries}", found.run));
             let name = format!("small-{tries}");
@@ -313,6 +332,7 @@ impl Explorer {
     }
 
     fn say_hazards(&self) {
+        self.failed.iter().for_each(say);
         self.hazards.iter().for_each(|(key, provoked)| say(format!("{key}: {}", self.status(*provoked))));
     }
 
@@ -340,7 +360,7 @@ impl Explorer {
 
     /// Nothing was found.
     fn end(&self) {
-        if self.arguments.out.is_none() {
+        if self.arguments.out.is_none() && self.failed.is_empty() {
             // An empty folder does no harm.
             let _ = std::fs::remove_dir_all(&self.runner.root);
         }
