@@ -223,6 +223,9 @@ settings! {
         |v| one_of(v, &[("off", Defer::Off), ("free", Defer::Free)]),
         "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
     /// 0 is never.
+    ready_after_nanos: u64 = "LAZYGUARD_READY_AFTER", "--ready-after", "a duration; 0 is never", "0", duration,
+        "from when on a load is LG110, where the program does not call lazyguard_ready() itself";
+    /// 0 is never.
     hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",
         |v| if v == "off" { Some(0) } else { duration(v) },
         "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long";

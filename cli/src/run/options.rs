@@ -64,7 +64,7 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--fail-on",
         value: Some("LIST"),
         values:
-            "hang, hazard, hazard:CODE, CODE, prevented, unguarded, retried; a list with commas; may be given more than once",
+            "hang, hazard, hazard:CODE, CODE, late-load, prevented, unguarded, retried; a list with commas; may be given more than once",
         default: "nothing",
         help: "the findings that fail the run of a program with status 0",
         many: true,

@@ -14,6 +14,7 @@ use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
 use crate::record::path::Paths;
 use crate::record::profile::Notes;
+use crate::record::ready;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
@@ -88,6 +89,7 @@ fn build(initialised: Initialised) {
         return;
     }
     clock::start();
+    ready::begin();
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());

@@ -16,6 +16,7 @@ pub mod mappings;
 pub mod marker;
 pub mod path;
 pub mod profile;
+pub mod ready;
 pub mod recording;
 pub mod reports;
 pub mod requests;
