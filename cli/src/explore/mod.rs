@@ -49,6 +49,8 @@ pub(crate) fn explore(arguments: Arguments) -> Outcome {
     }
 }
 
+/// How long the program takes is not known by then.
+const THRESHOLD_OF_THE_FIRST: Nanos = 30_000_000_000;
 const LEAST_THRESHOLD: Nanos = 500_000_000;
 /// The most runs that are kept though they did not hang.
 const MOST_FAILED: usize = 3;
@@ -105,8 +107,7 @@ impl Explorer {
     }
 
     fn explore(mut self) -> Result<u8, Failure> {
-        let limit =
-            self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(30_000_000_000), |time| time.as_nanos() as u64);
+        let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
         let bare = self.bounded(limit, self.arguments.timeout, "bare", &Schedule::default())?;
         if bare.hung.is_some() {
             say("hangs without any thread held; lazyguard explore is for programs that pass");
@@ -255,7 +256,7 @@ impl Explorer {
             *provoked = found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
         }
         let when = match found.schedule.holds.is_empty() {
-            true => String::new(),
+            true => " now and then, with no thread held".to_owned(),
             false => format!(" when {}", found.schedule.in_words()),
         };
         let sentence = format!("hangs{when}: {}", hang.code);
@@ -281,8 +282,12 @@ impl Explorer {
             say(format!("with preloading, which is the default, the same schedule {what}"));
         });
         self.say_hazards();
-        say(format!("the last run is kept: lazyguard report {}", self.runner.root.join("hang").display()));
-        self.runner.forget(&format!("run-{}", found.run));
+        let first = if found.run == 0 { "bare".to_owned() } else { format!("run-{}", found.run) };
+        let kept = if hung == 0 { &first } else { "hang" };
+        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join(kept).display()));
+        if hung > 0 {
+            self.runner.forget(&first);
+        }
         Ok(exit_code::HANG)
     }
 
