@@ -1,7 +1,7 @@
 // Races of two threads, or of the ranks of a job, that the order of their calls decides: `races SHAPE` passes by its ordinary timing and
 // hangs in another order; `races SHAPE safe` has the same threads, streams and calls, and passes in any order.
 //
-// In each shape the worker's part comes first, because the main thread begins its own 100 ms later, of a rank 250. Ranks are processes of this program.
+// In each shape the worker's part comes first, because the main thread begins its own 100 ms after the worker has begun, of a rank 250. Ranks are processes of this program.
 // build: -Wl,-rpath,$ORIGIN/../simnccl
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -44,11 +44,14 @@ struct Race {
     pthread_setname_np(pthread_self(), "main");
     // What a program does beside.
     lg::nap(kHeadStartMs);
+    std::atomic<bool> has_begun{false};
     std::thread thread = lg::thread_in(session.context, [&] {
       pthread_setname_np(pthread_self(), "worker");
+      has_begun = true;
       CK(cuEventRecord(event, second));
       worker();
     });
+    while (!has_begun) std::this_thread::yield();
     lg::nap(kHeadStartMs);
     main();
     thread.join();
