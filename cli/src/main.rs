@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod commands;
+mod explore;
 mod folder;
 mod forms;
 mod inspect;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
+        Command::Explore(arguments) => explore::explore(*arguments),
         Command::Report(arguments) => commands::report::report(&arguments),
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Health(arguments) => commands::health::health(arguments),

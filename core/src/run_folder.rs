@@ -78,6 +78,8 @@ pub mod file {
     pub const MAIN_STACK: &str = "main-stack.json";
     /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
+    /// The calls that a schedule may hold a thread before, as they came, a line each.
+    pub const POINTS: &str = "points";
     /// In the folder of a run: marks it, and identifies the run; locked for as long as the run lasts.
     pub const MARK: &str = "supervised.json";
     /// In the private folder of a run that is over: its path was printed.
@@ -90,12 +92,13 @@ pub mod file {
     pub const GPU_CORE: &str = "gpu.core";
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
-    pub const OF_A_PROCESS: [&str; 14] = [
+    pub const OF_A_PROCESS: [&str; 15] = [
         LOG,
         RUN,
         HANG,
         HAZARDS,
         TRACE,
+        POINTS,
         DUMP,
         DUMP_TEXT,
         REQUEST,

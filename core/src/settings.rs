@@ -201,6 +201,9 @@ settings! {
     defers_releases: bool = "LAZYGUARD_DEFER", "--defer", "off, free", "off", |v| one_of(v, &[("off", false), ("free", true)]),
         "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
     /// 0 is never.
+    ready_after_nanos: u64 = "LAZYGUARD_READY_AFTER", "--ready-after", "a duration; 0 is never", "0", duration,
+        "from when on a load is LG110, where the program does not call lazyguard_ready() itself";
+    /// 0 is never.
     hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",
         |v| if v == "off" { Some(0) } else { duration(v) },
         "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long";
@@ -224,6 +227,10 @@ settings! {
     log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load",
         |v| one_of(v, &[("off", LogLevel::Off), ("hazard", LogLevel::Hazard), ("load", LogLevel::Load), ("launch", LogLevel::Launch)]),
         "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches";
+    /// `None` is none.
+    schedule: Option<String> = "LAZYGUARD_SCHEDULE", "--schedule", "a file of lazyguard explore, or off", "off",
+        |v| Some((v != "off").then(|| v.to_owned())),
+        "the calls before which the guard holds threads, as `lazyguard explore` found that they hang the program";
     summary: bool = "LAZYGUARD_SUMMARY", "--summary", "on, off", "off", switch,
         "at exit, write to standard error what the guard preloaded and skipped, and why";
 }

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 
 # The folders of a crate, each on a floor of its own, the highest first: a folder uses only folders below it. main.rs is above them all.
-FLOORS = {"cli": ("commands", "run", "inspect", "forms", "judge", "folder", "stacks", "machine", "words")}
+FLOORS = {"cli": ("commands", "explore", "run", "inspect", "forms", "judge", "folder", "stacks", "machine", "words")}
 
 # What takes no part in the graph: comments, strings and characters.
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\\n])\'', re.DOTALL)

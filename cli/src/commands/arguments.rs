@@ -19,6 +19,11 @@ pub(crate) enum Command {
     /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
     /// environment.
     Run(Box<crate::run::Options>),
+    /// Run a program again and again with other orders of its calls, until one hangs.
+    ///
+    /// Threads are held before loads, releases, stream operations, events, host functions, synchronizations and collectives, for no
+    /// longer in all than the program takes. A schedule that hangs is made small: the report says which call has to come late.
+    Explore(Box<crate::explore::Arguments>),
     /// Report a run: its hang, the end of its processes, its hazards and its summary.
     ///
     /// A running process without a recording file is asked for a report. One without the guard is examined from

@@ -204,6 +204,6 @@ mod tests {
             assert!(page.contains(&format!("`{code}:")), "{code} has no pattern of its own");
             pages += 1;
         }
-        assert_eq!(pages, 9);
+        assert_eq!(pages, 10);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::text;
 use crate::folder::gpu_core;
+use crate::judge::explored::Explored;
 use crate::judge::judged::{Finding, MetByProcess, Status};
 use crate::judge::process::Process;
 use crate::judge::ranks::{compare, Ranks};
@@ -34,6 +35,8 @@ struct Findings<'a> {
     failed: Option<&'static str>,
     /// Earlier attempts that hung (`--retry`).
     earlier: &'a [Hung],
+    /// That of `lazyguard explore`.
+    explored: Option<&'a Explored>,
     /// The value of `--fail-on`.
     fail_on: String,
     /// The processes, the worst first.
@@ -139,6 +142,8 @@ struct HazardFound<'a> {
     status: &'static str,
     /// Whether it fails the run.
     fails: bool,
+    /// `provoked` or not, by `lazyguard explore`.
+    explored: Option<&'a str>,
     /// Matching lines, as `FILE:LINE: TEXT`.
     suppressed_by: &'a [String],
     /// The processes, by rank.
@@ -170,6 +175,7 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
         result: text::result(seen),
         failed: seen.failed.map(crate::judge::seen::FailedOn::word),
         earlier: seen.earlier,
+        explored: seen.explored.as_ref(),
         fail_on: seen.fail_on.to_string(),
         processes: seen.processes.iter().map(process).collect(),
         ranks: compare(&seen.processes),
@@ -239,6 +245,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
         key: &finding.key,
         status: finding.status.word(),
         fails: finding.fails,
+        explored: finding.explored.as_deref(),
         suppressed_by: match &finding.status {
             Status::Suppressed(by) => by,
             _ => &[],

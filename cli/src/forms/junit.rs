@@ -70,6 +70,7 @@ fn properties(seen: &Seen<'_>) -> Vec<Property> {
         ("lazyguard.folder", seen.folder_stays.then(|| seen.root.display().to_string())),
         ("lazyguard.fail_on", Some(seen.fail_on.to_string())),
         ("lazyguard.processes", Some(seen.processes.len().to_string())),
+        ("lazyguard.explored", seen.explored.as_ref().and_then(|explored| explored.sentence.clone())),
         ("cuda.driver_version", driver.map(|version| version.to_string())),
     ];
     known.into_iter().filter_map(|(name, value)| Some(Property::new(name, value?))).collect()

@@ -110,6 +110,7 @@ fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
             "program": hang.process.program,
             "rank": hang.process.rank,
             "folder": hang.process.folder,
+            "explored": seen.explored.as_ref().and_then(|explored| explored.sentence.as_ref()),
         },
     });
     // A baseline never holds hangs.
@@ -154,6 +155,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
             "streamClass": hazard.stream_class,
             "prevented": hazard.prevented,
             "atLeast": hazard.at_least,
+            "explored": finding.explored,
             "metBy": finding.met_by.iter().map(|met| json!({
                 "process": met.process, "program": met.program, "rank": met.rank, "count": met.count,
             })).collect::<Vec<_>>(),

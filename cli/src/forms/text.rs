@@ -66,6 +66,7 @@ pub(crate) fn finding(finding: &Finding) -> Vec<String> {
         Status::Known => lines.push("  known: the baseline has it".to_owned()),
         Status::Suppressed(by) => lines.push(format!("  suppressed by {}", by.join(", "))),
     }
+    lines.extend(finding.explored.iter().map(|explored| format!("  {explored}")));
     lines.extend(details(&finding.hazard));
     if finding.met_by.len() > 1 {
         lines.push(format!("  met by {}", met_by(&finding.met_by)));

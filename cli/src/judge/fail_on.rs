@@ -50,6 +50,7 @@ impl FromStr for FailOn {
                 "prevented" => fail_on.prevented = true,
                 "unguarded" => fail_on.unguarded = true,
                 "retried" => fail_on.retried = true,
+                "late-load" => drop(fail_on.codes.insert(Code::LG110)),
                 "" => return Err(format!("a part of it is empty; {EXPECTED}")),
                 word => {
                     fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?);
@@ -61,7 +62,7 @@ impl FromStr for FailOn {
 }
 
 const EXPECTED: &str =
-    "expected hang, hazard, prevented, unguarded, retried, or codes such as LG101 or hazard:LG101, with commas between them";
+    "expected hang, hazard, late-load, prevented, unguarded, retried, or codes such as LG101 or hazard:LG101, with commas between them";
 
 fn hazard_code(name: &str) -> Result<Code, String> {
     match Code::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)) {
@@ -104,6 +105,7 @@ mod tests {
             ("unguarded,hang", "hang,unguarded"),
             ("retried,unguarded", "unguarded,retried"),
             ("lg104,hazard:lg101", "LG101,LG104"),
+            ("late-load", "LG110"),
         ] {
             let fail_on: FailOn = text.parse().unwrap();
             assert_eq!(fail_on.to_string(), written, "{text}");

@@ -52,6 +52,8 @@ pub(crate) struct Finding {
     pub met_by: Vec<MetByProcess>,
     pub status: Status,
     pub fails: bool,
+    /// Whether `lazyguard explore` has provoked it.
+    pub explored: Option<String>,
 }
 
 #[derive(Default)]
@@ -109,7 +111,7 @@ impl Rules {
         let fails = status == Status::New && self.fail_on.covers(&hazard);
         let mut met_by = merged.met_by;
         met_by.sort_by(|a, b| by_rank(&a.rank, &b.rank).then(a.process.cmp(&b.process)));
-        Some(Finding { key, hazard, line, met_by, status, fails })
+        Some(Finding { key, hazard, line, met_by, status, fails, explored: None })
     }
 }
 

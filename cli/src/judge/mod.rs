@@ -8,6 +8,7 @@ pub(crate) mod baseline;
 pub(crate) mod collect;
 mod collectives;
 mod communications;
+pub(crate) mod explored;
 pub(crate) mod fail_on;
 pub(crate) mod hangs;
 pub(crate) mod judged;

@@ -1,6 +1,7 @@
 //! The findings of a run that all forms of output report.
 
 use super::collect::Collected;
+use super::explored::Explored;
 use super::fail_on::FailOn;
 use super::judged::{Judged, Rules};
 use super::process::Process;
@@ -114,6 +115,7 @@ pub(crate) struct Seen<'a> {
     pub fail_on: &'a FailOn,
     pub has_baseline: bool,
     pub earlier: &'a [Hung],
+    pub explored: Option<Explored>,
     pub failed: Option<FailedOn>,
     /// Whether the folder of the run stays: it is named only then.
     pub folder_stays: bool,
@@ -132,6 +134,7 @@ impl<'a> Seen<'a> {
             fail_on: &rules.fail_on,
             has_baseline: rules.baseline.is_some(),
             earlier: &[],
+            explored: None,
             failed: None,
             folder_stays: true,
             unreadable,

@@ -241,6 +241,7 @@ pub(crate) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
         fail_on: &fail_on,
         has_baseline: told.known,
         earlier: &told.earlier,
+        explored: None,
         failed: if hangs { Some(FailedOn::Hang) } else { failing },
         folder_stays: told.end != Some(End::Exited(0)) || hangs,
         unreadable: Vec::new(),

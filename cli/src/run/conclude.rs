@@ -4,6 +4,7 @@
 
 use crate::forms::annotations::{self, Annotations, System};
 use crate::forms::{html, json, junit, sarif, text};
+use crate::judge::explored::Explored;
 use crate::judge::fail_on::FailOn;
 use crate::judge::judged::{Rules, Status};
 use crate::judge::seen::{End, FailedOn, Finished, Hung, Seen};
@@ -31,6 +32,8 @@ pub(crate) struct Wanted {
     /// Whether the folder stays whatever is found.
     pub keeps_folder: bool,
     pub earlier: Vec<Hung>,
+    /// The file of what `lazyguard explore` has learned.
+    pub explored: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -78,6 +81,10 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     let rules = rules(wanted)?;
     let mut seen =
         Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
+    seen.explored = wanted.explored.as_deref().and_then(Explored::read);
+    if let Some(explored) = &seen.explored {
+        seen.judged.hazards.iter_mut().for_each(|finding| finding.explored = explored.of(&finding.key));
+    }
     let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
     let failed = match hangs {
         true => Some(FailedOn::Hang),

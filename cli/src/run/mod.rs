@@ -40,7 +40,9 @@ mod tree;
 mod unguarded;
 mod unseen;
 
-pub(crate) use options::Options;
+pub(crate) use options::{Options, EXPLORED};
+pub(crate) use retry::{wait_for, ATTEMPT};
+pub(crate) use signals::Caught;
 
 use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer::Writer;

@@ -62,7 +62,7 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--fail-on",
         value: Some("LIST"),
         values:
-            "hang, hazard, hazard:CODE, CODE, prevented, unguarded, retried; a list with commas; may be given more than once",
+            "hang, hazard, hazard:CODE, CODE, late-load, prevented, unguarded, retried; a list with commas; may be given more than once",
         default: "nothing",
         help: "the findings that fail the run of a program with status 0",
         many: true,
@@ -274,10 +274,12 @@ impl clap::Args for Options {
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
-        let attempt = Arg::new(ATTEMPT).long(long(ATTEMPT)).hide(true).value_parser(clap::value_parser!(OsString));
+        let hidden = [ATTEMPT, EXPLORED];
+        let hidden =
+            hidden.map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(clap::value_parser!(OsString)));
         command
             .args(all_options())
-            .arg(attempt)
+            .args(hidden)
             .arg(program)
             .after_long_help(more_help())
             .after_help("`--help` has all options, the exit codes, the files and examples.")
@@ -287,6 +289,9 @@ impl clap::Args for Options {
         Self::augment_args(command)
     }
 }
+
+/// The option by which `lazyguard explore` gives its last run what it has learned.
+pub(crate) const EXPLORED: &str = "--explored";
 
 const PROGRAM: &str = "PROGRAM";
 
@@ -365,6 +370,7 @@ impl FromArgMatches for Options {
                 // Known once the folder is made, and the earlier attempts are read.
                 keeps_folder: false,
                 earlier: Vec::new(),
+                explored: file(EXPLORED),
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })

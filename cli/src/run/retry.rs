@@ -23,7 +23,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 /// The option by which an attempt gets the file of those before it.
-pub(super) const ATTEMPT: &str = "--attempt";
+pub(crate) const ATTEMPT: &str = "--attempt";
 
 /// Makes the run, and makes it again after a hang, at most so many times. The exit code is the last attempt's.
 pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
@@ -77,7 +77,7 @@ fn command(file: &Path) -> std::io::Result<Vec<OsString>> {
 }
 
 /// Waits for an attempt; also says whether the user has pressed Ctrl-C, or another process has ended it.
-fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, bool), Failure> {
+pub(crate) fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, bool), Failure> {
     let mut interrupted = false;
     loop {
         match waitpid(Some(attempt), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

@@ -43,7 +43,7 @@ const PASSED_ON: [Signal; 15] = [
 ];
 
 /// Caught signals, from before the program's start on, so that none is lost.
-pub(super) struct Caught {
+pub(crate) struct Caught {
     wanted: SigSet,
     early: Vec<Heard>,
 }
@@ -78,7 +78,7 @@ impl Caught {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     signal: c_int,
     /// The process that has sent it; `None` for the kernel.
     from: Option<i32>,

@@ -110,6 +110,21 @@ impl Progress {
         // A lost progress line is harmless.
         let _ = write!(io::stderr(), "\rreading: {percent} %");
     }
+
+    /// Shows how far the work is, in a line.
+    pub fn tell(&mut self, text: impl fmt::Display) {
+        if !self.silent {
+            self.shown = Some(0);
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+
+    /// Before a line that stays.
+    pub fn clear(&mut self) {
+        if self.shown.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]

@@ -42,6 +42,7 @@ codes! {
     LG107 107 "a launch had to grow local memory";
     LG108 108 "code was compiled at run time on a path that is timed or concurrent";
     LG109 109 "a grid that must be resident at once leaves no room for the kernel it waits for";
+    LG110 110 "code was loaded after the program had said that it was ready";
     LG201 201 "a cold function load put a barrier on the device behind work that does not end";
     LG202 202 "a thread is blocked loading a module into a context with work that does not end";
     LG203 203 "a stream waits for a value that no submitted operation writes";

@@ -107,6 +107,11 @@ impl Words<'_> {
             Code::LG109 => {
                 format!("{call} of {kernel} at {at} was submitted while {in_flight}, whose grid fills the device")
             }
+            Code::LG110 => format!(
+                "{call}{} loaded at {at}, when the program had said that it was ready, {}",
+                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
+                if hazard.first.other_at == 0 { "with nothing in flight".to_owned() } else { format!("while {in_flight}") }
+            ),
             _ => format!("{call} at {at}, while {in_flight}"),
         };
         match hazard.prevented {
@@ -175,6 +180,10 @@ impl Words<'_> {
             Code::LG109 => vec![
                 format!("{other} has every place of the device until it ends"),
                 format!("{other} waits for something that {kernel} does"),
+            ],
+            Code::LG110 => vec![
+                "work in flight waits for something that is submitted later".to_owned(),
+                format!("{call} loads beside it, which waits for all work in flight"),
             ],
             _ => Vec::new(),
         }
@@ -249,6 +258,10 @@ impl Words<'_> {
             Code::LG109 => format!(
                 "Submit {kernel} before {other}, or give {other} a smaller grid, so that it leaves room."
             ),
+            Code::LG110 => match &hazard.kernel {
+                Some(kernel) => format!("Launch {kernel} once before lazyguard_ready(); LAZYGUARD_PROFILE loads it ahead."),
+                None => format!("Call {call} before lazyguard_ready(); LAZYGUARD_PROFILE loads ahead what it loads."),
+            },
             _ => String::new(),
         }
     }

@@ -276,7 +276,7 @@ fn armed() -> Option<&'static Guard> {
 /// The call, unless the thread is inside a call already.
 #[inline(always)]
 fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
-    arm::begin_threads(guard, entry.entry_point.class());
+    arm::begin_threads(guard, entry.entry_point, || entry.caller());
     let slot = thread::slot(guard)?;
     if !slot.enter(entry.caller()) && !recover(guard, slot, entry.caller()) {
         return None;

@@ -154,6 +154,9 @@ impl Call {
             let mut one = *self;
             one.about.function = number;
             tracker.introduce_function(number, self.entered);
+            if by_this {
+                one.comes_late();
+            }
             let beside_work = one.meets(ColdKind::Function, if ahead { Flags::PREVENTED } else { Flags::default() });
             // The diagnosis of a hang needs to know of the barrier.
             if by_this && beside_work {

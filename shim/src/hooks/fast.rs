@@ -175,6 +175,10 @@ impl Call {
         if result != SUCCESS || !self.about.submits || !self.guard.tracker.fast_launches(default_stream) {
             return;
         }
+        // Such calls are among the points at which a schedule holds a thread.
+        if self.guard.schedule.is_some() {
+            return;
+        }
         if let Some((object, number)) = object {
             let key = object_key(entry.entry_point, object as u64);
             // What is remembered already keeps the path to it.
@@ -233,6 +237,7 @@ mod tests {
             hazards: Hazards::default(),
             paths: Paths::default(),
             profile: None,
+            schedule: None,
             process: Process {
                 settings,
                 tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),

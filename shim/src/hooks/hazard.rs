@@ -8,6 +8,7 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::driver_queries::{self, Held};
 use crate::preload::idle;
 use crate::record::hazards::Filler;
+use crate::record::ready;
 use crate::runtime::own_memory;
 use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
@@ -267,6 +268,7 @@ impl Call {
         if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
+        self.comes_late();
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
             self.hazard(Code::LG107, Flags::default(), busy);
@@ -301,6 +303,20 @@ impl Call {
         };
         if compiles && result == SUCCESS {
             self.compiled();
+        }
+        if result == SUCCESS {
+            self.comes_late();
+        }
+    }
+
+    // --- LG110: a load when the program was ready ---
+
+    #[cold]
+    pub fn comes_late(&self) {
+        if ready::is_ready(self.guard) {
+            let in_flight = self.guard.tracker.in_flight(self.about.context).into_iter();
+            let in_flight = in_flight.filter(|busy| busy.is_known() && busy.oldest.at < self.entered).map(other).next();
+            self.note_hazard(Code::LG110, Flags::default(), in_flight.unwrap_or_default(), self.guard.now());
         }
     }
 

@@ -6,6 +6,7 @@ use super::call::{observe, Call, Entry, Real};
 use super::fast;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::path;
+use crate::record::schedule::Schedule;
 use crate::runtime::{pass_through, readable, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::report::PassThrough;
@@ -31,6 +32,14 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
     };
     let slowly = (move |call: &mut Call| launches(call, function, stream, size), after);
     fast::submission(entry, begin, real, |_, _, _| {}, slowly)
+}
+
+/// Before the first launch of a function on a stream, a schedule may hold the thread.
+#[cold]
+#[inline(never)]
+fn may_be_held(call: &Call, of: (u64, u64)) {
+    let hold = |schedule: &Schedule| schedule.launches(call.guard, call.entry_point, call.caller, of);
+    call.guard.schedule.iter().for_each(hold);
 }
 
 /// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
@@ -61,6 +70,9 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     let (raw, cut) = RawPayload::launch(size.grid, size.block, size.shared_bytes);
     call.about.raw = raw;
     call.about.flags = if cut { flag::CUT } else { 0 };
+    if call.guard.schedule.is_some() {
+        may_be_held(call, (function as u64, stream as u64));
+    }
     call.submits_to(stream);
     call.uses(function);
     call.about.from = call.made_from(call.slot.path_to(call.use_key(function), call.about.context, call.epoch));

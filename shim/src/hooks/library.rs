@@ -70,6 +70,7 @@ fn tells(call: &Call, code: Handle, jit: Options, options: Options) -> Told {
 
 fn loaded(call: &Call, library: u64, told: Told) {
     call.gave_out(library);
+    call.comes_late();
     let loader = &call.guard.loader;
     if call.about.raw.loaded_image().needs_compiler() {
         call.guard.hazards.is_to_be_compiled(library);

@@ -14,10 +14,12 @@ use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
 use crate::record::path::Paths;
 use crate::record::profile::Notes;
+use crate::record::ready;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
+use crate::record::schedule::Schedule;
 use crate::record::{upkeep, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::own_thread;
@@ -25,11 +27,11 @@ use crate::runtime::process::{self, Process};
 use crate::runtime::withheld::Withheld;
 use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
 use crate::watch::{live_report, python, revoke, watchdog};
-use lazyguard_core::api::Class;
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
-use lazyguard_core::state::Tracker;
+use lazyguard_core::state::{Caller, Tracker};
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
 /// Guards against two threads that arm at once. Released by the fork handler in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -87,6 +89,7 @@ fn build(initialised: Initialised) {
         return;
     }
     clock::start();
+    ready::begin();
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());
@@ -106,6 +109,8 @@ fn build(initialised: Initialised) {
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
     let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
     let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
+    let schedule = settings.schedule.as_deref();
+    let schedule = schedule.and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         loader: Loader::new(ahead, libraries),
         folder,
@@ -119,6 +124,7 @@ fn build(initialised: Initialised) {
         hazards: Hazards::default(),
         paths: Paths::default(),
         profile,
+        schedule,
         process: Process {
             settings,
             tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
@@ -140,7 +146,7 @@ fn begin(guard: &'static Guard, initialised: Initialised) {
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
     guard.mappings.note_program(guard);
-    HAVE_THREADS.store(false, Ordering::Relaxed);
+    THREADS.store(TO_BEGIN, Ordering::Relaxed);
     guard.arm();
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
@@ -192,22 +198,32 @@ fn start_ticks() -> Option<u64> {
     told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-static HAVE_THREADS: AtomicBool = AtomicBool::new(true);
+/// Whether the armed process's guard has begun its threads. With a schedule, each call looks further.
+static THREADS: AtomicU8 = AtomicU8::new(BEGUN);
+const TO_BEGIN: u8 = 0;
+const BEGUN: u8 = 1;
+const BEGUN_AND_SCHEDULED: u8 = 2;
 
-/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace.
+/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace. From
+/// then on a schedule may hold the calling thread here.
 #[inline(always)]
-pub fn begin_threads(guard: &'static Guard, class: Class) {
-    if !class.only_prepares() && !HAVE_THREADS.load(Ordering::Relaxed) {
-        begin_them(guard);
+pub fn begin_threads(guard: &'static Guard, entry_point: EntryPoint, caller: impl FnOnce() -> Caller) {
+    if !entry_point.class().only_prepares() && THREADS.load(Ordering::Relaxed) != BEGUN {
+        begin_or_hold(guard, entry_point, caller());
     }
 }
 
 #[cold]
 #[inline(never)]
-fn begin_them(guard: &'static Guard) {
-    if HAVE_THREADS.swap(true, Ordering::Relaxed) {
-        return;
+fn begin_or_hold(guard: &'static Guard, entry_point: EntryPoint, caller: Caller) {
+    let begun = if guard.schedule.is_some() { BEGUN_AND_SCHEDULED } else { BEGUN };
+    if THREADS.swap(begun, Ordering::Relaxed) == TO_BEGIN {
+        begin_them(guard);
     }
+    guard.schedule.iter().for_each(|schedule| schedule.comes(guard, entry_point, caller));
+}
+
+fn begin_them(guard: &'static Guard) {
     if let Some(why) = tasks::too_few() {
         // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
         if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
@@ -255,7 +271,7 @@ extern "C" fn forked() {
     gpu_dump::forked();
     revoke::forked();
     ARMING.store(false, Ordering::SeqCst);
-    HAVE_THREADS.store(true, Ordering::Relaxed);
+    THREADS.store(BEGUN, Ordering::Relaxed);
     own_thread::forked();
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     gate::prepare();

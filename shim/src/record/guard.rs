@@ -16,6 +16,7 @@ use super::recording::Backing;
 use super::reports::Reports;
 use super::requests::Requests;
 use super::run_folder::RunFolder;
+use super::schedule::Schedule;
 use crate::preload::loader::Loader;
 use crate::runtime::process::{self, Process};
 use crate::runtime::tls;
@@ -37,6 +38,7 @@ pub struct Guard {
     pub hazards: Hazards,
     pub paths: Paths,
     pub profile: Option<profile::Notes>,
+    pub schedule: Option<Schedule>,
 }
 
 impl Deref for Guard {

@@ -110,7 +110,7 @@ pub fn own_number() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-fn own_name() -> String {
+pub fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;

@@ -26,6 +26,7 @@ use super::stacks;
 use super::telling::{keep, say_that_it_is_due, say_that_it_is_over, take_gpu_dump};
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
+use crate::record::schedule::Schedule;
 use crate::record::Guard;
 use crate::runtime::own_thread;
 use crate::runtime::process::retired;
@@ -188,6 +189,9 @@ impl Watch {
             // The whole process was stopped, or starved: time that all threads lost is no hang.
             self.awake_since = now;
         }
+        // Calls that wait for a thread which a schedule holds are no hang.
+        let held = self.guard.schedule.as_ref().map_or(0, Schedule::held);
+        self.awake_since = self.awake_since.max(held);
     }
 
     fn tick(&mut self, now: Nanos) {

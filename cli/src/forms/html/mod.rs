@@ -126,6 +126,9 @@ fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: impl Iterator<Item
     if let Some(run) = seen.run {
         page.line(r#"p class="command""#, &run.command.join(" "));
     }
+    seen.explored.iter().filter_map(|explored| explored.sentence.as_ref()).for_each(|sentence| {
+        page.line("p", sentence);
+    });
     page.open(r#"nav aria-label="Sections""#, &[]).open("ul", &[]);
     for (id, title) in sections {
         page.open("li", &[]).element("a", &[("href", &format!("#{id}"))], &title).close();

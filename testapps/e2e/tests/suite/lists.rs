@@ -70,6 +70,7 @@ fn every_source_of_a_program_is_built() {
     for (sources, folder, extensions) in [
         ("apps", "apps", cpp),
         ("ranks", "ranks", cpp),
+        ("races", "races", cpp),
         ("hostile", "hostile", c),
         ("stacks", "stacks", c),
         ("nvml", "nvml", c),

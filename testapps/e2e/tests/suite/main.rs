@@ -12,6 +12,7 @@
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
 //! | `every_call` | each function of the table, blocked for good |
+//! | `explore` | the orders of calls that hang a program which passes, and programs that pass in any |
 //! | `findings_report` | the findings of a run of several processes, in every form |
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
@@ -59,6 +60,7 @@ mod doctor;
 mod drivers;
 mod dump;
 mod every_call;
+mod explore;
 mod findings_report;
 mod foreign_names;
 mod gpu_core;

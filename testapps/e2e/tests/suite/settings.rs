@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
 /// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
-/// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
+/// those of `LAZYGUARD_DEFER` in `defer`, those of `LAZYGUARD_SCHEDULE` in `explore`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 18] = [
+const TESTED: [&str; 20] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -25,6 +25,7 @@ const TESTED: [&str; 18] = [
     "LAZYGUARD_PRELOAD_FREE",
     "LAZYGUARD_NUDGE",
     "LAZYGUARD_DEFER",
+    "LAZYGUARD_READY_AFTER",
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_ON_HANG",
     "LAZYGUARD_GPU_DUMP",
@@ -33,6 +34,7 @@ const TESTED: [&str; 18] = [
     "LAZYGUARD_PROFILE",
     "LAZYGUARD_LOG",
     "LAZYGUARD_RECORD",
+    "LAZYGUARD_SCHEDULE",
     "LAZYGUARD_SUMMARY",
 ];
 
@@ -89,6 +91,25 @@ fn off_looks_every_function_up_as_bare() {
     run(&work, &App::named("blocking_async")).set("LGSIM_CALL_LOG", log("bare")).finish();
     with(&work, "blocking_async", &[("LAZYGUARD", "off")]).set("LGSIM_CALL_LOG", log("off")).finish();
     assert_eq!(calls(&log("off")), calls(&log("bare")), "left: switched off; right: bare");
+}
+
+/// Loads are late from a time on, and those before it are not; the run fails for them if asked.
+#[test]
+fn what_is_loaded_late_is_a_hazard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let late = |settings: &[(&str, &str)]| {
+        let outcome = completed(&work, "module_pair", settings);
+        let written = fs::read_to_string(outcome.out().path().join("hazards.json")).unwrap_or_default();
+        let hazards: Json = serde_json::from_str(&written).unwrap_or_default();
+        let codes = hazards["hazards"].as_array().into_iter().flatten().map(|hazard| text(hazard, "/code").to_owned());
+        codes.filter(|code| code == "LG110").count()
+    };
+    assert!(late(&[("LAZYGUARD_READY_AFTER", "1ns")]) > 0);
+    assert_eq!(late(&[("LAZYGUARD_READY_AFTER", "1h")]), 0);
+    let out = work.path().join("out");
+    let run = Run::new(&work, command()).args(["run", "--ready-after", "1ns", "--fail-on", "late-load"]);
+    let failed = run.args([app("module_pair")]).set("LAZYGUARD_OUT", &out).finish();
+    assert_eq!(failed.code, Some(118), "{failed}");
 }
 
 /// The command preloads the library and changes nothing else: settings, arguments, output and exit code go through.
@@ -374,9 +395,11 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_PRELOAD_MEMORY", "much"),
         ("LAZYGUARD_PRELOAD_FREE", "101"),
         ("LAZYGUARD_NUDGE", "0.5"),
+        ("LAZYGUARD_READY_AFTER", "never"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
         ("LAZYGUARD_ON_HANG", "exit:256"),
         ("LAZYGUARD_LOG", "everything"),
+        ("LAZYGUARD_SCHEDULE", "/no/such/file"),
         ("LAZYGUARD_SUMMARY", "maybe"),
     ] {
         let outcome = completed(&work, "module_pair", &[(setting, value)]);

@@ -1,0 +1,374 @@
+//! `lazyguard explore`: runs a program again and again, each time with another order of the calls whose order may matter, until it hangs.
+//!
+//! The first run is held nowhere. It says which calls there are, and how long the program takes: the holds of another run take no longer
+//! in all. A schedule that hangs is made small and replayed, so that the report names the call that has to come late.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `schedule` | a schedule, and the calls that a run made |
+//! | `draw` | which schedule comes next |
+//! | `options` | what is asked for |
+//! | `once` | one run |
+//! | `reduce` | the fewest holds that hang |
+//!
+//! Must not: call a program hanging that would pass by itself. The guard counts no time in which a thread is held, and the threshold is longer
+//! than the bare run.
+
+mod draw;
+mod once;
+mod options;
+mod reduce;
+mod schedule;
+
+use crate::judge::explored::{Explored, HazardExplored};
+use crate::judge::seen::Hung;
+use crate::machine::system::unix_now;
+use crate::run::{Caught, EXPLORED};
+use crate::words::output::{say, Progress};
+use crate::words::{exit_code, Failure, Outcome};
+use draw::{aim, draw, Random};
+use lazyguard_core::api::counted;
+use lazyguard_core::Nanos;
+use once::{Ran, Runner};
+pub(crate) use options::Arguments;
+use schedule::{Hold, Points, Schedule};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+pub(crate) fn explore(arguments: Arguments) -> Outcome {
+    match Explorer::new(arguments).and_then(Explorer::explore) {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(failure) => {
+            say(failure.to_string());
+            Ok(ExitCode::from(exit_code::OWN_FAILURE))
+        }
+    }
+}
+
+/// How long the program takes is not known by then.
+const THRESHOLD_OF_THE_FIRST: Nanos = 30_000_000_000;
+const LEAST_THRESHOLD: Nanos = 500_000_000;
+/// The most runs that are kept though they did not hang.
+const MOST_FAILED: usize = 3;
+/// The most runs by which a schedule is made small.
+const MOST_TRIES: u64 = 64;
+const LEAST_TIMEOUT: Duration = Duration::from_secs(60);
+
+struct Explorer {
+    runner: Runner,
+    arguments: Arguments,
+    seed: u64,
+    since: Instant,
+    /// The hazards of all runs by their keys, and whether a hang is about them.
+    hazards: BTreeMap<String, bool>,
+    /// Schedules that a hazard asks for.
+    aims: Vec<Vec<Hold>>,
+    progress: Progress,
+    made: u64,
+    /// Runs that failed without a hang, a line each.
+    failed: Vec<String>,
+}
+
+/// A hang, and the schedule under which it arose.
+struct Found {
+    schedule: Schedule,
+    ran: Ran,
+    /// In which run.
+    run: u64,
+}
+
+impl Explorer {
+    fn new(arguments: Arguments) -> Result<Self, Failure> {
+        let seed = arguments.seed.unwrap_or_else(|| unix_now().as_nanos() as u64 % 1_000_000);
+        let private = || std::env::temp_dir().join(format!("lazyguard-explore-{}", std::process::id()));
+        let root = arguments.out.clone().unwrap_or_else(private);
+        let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
+        made.map_err(|error| Failure::Input(format!("{}: {error}", root.display())))?;
+        let root = root.canonicalize().unwrap_or(root);
+        let mut runner =
+            Runner { root, options: Vec::new(), program: arguments.program.clone(), caught: Caught::now() };
+        runner.options =
+            ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload].map(OsString::from).into();
+        Ok(Self {
+            runner,
+            arguments,
+            seed,
+            since: Instant::now(),
+            hazards: BTreeMap::new(),
+            aims: Vec::new(),
+            progress: Progress::new(),
+            made: 0,
+            failed: Vec::new(),
+        })
+    }
+
+    fn explore(mut self) -> Result<u8, Failure> {
+        let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
+        let bare = self.bounded(limit, self.arguments.timeout, "bare", &Schedule::default())?;
+        if bare.hung.is_some() {
+            say("hangs without any thread held; lazyguard explore is for programs that pass");
+            return self.report(Found { schedule: Schedule::default(), ran: bare, run: 0 });
+        }
+        if bare.code != 0 || bare.interrupted {
+            say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
+            self.end();
+            return Ok(bare.code);
+        }
+        let threshold =
+            self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
+        let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
+        self.runner.options.extend(["--hang-after".into(), format!("{threshold}ns").into()]);
+        self.runner.options.extend(["--timeout".into(), format!("{}ns", timeout.as_nanos()).into()]);
+        self.learn(&bare);
+        if bare.ranks.iter().all(|points| points.calls.is_empty()) {
+            say("no process made a call whose order may matter: there is nothing to explore");
+        }
+        let found = self.search(&bare)?;
+        match found {
+            Some(found) => {
+                let small = self.made_small(found, &bare.ranks)?;
+                self.report(small)
+            }
+            None => self.nothing_found(),
+        }
+    }
+
+    fn bounded(
+        &self,
+        threshold: Nanos,
+        timeout: Option<Duration>,
+        name: &str,
+        schedule: &Schedule,
+    ) -> Result<Ran, Failure> {
+        let mut more: Vec<OsString> = vec!["--hang-after".into(), format!("{threshold}ns").into()];
+        more.extend(timeout.iter().flat_map(|time| ["--timeout".into(), format!("{}ns", time.as_nanos()).into()]));
+        self.runner.run(name, schedule, &more)
+    }
+
+    /// Whether another run may be made.
+    fn goes_on(&self) -> bool {
+        self.made < self.arguments.runs && self.since.elapsed() < self.arguments.within
+    }
+
+    fn search(&mut self, bare: &Ran) -> Result<Option<Found>, Failure> {
+        while self.goes_on() && !bare.ranks.is_empty() {
+            self.made += 1;
+            let left = self.arguments.within.saturating_sub(self.since.elapsed()).as_secs();
+            self.progress.tell(format!(
+                "run {} of {}, seed {}, {}, {left} s left",
+                self.made,
+                self.arguments.runs,
+                self.seed,
+                counted(self.hazards.len() as u64, "hazard")
+            ));
+            let mut random = Random(self.seed.wrapping_mul(0x0001_0000_0001) ^ self.made);
+            let aimed = if self.aims.is_empty() { None } else { Some(self.aims.remove(0)) };
+            let holds = aimed.unwrap_or_else(|| draw(self.made, &bare.ranks, bare.nanos, &mut random));
+            let schedule = Schedule { budget: bare.nanos, holds };
+            let name = format!("run-{}", self.made);
+            let ran = self.runner.run(&name, &schedule, &[])?;
+            self.learn(&ran);
+            if ran.hung.is_some() {
+                return Ok(Some(Found { schedule, ran, run: self.made }));
+            }
+            if ran.interrupted {
+                break;
+            }
+            match ran.code {
+                0 => self.runner.forget(&name),
+                _ if self.failed.len() == MOST_FAILED => self.runner.forget(&name),
+                // Kept for the user: another order has made it fail.
+                code => self.failed.push(format!(
+                    "run {} ended with exit code {code}: {name}.output in {}",
+                    self.made,
+                    self.runner.root.display()
+                )),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes in the hazards of a run. The next runs aim at new ones.
+    fn learn(&mut self, ran: &Ran) {
+        for hazard in &ran.hazards {
+            if self.hazards.contains_key(&hazard.key) {
+                continue;
+            }
+            self.hazards.insert(hazard.key.clone(), false);
+            let several = ran.ranks.len() > 1;
+            let of_rank = ran.ranks.iter().filter(|points| points.rank == hazard.rank || !several);
+            let aims = of_rank.map(|points| aim(points, several, hazard.thread, hazard.at, ran.nanos));
+            self.aims.extend(aims.filter(|holds| !holds.is_empty()));
+        }
+    }
+
+    /// The same hang by the fewest holds.
+    fn made_small(&mut self, found: Found, bare: &[Points]) -> Result<Found, Failure> {
+        let budget = found.schedule.budget;
+        let (runner, progress) = (&self.runner, &mut self.progress);
+        let mut last = None;
+        let mut tries = 0;
+        let mut hangs = |holds: &[Hold]| {
+            if tries == MOST_TRIES {
+                return Ok(false);
+            }
+            tries += 1;
+            progress.tell(format!("found in run {}: making the schedule small, try {tries}", found.run));
+            let name = format!("small-{tries}");
+            let schedule = Schedule { budget, holds: holds.to_vec() };
+            let ran = runner.run(&name, &schedule, &[])?;
+            runner.forget(&name);
+            let hung = ran.hung.is_some();
+            if hung {
+                last = Some((schedule, ran));
+            }
+            Ok(hung)
+        };
+        let carried_out = found.schedule.carried_out(&found.ran.ranks);
+        let all = match carried_out.len() {
+            0 | 1 => carried_out,
+            _ if hangs(&carried_out)? => carried_out,
+            _ => found.schedule.holds.clone(),
+        };
+        let holds = match hangs(&[])? && hangs(&[])? {
+            // It hangs now and then by its ordinary timing.
+            true => Vec::new(),
+            false => reduce::sharpen(reduce::reduce(all, &mut hangs)?, [bare, &found.ran.ranks], &mut hangs)?,
+        };
+        Ok(match last {
+            Some((schedule, ran)) if schedule.holds == holds => Found { schedule, ran, ..found },
+            _ => Found { schedule: Schedule { budget, holds }, ..found },
+        })
+    }
+
+    /// Replays what was found, and says it.
+    fn report(mut self, found: Found) -> Result<u8, Failure> {
+        let hang = found.ran.hung.clone().unwrap_or_else(|| Hung {
+            code: String::new(),
+            sentence: String::new(),
+            folder: PathBuf::new(),
+        });
+        for (key, provoked) in &mut self.hazards {
+            *provoked = found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
+        }
+        let when = match found.schedule.holds.is_empty() {
+            true => " now and then, with no thread held".to_owned(),
+            false => format!(" when {}", found.schedule.in_words()),
+        };
+        let sentence = format!("hangs{when}: {}", hang.code);
+        let file = self.runner.root.join("schedule");
+        let written = std::fs::write(&file, format!("# {sentence}\n{}", found.schedule.text()));
+        written.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        let explored = Explored { sentence: Some(sentence.clone()), schedule: Some(file.clone()), ..self.learned() };
+        let (hung, replays) = self.replay(&found.schedule, &explored)?;
+        let with_preloading = match self.arguments.preload.as_str() {
+            "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
+            _ => None,
+        };
+        self.runner.forget("defaults");
+        self.progress.clear();
+        say(&sentence);
+        say(&hang.sentence);
+        say(format!("found in run {} with seed {}; {hung} of {replays} replays hung", found.run, self.seed));
+        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
+        let (preload, program) = (&self.arguments.preload, program.join(" "));
+        say(format!("again: lazyguard run --preload {preload} --schedule {} -- {program}", file.display()));
+        with_preloading.iter().for_each(|hung| {
+            let what = if hung.is_some() { "hung as well" } else { "passed" };
+            say(format!("with preloading, which is the default, the same schedule {what}"));
+        });
+        self.say_hazards();
+        let first = if found.run == 0 { "bare".to_owned() } else { format!("run-{}", found.run) };
+        let kept = if hung == 0 { &first } else { "hang" };
+        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join(kept).display()));
+        if hung > 0 {
+            self.runner.forget(&first);
+        }
+        Ok(exit_code::HANG)
+    }
+
+    /// How many of how many replays hang. The last one writes the reports.
+    fn replay(&mut self, schedule: &Schedule, explored: &Explored) -> Result<(u64, u64), Failure> {
+        let replays = self.arguments.replays.max(1);
+        let mut hung = 0;
+        for replay in 1..=replays {
+            self.progress.tell(format!("replay {replay} of {replays}"));
+            let ran = match replay == replays {
+                true => self.last("hang", schedule, explored)?,
+                false => self.runner.run("replay", schedule, &[])?,
+            };
+            hung += u64::from(ran.hung.is_some());
+            if ran.interrupted {
+                return Ok((hung, replay));
+            }
+        }
+        self.runner.forget("replay");
+        Ok((hung, replays))
+    }
+
+    fn nothing_found(mut self) -> Result<u8, Failure> {
+        self.last("last", &Schedule::default(), &self.learned())?;
+        self.progress.clear();
+        say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
+        self.say_hazards();
+        self.end();
+        Ok(0)
+    }
+
+    fn learned(&self) -> Explored {
+        let hazard =
+            |(key, provoked): (&String, &bool)| HazardExplored { key: key.clone(), explored: self.status(*provoked) };
+        let hazards = self.hazards.iter().map(hazard).collect();
+        Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
+    }
+
+    /// The run that writes what the user asked for.
+    fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
+        let file = self.runner.root.join("explored.json");
+        let text = serde_json::to_string(explored).unwrap_or_default();
+        std::fs::write(&file, text).map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        let mut more = self.forms();
+        more.extend([EXPLORED.into(), file.into()]);
+        self.runner.run(name, schedule, &more)
+    }
+
+    fn say_hazards(&self) {
+        self.failed.iter().for_each(say);
+        self.hazards.iter().for_each(|(key, provoked)| say(format!("{key}: {}", self.status(*provoked))));
+    }
+
+    fn status(&self, provoked: bool) -> String {
+        match provoked {
+            true => "provoked".to_owned(),
+            false => format!("not provoked in {}", counted(self.made, "run")),
+        }
+    }
+
+    /// The options of the last run, by which it writes what the user asked for.
+    fn forms(&self) -> Vec<OsString> {
+        let arguments = &self.arguments;
+        let files = [
+            ("--junit", &arguments.junit),
+            ("--json", &arguments.json),
+            ("--sarif", &arguments.sarif),
+            ("--html", &arguments.html),
+            ("--baseline", &arguments.baseline),
+        ];
+        let files = files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
+        let all = files.chain(arguments.suppress.iter().map(|path| ("--suppress", path)));
+        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+    }
+
+    /// Nothing was found.
+    fn end(&self) {
+        if self.arguments.out.is_none() && self.failed.is_empty() {
+            // An empty folder does no harm.
+            let _ = std::fs::remove_dir_all(&self.runner.root);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! One run of the program under a schedule: a `lazyguard run` of its own, which ends it if it hangs.
+//!
+//! Must not: write the program's output between this command's lines. It goes into a file beside the run's folder.
+
+use super::schedule::{Points, Schedule};
+use crate::judge::seen::Hung;
+use crate::machine::files;
+use crate::run::{wait_for, Caught, ATTEMPT};
+use crate::words::{exit_code, Failure};
+use lazyguard_core::settings::literal_folder;
+use lazyguard_core::Nanos;
+use rustix::process::Pid;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What all runs have in common.
+pub(super) struct Runner {
+    /// Where each run has its folder and its files.
+    pub root: PathBuf,
+    /// Options of `lazyguard run`.
+    pub options: Vec<OsString>,
+    pub program: Vec<OsString>,
+    pub caught: Caught,
+}
+
+/// What a run came to.
+#[derive(Default)]
+pub(super) struct Ran {
+    pub code: u8,
+    pub nanos: Nanos,
+    pub hung: Option<Hung>,
+    /// The functions of the blocked calls, and of the calls that they wait for.
+    pub concerned: Vec<String>,
+    /// By rank. Of several processes without one, the one with the most calls.
+    pub ranks: Vec<Points>,
+    pub hazards: Vec<HazardSeen>,
+    /// The user has ended it.
+    pub interrupted: bool,
+}
+
+pub(super) struct HazardSeen {
+    pub key: String,
+    pub thread: u32,
+    /// When the call was entered, and when the other operation was submitted.
+    pub at: [Nanos; 2],
+    pub rank: String,
+}
+
+impl Runner {
+    /// Where the schedule of a run lies.
+    pub fn schedule(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}.schedule"))
+    }
+
+    /// Makes a run. `more` are further options of `lazyguard run`, which override the common ones.
+    pub fn run(&self, name: &str, schedule: &Schedule, more: &[OsString]) -> Result<Ran, Failure> {
+        let file = |extension: &str| self.root.join(format!("{name}.{extension}"));
+        let failed = |what: &Path, error: std::io::Error| Failure::Input(format!("{}: {error}", what.display()));
+        let write = |path: &Path, text: &str| fs::write(path, text).map_err(|error| failed(path, error));
+        let (hung, found) = (file("hung"), file("json"));
+        write(&hung, "[]")?;
+        write(&self.schedule(name), &schedule.text())?;
+        let output = File::create(file("output")).map_err(|error| failed(&file("output"), error))?;
+        let error = output.try_clone().map_err(|error| failed(&file("output"), error))?;
+        let own = std::env::current_exe().map_err(|error| failed(Path::new("this command"), error))?;
+        let folder = literal_folder(&self.root.join(name).display().to_string());
+        let mut command = Command::new(own);
+        command.args(["run", "--annotations", "off", "--keep", "--out", &folder]).arg(ATTEMPT).arg(&hung);
+        command.arg("--schedule").arg(self.schedule(name)).args(&self.options).args(more);
+        if !more.iter().any(|option| option == "--json") {
+            command.arg("--json").arg(&found);
+        }
+        command.arg("--").args(&self.program).stdin(Stdio::null()).stdout(output).stderr(error);
+        let child = command.spawn().map_err(|error| failed(Path::new("lazyguard run"), error))?;
+        let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let child = child.ok_or_else(|| Failure::Input("lazyguard run has no number".to_owned()))?;
+        let (status, interrupted) = wait_for(child, &self.caught)?;
+        let code = status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OWN_FAILURE);
+        if code == exit_code::OWN_FAILURE && !interrupted {
+            let said = files::read_text(file("output")).unwrap_or_default();
+            return Err(Failure::Input(said.lines().last().unwrap_or("a run failed").replace("lazyguard: ", "")));
+        }
+        let written = more.iter().position(|option| option == "--json").map(|at| PathBuf::from(&more[at + 1]));
+        let text = files::read_text(written.unwrap_or(found)).unwrap_or_default();
+        let mut ran = read(&serde_json::from_str(&text).unwrap_or_default());
+        (ran.code, ran.interrupted) = (code, interrupted);
+        let all: Vec<Hung> =
+            files::read_text(&hung).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        ran.hung = all.into_iter().next().filter(|_| code == exit_code::HANG);
+        Ok(ran)
+    }
+
+    /// Removes what a run has left.
+    pub fn forget(&self, name: &str) {
+        // What stays costs space until the root goes.
+        let _ = fs::remove_dir_all(self.root.join(name));
+        for extension in ["hung", "json", "output", "schedule"] {
+            let _ = fs::remove_file(self.root.join(format!("{name}.{extension}")));
+        }
+    }
+}
+
+/// The findings of a run, as `--json` writes them.
+fn read(found: &Value) -> Ran {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let root = PathBuf::from(text(&found["root"]));
+    let (mut ranks, mut concerned) = (Vec::<Points>::new(), Vec::new());
+    for process in all(&found["processes"]) {
+        let points = Points::read(&root.join(text(&process["folder"])), &text(&process["rank"]));
+        match ranks.iter_mut().find(|known| known.rank == points.rank) {
+            Some(known) if known.calls.len() < points.calls.len() => *known = points,
+            Some(_) => {}
+            None => ranks.push(points),
+        }
+        let hang = &process["hang"];
+        let culprits = all(&hang["verdicts"]).into_iter().flat_map(|verdict| all(&verdict["culprits"]));
+        let culprits = culprits.map(|culprit| culprit["operation"].clone());
+        // Hazards are named without the symbol's version.
+        let plain = |call: Value| text(&call["call"]).split("_v").next().unwrap_or_default().to_owned();
+        concerned.extend(all(&hang["blocked"]).into_iter().chain(culprits).map(plain));
+    }
+    ranks.sort_by(|a, b| a.rank.cmp(&b.rank));
+    let hazard = |hazard: &Value| HazardSeen {
+        key: text(&hazard["key"]),
+        thread: hazard["first"]["thread"].as_u64().and_then(|thread| u32::try_from(thread).ok()).unwrap_or(0),
+        at: ["at", "other_at"].map(|key| hazard["first"][key].as_u64().unwrap_or(0)),
+        rank: text(&hazard["met_by"][0]["rank"]),
+    };
+    let hazards = all(&found["hazards"]).iter().filter(|hazard| hazard["prevented"] != true).map(hazard).collect();
+    Ran { nanos: found["run"]["nanos"].as_u64().unwrap_or(0), concerned, ranks, hazards, ..Ran::default() }
+}

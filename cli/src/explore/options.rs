@@ -1,0 +1,65 @@
+//! The options of `lazyguard explore`.
+
+use clap::ValueHint;
+use lazyguard_core::settings::duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is asked for.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
+Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
+)]
+pub(crate) struct Arguments {
+    /// The most runs before a hang is found.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub runs: u64,
+    /// The most time before a hang is found.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = time)]
+    pub within: Duration,
+    /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// How often a hang that was found is made again, to say how surely its schedule hangs.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub replays: u64,
+    /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least.
+    #[arg(long, value_name = "DURATION", value_parser = time)]
+    pub hang_after: Option<Duration>,
+    /// How long a run may take; by default ten times as long as the first, and a minute at least.
+    #[arg(long, value_name = "DURATION", value_parser = time)]
+    pub timeout: Option<Duration>,
+    /// What is preloaded: nothing, so that a hang shows which preloading would prevent.
+    #[arg(long, value_name = "POLICY", default_value = "off")]
+    pub preload: String,
+    /// The folder for the runs; without one, a private folder that stays if a hang was found.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+    /// Write the findings of the last run as a JUnit report.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
+    /// Write them as JSON.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write them as SARIF.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub sarif: Option<PathBuf>,
+    /// Write them as one page for a browser.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// The hazards that are not reported; may be given more than once.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub suppress: Vec<PathBuf>,
+    /// The known hazards.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}
+
+fn time(value: &str) -> Result<Duration, String> {
+    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration".to_owned())
+}

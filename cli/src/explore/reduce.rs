@@ -1,0 +1,146 @@
+//! From a schedule that hangs to the call that has to come late: the fewest holds that still hang, by delta debugging (Zeller, Hildebrandt
+//! 2002), and of each the last call of its thread that may be held, until the first one for which that suffices.
+
+use super::schedule::{CallName, Hold, Point, Points};
+use crate::words::Failure;
+
+/// The most runs for a hold's call, and for the one that it waits for.
+const MOST_TRIES: usize = 8;
+
+/// `bare` is a run that was held nowhere, `hung` the one that hung.
+pub(super) fn sharpen(
+    mut holds: Vec<Hold>,
+    [bare, hung]: [&[Points]; 2],
+    hangs: &mut impl FnMut(&[Hold]) -> Result<bool, Failure>,
+) -> Result<Vec<Hold>, Failure> {
+    for n in 0..holds.len() {
+        let first = holds[n].clone();
+        for call in later_calls(&first, bare) {
+            let until = first.until.clone().filter(|until| *until != call);
+            if !hangs_with(&mut holds, n, Hold { call, until, ..first.clone() }, hangs)? {
+                break;
+            }
+        }
+        let last = holds[n].clone();
+        for until in awaited(&first, hung) {
+            let is_known = last.until.as_ref() == Some(&until);
+            if is_known || hangs_with(&mut holds, n, Hold { until: Some(until), ..last.clone() }, hangs)? {
+                break;
+            }
+        }
+    }
+    Ok(holds)
+}
+
+/// No hold of the result can be left out; `hangs` makes a run.
+pub(super) fn reduce(
+    all: Vec<Hold>,
+    mut hangs: impl FnMut(&[Hold]) -> Result<bool, Failure>,
+) -> Result<Vec<Hold>, Failure> {
+    let (mut holds, mut parts) = (all, 2);
+    while holds.len() > 1 {
+        let chunks: Vec<Vec<Hold>> = holds.chunks(holds.len().div_ceil(parts)).map(<[Hold]>::to_vec).collect();
+        let without =
+            |n: usize| chunks.iter().enumerate().filter(|(m, _)| *m != n).flat_map(|(_, c)| c.clone()).collect();
+        let rests: Vec<Vec<Hold>> =
+            if chunks.len() > 2 { (0..chunks.len()).map(without).collect() } else { Vec::new() };
+        let mut smaller = None;
+        for (part, is_rest) in
+            chunks.into_iter().map(|part| (part, false)).chain(rests.into_iter().map(|rest| (rest, true)))
+        {
+            if hangs(&part)? {
+                smaller = Some((part, is_rest));
+                break;
+            }
+        }
+        match smaller {
+            Some((part, is_rest)) => (holds, parts) = (part, if is_rest { (parts - 1).max(2) } else { 2 }),
+            None if parts >= holds.len() => break,
+            None => parts = (parts * 2).min(holds.len()),
+        }
+    }
+    Ok(holds)
+}
+
+/// Puts this hold in the place of another, if it still hangs so.
+fn hangs_with(
+    holds: &mut Vec<Hold>,
+    n: usize,
+    hold: Hold,
+    hangs: &mut impl FnMut(&[Hold]) -> Result<bool, Failure>,
+) -> Result<bool, Failure> {
+    let mut tried = holds.clone();
+    tried[n] = hold;
+    let hung = hangs(&tried)?;
+    if hung {
+        *holds = tried;
+    }
+    Ok(hung)
+}
+
+/// What the held thread calls next.
+fn later_calls(hold: &Hold, bare: &[Points]) -> Vec<CallName> {
+    let of = hold.of(bare).find_map(|points| Some((points, points.find(&hold.call)?)));
+    let Some((points, held)) = of else { return Vec::new() };
+    let later = points.calls.iter().filter(|point| point.thread == held.thread && point.at > held.at);
+    later.map(|point| point.call.clone()).take(MOST_TRIES).collect()
+}
+
+/// What other threads called while it was held.
+fn awaited(hold: &Hold, hung: &[Points]) -> Vec<CallName> {
+    let of = hold.of(hung).find_map(|points| Some((points, points.find(&hold.call)?)));
+    let Some((points, held)) = of else { return Vec::new() };
+    let meanwhile = |point: &&Point| point.thread != held.thread && (held.came..held.at).contains(&point.at);
+    points.calls.iter().filter(meanwhile).map(|point| point.call.clone()).take(MOST_TRIES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_is_of_the_last_call_that_matters_until_the_first() {
+        let name = |thread: u32, call: &str| CallName(format!("{call}@000%{thread}#1"));
+        let point =
+            |came, at, thread, call: &str| Point { came, at, thread, call: name(thread, call), held: came != at };
+        let points = |calls| [Points { rank: String::new(), calls }];
+        let bare = points(vec![
+            point(1, 1, 2, "begin"),
+            point(2, 2, 2, "free"),
+            point(3, 3, 2, "end"),
+            point(9, 9, 1, "sync"),
+        ]);
+        let hung = points(vec![
+            point(4, 4, 1, "other"),
+            point(5, 5, 1, "wait"),
+            point(6, 6, 1, "sync"),
+            point(1, 7, 2, "begin"),
+        ]);
+        let hold =
+            |call, until| Hold { rank: String::new(), call: name(2, call), until: Some(name(1, until)), most: 5 };
+        // The free has to come after the wait.
+        let mut hangs = |holds: &[Hold]| {
+            let is_late = ["wait", "sync"].iter().any(|call| holds[0].until == Some(name(1, call)));
+            Ok(is_late && holds[0].call != name(2, "end"))
+        };
+        let sharp = sharpen(vec![hold("begin", "sync")], [&bare, &hung], &mut hangs).unwrap();
+        assert_eq!(sharp, [hold("free", "wait")]);
+    }
+
+    #[test]
+    fn what_remains_is_what_the_hang_needs() {
+        let hold = |n: usize| Hold { rank: n.to_string(), call: CallName(String::new()), until: None, most: 0 };
+        let all: Vec<_> = (0..13).map(hold).collect();
+        for needed in [&[4][..], &[0, 12], &[2, 3, 9], &[]] {
+            let mut runs = 0;
+            let hangs = |holds: &[Hold]| {
+                runs += 1;
+                Ok(needed.iter().all(|n| holds.contains(&hold(*n))))
+            };
+            let left = reduce(all.clone(), hangs).unwrap();
+            let expect: Vec<_> = needed.iter().copied().map(hold).collect();
+            assert!(left == expect || needed.is_empty() && left.len() == 1, "{left:?}");
+            assert!(runs < 60, "{runs}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Schedules (`LAZYGUARD_SCHEDULE`): a thread is held before a call, until another call has come or a time is over. `lazyguard explore`
+//! writes the file, and `lazyguard run --schedule` carries one out again.
+//!
+//! A call is named by its function, the last digits of its caller's address, the name of its thread, and its number among those alike
+//! (`cuMemFree@a3f%loader#2`): an address's last digits are the same in every run. Each such call leaves a line in the run folder.
+//!
+//! Must not: hold a launch whose kernel has been launched on its stream before, hold for longer than the file allows in all, or hold a thread
+//! that a look-out would take for blocked: the call has not begun.
+
+use super::run_folder::RunFolder;
+use crate::runtime::process::Process;
+use crate::runtime::{door, files, standard_error, thread};
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::run_folder::file::POINTS;
+use lazyguard_core::state::Caller;
+use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The most lines in the run folder.
+const MOST_POINTS: usize = 4096;
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// From a call's hook to its effect in the driver, on a busy machine.
+const SETTLES_IN: Nanos = 5_000_000;
+
+pub struct Schedule {
+    points: Option<PathBuf>,
+    holds: Vec<Hold>,
+    /// What is left of the time that holds may take in all.
+    left: AtomicU64,
+    /// When a thread was last held.
+    held: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+struct Hold {
+    most: Nanos,
+    call: String,
+    until: Option<String>,
+}
+
+/// Lists: searches are rare, and a map takes more of the library than they do of a run.
+#[derive(Default)]
+struct Seen {
+    counts: Vec<(String, u32)>,
+    /// When the calls came that a hold waits for.
+    came: Vec<(String, Nanos)>,
+    /// Launches by function and stream, launches of graphs by thread and caller, and threads.
+    firsts: Vec<(u64, u64)>,
+    points: usize,
+}
+
+impl Schedule {
+    /// The schedule of the file, for a process of this rank; one that cannot be read costs a line.
+    pub fn read(path: &str, rank: &str, folder: Option<&RunFolder>) -> Option<Self> {
+        let read = files::open(path).and_then(std::io::read_to_string);
+        let text = match read {
+            Ok(text) => text,
+            Err(error) => {
+                standard_error::line(&format!(
+                    "LAZYGUARD_SCHEDULE={path:?} cannot be read: {error}; no thread is held"
+                ));
+                return None;
+            }
+        };
+        let mut left = 0;
+        let mut holds = Vec::new();
+        for line in text.lines() {
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["budget", nanos] => left = nanos.parse().unwrap_or(0),
+                ["hold", of, nanos, call, ref until @ ..] if of == "*" || of == rank => holds.push(Hold {
+                    most: nanos.parse().unwrap_or(0),
+                    call: call.to_owned(),
+                    until: until.first().map(|&until| until.to_owned()),
+                }),
+                _ => {}
+            }
+        }
+        let points = folder.map(|folder| folder.path().join(POINTS));
+        Some(Self { points, holds, left: left.into(), held: AtomicU64::new(0), seen: Mutex::default() })
+    }
+
+    /// When a thread was last held: what waits has waited by itself only since.
+    pub fn held(&self) -> Nanos {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// A thread is about to make a call of a class that may be held.
+    pub fn comes(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller) {
+        let site = (u64::from(thread::own_number()), caller.address as u64);
+        let of = match entry_point.class() {
+            Class::Launch | Class::CopyAsync | Class::SetAsync | Class::StreamSubmit => None,
+            Class::StreamQuery | Class::EventQuery | Class::Allocate | Class::AllocateAsync => None,
+            Class::KernelResolve | Class::KernelFunction | Class::GraphNode | Class::GraphUpload => None,
+            Class::GraphLaunch => Some(Some(site)),
+            _ => Some(None),
+        };
+        self.point(process, entry_point, caller, of);
+    }
+
+    /// A thread is about to launch a function on a stream.
+    pub fn launches(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller, of: (u64, u64)) {
+        self.point(process, entry_point, caller, Some(Some(of)));
+    }
+
+    /// `of`: whether the call is a point, and if only the first of its kind is one, the kind. A thread's first call is one in any case.
+    #[allow(clippy::option_option)]
+    fn point(
+        &self,
+        process: &'static Process,
+        entry_point: EntryPoint,
+        caller: Caller,
+        of: Option<Option<(u64, u64)>>,
+    ) {
+        let Some(slot) = thread::slot(process).filter(|slot| slot.enter(caller)) else { return };
+        let thread = thread::own_number();
+        let call = {
+            let mut seen = lock(&self.seen);
+            let begins = seen.is_first((thread.into(), u64::MAX));
+            let is_point = match of {
+                None => false,
+                Some(None) => true,
+                Some(Some(kind)) => seen.is_first(kind),
+            };
+            (begins || is_point).then(|| seen.name(entry_point, caller.address))
+        };
+        slot.leave();
+        let Some(call) = call else { return };
+        let (at, mut held) = (process.now(), None);
+        for hold in self.holds.iter().filter(|hold| hold.call == call) {
+            held = Some(held.unwrap_or(false) | self.hold(process, hold));
+        }
+        let now = process.now();
+        let told = match held {
+            None => "-",
+            Some(true) => "came",
+            Some(false) => "over",
+        };
+        self.note(&format!("{now} {thread} {call} {} {told}\n", now - at));
+        if self.holds.iter().any(|hold| hold.until.as_ref() == Some(&call)) {
+            lock(&self.seen).came.push((call, now));
+        }
+    }
+
+    /// Returns whether the awaited call came in time.
+    fn hold(&self, process: &Process, hold: &Hold) -> bool {
+        let since = process.now();
+        loop {
+            let now = process.now();
+            self.held.store(now, Ordering::Relaxed);
+            let came = hold.until.as_ref().and_then(|until| lock(&self.seen).came_at(until));
+            let has_come = came.is_some_and(|at| now >= at + SETTLES_IN);
+            let took = now - since;
+            if has_come || took >= hold.most.min(self.left.load(Ordering::Relaxed)) {
+                let _ = self
+                    .left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(took)));
+                return has_come;
+            }
+            door::pause(LOOK_EVERY);
+        }
+    }
+
+    fn note(&self, line: &str) {
+        let Some(path) = self.points.as_deref().filter(|_| lock(&self.seen).has_room()) else { return };
+        let append = |path: &Path| files::open_with(path, OpenOptions::new().append(true).create(true), 0);
+        // A line that cannot be written is missed by `lazyguard explore` alone.
+        let _ = append(path).and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+}
+
+impl Seen {
+    fn name(&mut self, entry_point: EntryPoint, caller: usize) -> String {
+        let of_thread = thread::own_name().replace(char::is_whitespace, "_");
+        let name = format!("{}@{:03x}%{of_thread}", entry_point.info().base(), caller & 0xfff);
+        let known = self.counts.iter().position(|(known, _)| *known == name);
+        let at = known.unwrap_or_else(|| {
+            self.counts.push((name, 0));
+            self.counts.len() - 1
+        });
+        let (name, count) = &mut self.counts[at];
+        *count += 1;
+        format!("{name}#{count}")
+    }
+
+    fn is_first(&mut self, one: (u64, u64)) -> bool {
+        let is_first = !self.firsts.contains(&one);
+        if is_first {
+            self.firsts.push(one);
+        }
+        is_first
+    }
+
+    fn came_at(&self, call: &str) -> Option<Nanos> {
+        self.came.iter().find(|(came, _)| came == call).map(|(_, at)| *at)
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.points += 1;
+        self.points <= MOST_POINTS
+    }
+}

@@ -1,0 +1,16 @@
+// A server says that it is ready, and loads a module for its first request.
+// hazard: LG110 call=cuModuleLoadData kernel=- stream=none
+// card: yes
+#include <dlfcn.h>
+
+#include "../corpus.hpp"
+
+SCENARIO(module_loaded_when_ready) {
+  lg::open_session();
+  const auto ready = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "lazyguard_ready"));
+  lg::module("corpus");
+  if (ready != nullptr) ready();
+  lg::module("corpus_other");
+  std::puts("served");
+  return 0;
+}

@@ -1,0 +1,158 @@
+//! `lazyguard explore`: finds the order of calls that hangs a program which passes, and no such order of one that passes in any.
+//!
+//! The programs are the shapes of `testapps/races`. With `LAZYGUARD_TEST_LONG` each is tried by three seeds, and its safe twin in 300 runs.
+
+use crate::run_passes_on::under;
+use lazyguard_e2e::{command, target, text, Json, Outcome, Run, Work, PATIENCE};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A run takes a third of a second, and one that hangs two.
+const LONG: Duration = Duration::from_secs(900);
+
+fn is_long() -> bool {
+    std::env::var_os("LAZYGUARD_TEST_LONG").is_some_and(|value| !value.is_empty())
+}
+
+fn races() -> PathBuf {
+    target().join("races/races")
+}
+
+fn explored(work: &Work, options: &[&str], program: &[&str]) -> Outcome {
+    let run = Run::new(work, command()).args(["explore"]).args(options).args(["--"]).args([races()]).args(program);
+    run.start().finish_within(LONG)
+}
+
+/// The shape passes, and is found to hang with one of the codes; in the long form by every seed.
+fn is_found(test: &str, shape: &str, codes: &[&str], late: &str) {
+    let work = Work::new(test);
+    for _ in 0..if is_long() { 100 } else { 1 } {
+        let plain = Run::new(&work, races()).args([shape]).finish();
+        assert_eq!((plain.code, plain.stderr.as_str()), (Some(0), ""), "{plain}");
+    }
+    for seed in if is_long() { &["1", "2", "3"][..] } else { &["1"] } {
+        let replays = if is_long() { "10" } else { "1" };
+        let found = explored(&work, &["--runs", "30", "--seed", seed, "--replays", replays], &[shape]);
+        assert_eq!(found.code, Some(117), "{shape} by seed {seed}: {found}");
+        let first = found.stderr.lines().find(|line| line.contains("hangs when ")).unwrap_or_default();
+        assert!(codes.iter().any(|code| first.ends_with(&format!(": {code}"))), "{first}\n{found}");
+        assert!(first.contains(late), "{late}: {first}\n{found}");
+        let replayed = found.stderr.split(&format!(" of {replays} replays hung")).next().unwrap_or_default();
+        let hung: u64 = replayed.rsplit("; ").next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        assert!(hung * 10 >= 9 * replays.parse::<u64>().unwrap_or(1), "{found}");
+    }
+}
+
+fn is_safe(test: &str, shape: &str) {
+    let work = Work::new(test);
+    let runs = if is_long() { "300" } else { "8" };
+    let outcome = explored(&work, &["--runs", runs, "--seed", "1", "--within", "1h"], &[shape, "safe"]);
+    assert_eq!(outcome.code, Some(0), "{shape}: {outcome}");
+    assert!(outcome.stderr.contains(&format!("no hang in {runs} runs with seed 1")), "{outcome}");
+    assert_eq!(outcome.left_behind(), Vec::<String>::new(), "{outcome}");
+}
+
+macro_rules! races {
+    ($($shape:ident hangs $codes:expr, $late:expr;)+) => {
+        mod finds {
+            $(#[test]
+            fn $shape() {
+                super::is_found(lazyguard_e2e::this_test!(), stringify!($shape), &$codes, $late);
+            })+
+        }
+
+        mod leaves_alone {
+            $(#[test]
+            fn $shape() {
+                super::is_safe(lazyguard_e2e::this_test!(), stringify!($shape));
+            })+
+        }
+    };
+}
+
+races! {
+    release hangs ["LG204"], "thread worker's cuMemFree comes after thread main's cuStreamWaitValue32";
+    load hangs ["LG202"], "thread worker's cuModuleLoadData comes after thread main's cuLaunchKernel";
+    first_use hangs ["LG201", "LG202"], "thread worker's cuLaunchKernel comes after thread main's cuLaunchKernel";
+    event hangs ["LG208", "LG299"], "thread worker's cuEventSynchronize comes after thread main's";
+    host_function hangs ["LG207"], "thread worker's cuLaunchHostFunc comes after thread main's cuLaunchHostFunc";
+    default_stream hangs ["LG203", "LG205"], "thread worker's cuMemcpyHtoD comes after thread main's cuStreamWaitValue32";
+    one_stream hangs ["LG203"], "thread worker's cuStreamWriteValue32 comes after thread main's cuStreamWaitValue32";
+    graph hangs ["LG203"], "thread worker's cuGraphLaunch comes after thread main's cuGraphLaunch";
+    synchronize hangs ["LG208", "LG299"], "thread worker's cuCtxSynchronize comes after thread main's cuLaunchKernel";
+    lock hangs ["LG208", "LG299"], "thread worker's cuEventRecord comes after thread main's cuLaunchKernel";
+    two_communicators hangs ["LG208"], "in rank ";
+    rank_loads hangs ["LG202", "LG208", "LG211"], "in rank 2 thread worker's cuModuleLoadData comes after thread main's";
+}
+
+#[test]
+fn the_reports_say_what_was_provoked_and_the_schedule_is_replayed() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let file = |name: &str| work.path().join(name).display().to_string();
+    let (json, junit, sarif, html) = (file("f.json"), file("f.xml"), file("f.sarif"), file("f.html"));
+    let out = file("runs");
+    let forms = ["--json", &json, "--junit", &junit, "--sarif", &sarif, "--html", &html, "--out", &out];
+    let found = explored(&work, &[&forms[..], &["--seed", "4", "--replays", "1"]].concat(), &["load"]);
+    assert_eq!(found.code, Some(117), "{found}");
+    let sentence = "hangs when thread worker's cuModuleLoadData comes after thread main's cuLaunchKernel: LG202";
+    assert!(found.stderr.contains(&format!("lazyguard: {sentence}\n")), "{found}");
+    let hazard = "LG102|-|cuModuleLoadData|none";
+    assert!(found.stderr.contains(&format!("lazyguard: {hazard}: provoked\n")), "{found}");
+    let read: Json = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(text(&read, "/explored/sentence"), sentence);
+    assert_eq!(
+        (text(&read, "/explored/hazards/0/key"), text(&read, "/explored/hazards/0/explored")),
+        (hazard, "provoked")
+    );
+    assert_eq!((&read["run"]["exit_code"], text(&read, "/processes/0/status")), (&117.into(), "hang"));
+    for form in [&junit, &sarif, &html] {
+        let text = fs::read_to_string(form).unwrap().replace("&apos;", "'").replace("&#39;", "'");
+        assert!(text.contains(sentence), "{form}: {text}");
+    }
+    let schedule = text(&read, "/explored/schedule").to_owned();
+    let options = ["--preload", "off", "--schedule", &schedule, "--on-hang", "kill", "--hang-after", "500ms"];
+    let program = races().display().to_string();
+    let again = under(&work, &options, &[&program, "load"]).start().finish_within(PATIENCE);
+    assert_eq!(again.code, Some(117), "{again}");
+    let safe = under(&work, &options, &[&program, "load", "safe"]).start().finish_within(PATIENCE);
+    assert_eq!((safe.code, safe.stdout.as_str()), (Some(0), "passed\n"), "{safe}");
+}
+
+#[test]
+fn a_program_that_fails_by_itself_keeps_its_exit_code() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let failed = explored(&work, &[], &["no-such-shape"]);
+    assert_eq!(failed.code, Some(2), "{failed}");
+    assert!(failed.stderr.contains("the first run, in which no thread is held, ended with exit code 2"), "{failed}");
+    let missing = Run::new(&work, command()).args(["explore", "/no/such/program"]).finish();
+    assert_eq!(missing.code, Some(127), "{missing}");
+}
+
+#[test]
+fn a_thread_that_is_held_is_no_hang_and_the_program_is_as_without() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let schedule = work.path().join("schedule");
+    let points = |outcome: &Outcome| fs::read_to_string(outcome.out().path().join("points")).unwrap_or_default();
+    let run = |text: &str| {
+        fs::write(&schedule, text).unwrap();
+        let run = Run::new(&work, races()).args(["release", "safe"]).guarded().kept().hang_after("100ms");
+        let outcome = run.set("LAZYGUARD_SCHEDULE", &schedule).finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "passed\n"), "{outcome}");
+        outcome
+    };
+    let bare = run("budget 0\n");
+    let all = points(&bare);
+    let call = |function: &str| all.split_whitespace().find(|word| word.starts_with(function)).unwrap_or_default();
+    let free = call("cuMemFree@");
+    assert!(free.contains("%worker#1"), "{all}");
+    // The main thread waits at the end for the held one, in no call; and in the safe form, the stream for the word that came before.
+    let held = run(&format!("budget 900000000\nhold * 900000000 {free} cuNothing@000%none#1\n"));
+    assert_eq!(held.stderr, "", "{held}");
+    assert!(points(&held).contains(&format!("{free} 9")) && points(&held).contains(" over\n"), "{}", points(&held));
+    assert!(held.seconds > 0.9, "{held}");
+    let bounded = run(&format!("budget 50000000\nhold * 900000000 {free}\n"));
+    assert!(bounded.seconds < held.seconds - 0.5, "the budget bounds what a hold may take: {bounded}");
+    let other_rank = run(&format!("budget 900000000\nhold 7 900000000 {free}\n"));
+    assert!(!points(&other_rank).contains(" over\n"), "{}", points(&other_rank));
+}
