@@ -45,11 +45,9 @@ macro_rules! with_driver_api {
                 13 cuDevicePrimaryCtxReset 7000;
                 14 cuDevicePrimaryCtxReset_v2 11000;
             }
-            ContextCurrent (context: Handle) => context::current() {
-                15 cuCtxSetCurrent 4000;
-                16 cuCtxPushCurrent_v2 4000;
-            }
-            ContextCurrent (context_out: Ptr) => context::current() { 17 cuCtxPopCurrent_v2 4000; }
+            ContextCurrent (context: Handle) => context::current() { 15 cuCtxSetCurrent 4000; }
+            ContextCurrent (context: Handle) => context::observed() { 16 cuCtxPushCurrent_v2 4000; }
+            ContextCurrent (context_out: Ptr) => context::observed() { 17 cuCtxPopCurrent_v2 4000; }
             ContextSynchronize () => context::synchronize(null()) { 18 cuCtxSynchronize 2000; }
             ContextSynchronize (context: Handle) => context::synchronize(context) { 19 cuCtxSynchronize_v2 13000; }
             ContextWait (limit: i32, value: usize) => context::sets_limit(limit, value) { 20 cuCtxSetLimit 3010; }
