@@ -164,7 +164,7 @@ fn a_rank_that_is_stopped_ends_the_job_and_one_that_sleeps_does_not() {
     let outcome = under(&work, &options, &["sh", "-c", &stops]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     assert!(outcome.stderr.contains("has not answered --on-hang revoke in 2s"), "{outcome}");
-    let sleeps = revoked(&work, 2, "late", &["--kill-after", "1s"]);
+    let sleeps = revoked(&work, 2, "late", &["--kill-after", "3s"]);
     assert_eq!(sleeps.code, Some(0), "{sleeps}");
     expect_the_right_sum(&sleeps, 2);
 }
