@@ -54,10 +54,10 @@ fn the_job_goes_on_with_the_right_sums_whatever_the_ranks_wait_in() {
         assert_eq!(outcome.code, Some(0), "{fault}: {outcome}");
         expect_the_right_sum(&outcome, ranks);
         let errors = outcome.stdout.matches(": CUDA_ERROR_TIMEOUT").count();
-        let refused = outcome.stdout.matches("an invalid usage").count();
-        assert_eq!((errors + refused) as u32, ranks, "each rank is told, once: {fault}: {outcome}");
-        // The late one calls its collective before its own revoke on a machine that stands still.
-        assert!(errors as u32 >= ranks - 1, "each rank that waited: {fault}: {outcome}");
+        let given_up = outcome.stdout.matches(": step ").count();
+        assert_eq!(given_up as u32, ranks, "each rank gives up, once: {fault}: {outcome}");
+        // Another one may come late enough to be refused, or early enough to end the step of a rank that waits for it.
+        assert!(errors >= 1, "the rank that was revoked first: {fault}: {outcome}");
         assert!(!outcome.stdout.contains("the other communicator"), "{fault}: {outcome}");
         assert!(outcome.stderr.contains("REVOKED 1 communicator in 0."), "{fault}: {outcome}");
         let said = report(&out_of(&work, fault));
