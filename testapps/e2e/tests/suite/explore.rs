@@ -72,16 +72,16 @@ macro_rules! races {
 }
 
 races! {
-    release hangs ["LG204"], "thread worker's cuMemFree comes after thread main's cuStreamWaitValue32";
-    load hangs ["LG202"], "thread worker's cuModuleLoadData comes after thread main's cuLaunchKernel";
-    first_use hangs ["LG201", "LG202"], "thread worker's cuLaunchKernel comes after thread main's cuLaunchKernel";
+    release hangs ["LG204"], "thread worker's cuMemFree comes after thread main's";
+    load hangs ["LG202"], "thread worker's cuModuleLoadData comes after thread main's";
+    first_use hangs ["LG201", "LG202"], "thread worker's cuLaunchKernel comes after thread main's";
     event hangs ["LG208", "LG299"], "thread worker's cuEventSynchronize comes after thread main's";
-    host_function hangs ["LG207"], "thread worker's cuLaunchHostFunc comes after thread main's cuLaunchHostFunc";
-    default_stream hangs ["LG203", "LG205"], "thread worker's cuMemcpyHtoD comes after thread main's cuStreamWaitValue32";
-    one_stream hangs ["LG203"], "thread worker's cuStreamWriteValue32 comes after thread main's cuStreamWaitValue32";
-    graph hangs ["LG203"], "thread worker's cuGraphLaunch comes after thread main's cuGraphLaunch";
-    synchronize hangs ["LG208", "LG299"], "thread worker's cuCtxSynchronize comes after thread main's cuLaunchKernel";
-    lock hangs ["LG208", "LG299"], "thread worker's cuEventRecord comes after thread main's cuLaunchKernel";
+    host_function hangs ["LG207"], "thread worker's cuLaunchHostFunc comes after thread main's";
+    default_stream hangs ["LG203", "LG205"], "thread worker's cuMemcpyHtoD comes after thread main's";
+    one_stream hangs ["LG203"], "thread worker's cuStreamWriteValue32 comes after thread main's";
+    graph hangs ["LG203"], "thread worker's cuGraphLaunch comes after thread main's";
+    synchronize hangs ["LG208", "LG299"], "thread worker's cuCtxSynchronize comes after thread main's";
+    lock hangs ["LG208", "LG299"], "thread worker's cuEventRecord comes after thread main's";
     two_communicators hangs ["LG208"], "in rank ";
     rank_loads hangs ["LG202", "LG208", "LG211"], "in rank 2 thread worker's cuModuleLoadData comes after thread main's";
 }
@@ -95,8 +95,10 @@ fn the_reports_say_what_was_provoked_and_the_schedule_is_replayed() {
     let forms = ["--json", &json, "--junit", &junit, "--sarif", &sarif, "--html", &html, "--out", &out];
     let found = explored(&work, &[&forms[..], &["--seed", "4", "--replays", "1"]].concat(), &["load"]);
     assert_eq!(found.code, Some(117), "{found}");
-    let sentence = "hangs when thread worker's cuModuleLoadData comes after thread main's cuLaunchKernel: LG202";
-    assert!(found.stderr.contains(&format!("lazyguard: {sentence}\n")), "{found}");
+    // On a busy machine the main thread's next call is the first that suffices.
+    let begins = "lazyguard: hangs when thread worker's cuModuleLoadData comes after thread main's cu";
+    let sentence = found.stderr.lines().find(|line| line.starts_with(begins) && line.ends_with(": LG202"));
+    let sentence = sentence.and_then(|line| line.strip_prefix("lazyguard: ")).unwrap_or_else(|| panic!("{found}"));
     let hazard = "LG102|-|cuModuleLoadData|none";
     assert!(found.stderr.contains(&format!("lazyguard: {hazard}: provoked\n")), "{found}");
     let read: Json = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
@@ -149,7 +151,10 @@ fn a_thread_that_is_held_is_no_hang_and_the_program_is_as_without() {
     // The main thread waits at the end for the held one, in no call; and in the safe form, the stream for the word that came before.
     let held = run(&format!("budget 900000000\nhold * 900000000 {free} cuNothing@000%none#1\n"));
     assert_eq!(held.stderr, "", "{held}");
-    assert!(points(&held).contains(&format!("{free} 9")) && points(&held).contains(" over\n"), "{}", points(&held));
+    let all = points(&held);
+    let line = all.lines().find(|line| line.contains(free)).unwrap_or_default();
+    let waited: u64 = line.split(' ').nth(3).and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
+    assert!(waited >= 900_000_000 && line.ends_with(" over"), "{all}");
     assert!(held.seconds > 0.9, "{held}");
     let bounded = run(&format!("budget 50000000\nhold * 900000000 {free}\n"));
     assert!(bounded.seconds < held.seconds - 0.5, "the budget bounds what a hold may take: {bounded}");
