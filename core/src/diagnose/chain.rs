@@ -1,6 +1,6 @@
 //! The chain of a verdict: a line for each fact, from the call to what does not end; and the records that show them.
 
-use super::messages::{barrier, of, operation, thread, time, unseen, were, MOST_NAMED};
+use super::messages::{barrier, of, operation, operations, thread, time, unseen, MOST_NAMED};
 use super::paths::{End, Path, Peers, SharedQueue, Step};
 use super::snapshot::{
     EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, NewestWrite, OperationSeen, StreamRef, WaitSeen,
@@ -208,7 +208,7 @@ fn fed(fed: &FedStream) -> String {
     };
     format!(
         "at least {} submitted to {} since, the newest at {}, by {}{more}",
-        were(fed.operations),
+        operations(fed.operations, ["was", "were"]),
         fed.stream,
         time(fed.newest.at),
         by.join(", ")

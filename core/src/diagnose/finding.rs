@@ -8,7 +8,7 @@ use super::paths::{copies_between_devices, culprit, End, Path, Paths, Peers, Sha
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
-use crate::api::{counted, Call, Class, Code, ThreadActivity};
+use crate::api::{Call, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::order;
 use crate::Nanos;
@@ -270,7 +270,7 @@ impl<'a> Decision<'a> {
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), ToString::to_string);
-        let because = vec![format!("{} on {on} not known to have ended", are(count))];
+        let because = vec![format!("{} on {on} not known to have ended", messages::operations(count, ["is", "are"]))];
         if matches!(path.end, End::Peers(_)) {
             let because = vec![format!("{}, and its queue is full", because[0])];
             return Finding { because, held_back: self.submitted_by(call), ..self.by_its_end(vec![call], path) };
@@ -503,9 +503,4 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
 /// Whether a call of this class returns as soon as the queue of its stream has room.
 pub(super) const fn submits(class: Class) -> bool {
     matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit)
-}
-
-/// `1 operation is`, `2 operations are`.
-fn are(operations: u64) -> String {
-    format!("{} {}", counted(operations, "operation"), if operations == 1 { "is" } else { "are" })
 }

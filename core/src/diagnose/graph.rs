@@ -105,30 +105,20 @@ impl GraphSeen {
                 NodeKind::Kernel if !names.is_empty() => {
                     format!("{} ({}{more})", counted(count, kind.word()), names.join(", "))
                 }
-                NodeKind::Copy => format!("{count} {}", if count == 1 { "copy" } else { "copies" }),
-                NodeKind::MemoryOperations => {
-                    format!("{count} {} of memory operations", if count == 1 { "node" } else { "nodes" })
-                }
-                NodeKind::Other => format!("{count} {} of another kind", if count == 1 { "node" } else { "nodes" }),
+                NodeKind::MemoryOperations => format!("{} of memory operations", counted(count, "node")),
+                NodeKind::Other => format!("{} of another kind", counted(count, "node")),
                 _ => counted(count, kind.word()),
             })
             .collect();
         if self.unseen > 0 {
-            words.push(format!("{} that {} not looked at", counted(self.unseen, "node"), was(self.unseen)));
+            let was = if self.unseen == 1 { "was" } else { "were" };
+            words.push(format!("{} that {was} not looked at", counted(self.unseen, "node")));
         }
         if words.is_empty() {
             words.push("nothing".to_owned());
         }
         let changed = if self.changed { "; single nodes of it were changed after that was seen" } else { "" };
         format!("{}{changed}", words.join(", "))
-    }
-}
-
-fn was(count: u32) -> &'static str {
-    if count == 1 {
-        "was"
-    } else {
-        "were"
     }
 }
 

@@ -303,7 +303,8 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
 }
 
 pub(super) fn fed_behind(fed: &FedStream) -> String {
-    format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), fed.stream)
+    let were = operations(fed.operations, ["was", "were"]);
+    format!("{were} submitted to {} since, so that stream may not stand still", fed.stream)
 }
 
 pub(super) fn unseen(unseen: &Unseen<'_>) -> String {
@@ -335,8 +336,8 @@ pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
 }
 
 /// `1 operation was`, `2 operations were`.
-pub(super) fn were(operations: u64) -> String {
-    format!("{} {}", counted(operations, "operation"), if operations == 1 { "was" } else { "were" })
+pub(super) fn operations(count: u64, [of_one, of_more]: [&str; 2]) -> String {
+    format!("{} {}", counted(count, "operation"), if count == 1 { of_one } else { of_more })
 }
 
 /// That no thread waits for a stream that the driver calls busy.
