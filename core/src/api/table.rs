@@ -135,11 +135,11 @@ macro_rules! with_driver_api {
             }
             Launch (launch_params_list: Ptr, num_devices: u32, flags: u32)
                 => launch::multi_device(launch_params_list, num_devices) { 60 cuLaunchCooperativeKernelMultiDevice 9000; }
-            Launch (function: Handle) => launch::kernel(function, null(), Extent::of_grid(1, 1)) { 61 cuLaunch 2000; }
+            Launch (function: Handle) => launch::former(function, null(), Extent::of_grid(1, 1)) { 61 cuLaunch 2000; }
             Launch (function: Handle, grid_width: i32, grid_height: i32)
-                => launch::kernel(function, null(), Extent::of_grid(grid_width, grid_height)) { 62 cuLaunchGrid 2000; }
+                => launch::former(function, null(), Extent::of_grid(grid_width, grid_height)) { 62 cuLaunchGrid 2000; }
             Launch (function: Handle, grid_width: i32, grid_height: i32, stream: Handle)
-                => launch::kernel(function, stream, Extent::of_grid(grid_width, grid_height)) { 63 cuLaunchGridAsync 2000; }
+                => launch::former(function, stream, Extent::of_grid(grid_width, grid_height)) { 63 cuLaunchGridAsync 2000; }
             HostFunction (stream: Handle, function: Handle, user_data: Ptr)
                 => host::launch(stream, function, user_data) { 64 cuLaunchHostFunc 10000; 65 cuLaunchHostFunc_ptsz 10000; }
             HostFunction (stream: Handle, callback: Handle, user_data: Ptr, flags: u32)

@@ -42,6 +42,15 @@ fn may_be_held(call: &Call, of: (u64, u64)) {
     call.guard.schedule.iter().for_each(hold);
 }
 
+/// A launch by one of the driver's oldest functions: it takes the slow path each time.
+pub(super) fn former(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
+    let before = |call: &mut Call| launches(call, function, stream, size);
+    observe(entry, before, real, |call, result| {
+        call.launched(result);
+        cold_launched(call, function, result);
+    })
+}
+
 /// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
 #[inline(always)]
 fn cold_launched(call: &Call, function: Handle, result: i32) {
