@@ -52,7 +52,7 @@ NOT_INHERITED = ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RU
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 # With the limit of 225 instructions that is usual, the library has 300 KB more, none of it for the path of a launch: what that needs is marked
 # `#[inline]`, for which another limit holds. testapps/bench/warm_path counts as many instructions with one as with the other.
-AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=20"]
+AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=30"]
 
 
 def cargo(*arguments, under_way=None, **environment):
