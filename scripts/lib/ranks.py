@@ -41,7 +41,8 @@ def job(path, torchrun=None):
     wait = "for pid in $pids; do wait $pid || failed=1; done; exit ${failed:-0}"
     port = free_port()
     if torchrun is not None:
-        return ["env", "NCCL_NVLS_ENABLE=0", sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", f"--master-port={port}",
+        # The agent's store outlives an attempt, and has the former one's id of NCCL.
+        return ["env", "NCCL_NVLS_ENABLE=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", f"--master-port={port}",
                 *torchrun.split(), path]
     return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={port} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
 
@@ -82,8 +83,8 @@ def judged(program, report):
 
 def faults_of_healing(program, outcome, report):
     """Why a run under `--on-hang revoke` has not healed, in words."""
-    revoked = [(process.get("hang") or {}).get("revoked") for process in report["processes"]]
-    done = [one for one in revoked if one and one["communicators"]]
+    revoked = [(process.get("run") or {}).get("revoked", []) for process in report["processes"]]
+    done = [process for process in revoked if any(one["communicators"] for one in process)]
     faults = [] if len(done) == RANKS else [f"{len(done)} processes have revoked, expected {RANKS}"]
     lines = [line for line in outcome.stdout.splitlines() if re.fullmatch(program.heals, line)]
     return faults + ([] if len(set(lines)) == RANKS else [f"{len(set(lines))} ranks print {program.heals}, expected {RANKS}"])

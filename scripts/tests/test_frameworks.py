@@ -89,8 +89,8 @@ class TheJudgement(unittest.TestCase):
 
     def test_a_job_has_healed_if_each_rank_has_revoked_and_prints_its_line(self):
         program = frameworks.stated(PATH, "# code: LG202\n# blame: rank 0\n# heals: rank \\d: loss 0\n")
-        process = lambda *communicators: {"hang": {"revoked": {"communicators": list(communicators)}}}
-        for lines, processes_, faults in (("rank 0: loss 0\nrank 1: loss 0\n", [process(1), process(1), {"hang": None}], 0),
+        process = lambda *communicators: {"run": {"revoked": [{"communicators": list(communicators)}]}}
+        for lines, processes_, faults in (("rank 0: loss 0\nrank 1: loss 0\n", [process(1), process(1), {"run": None}, {"run": {}}], 0),
                                           ("rank 0: loss 0\nrank 1: loss 1\n", [process(1), process(1)], 1), ("rank 0: loss 0\n" * 2, [process(1), process()], 2)):
             outcome = processes.Outcome(0, 1.0, lines, "")
             self.assertEqual(len(ranks.faults_of_healing(program, outcome, {"processes": processes_})), faults, lines)
@@ -98,7 +98,7 @@ class TheJudgement(unittest.TestCase):
     def test_torchrun_starts_the_ranks_of_a_job_that_says_so(self):
         program = next(one for one in ranks.sources().values() if one.torchrun)
         command = [str(word) for word in ranks.command_of(program)]
-        self.assertEqual((command[4], command[-3:]), ("torch.distributed.run", ["--max-restarts", "2", str(program.path)]))
+        self.assertEqual((command[5], command[-3:]), ("torch.distributed.run", ["--max-restarts", "2", str(program.path)]))
 
     def test_a_job_fails_where_one_of_its_ranks_does(self):
         for failing, status in (("7", 0), ("1", 1), ("0", 1)):
