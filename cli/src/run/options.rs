@@ -301,7 +301,7 @@ fn more_help() -> String {
 }
 
 pub(crate) fn exit_codes() -> String {
-    let code = |(code, meaning): &(&str, &str)| format!("\n  {code:<7} {meaning}");
+    let code = |(code, meaning): &(&str, &str)| format!("\n  {code:<8} {meaning}");
     format!("Exit codes:{}", exit_code::TABLE.iter().map(code).collect::<String>())
 }
 

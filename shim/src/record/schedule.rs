@@ -100,37 +100,34 @@ impl Schedule {
             Class::GraphLaunch => Some(Some(site)),
             _ => Some(None),
         };
-        self.point(process, entry_point, caller, of);
-    }
-
-    /// A thread is about to launch a function on a stream.
-    pub fn launches(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller, of: (u64, u64)) {
-        self.point(process, entry_point, caller, Some(Some(of)));
-    }
-
-    /// `of`: whether the call is a point, and if only the first of its kind is one, the kind. A thread's first call is one in any case.
-    #[allow(clippy::option_option)]
-    fn point(
-        &self,
-        process: &'static Process,
-        entry_point: EntryPoint,
-        caller: Caller,
-        of: Option<Option<(u64, u64)>>,
-    ) {
+        // No signal handler on top of this comes here again.
         let Some(slot) = thread::slot(process).filter(|slot| slot.enter(caller)) else { return };
-        let thread = thread::own_number();
-        let call = {
-            let mut seen = lock(&self.seen);
-            let begins = seen.is_first((thread.into(), u64::MAX));
-            let is_point = match of {
-                None => false,
-                Some(None) => true,
-                Some(Some(kind)) => seen.is_first(kind),
-            };
-            (begins || is_point).then(|| seen.name(entry_point, caller.address))
-        };
+        let call = self.named(entry_point, caller, of);
         slot.leave();
-        let Some(call) = call else { return };
+        call.into_iter().for_each(|call| self.point(process, call));
+    }
+
+    /// A thread that has entered a launch is about to launch a function on a stream.
+    pub fn launches(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller, of: (u64, u64)) {
+        let call = self.named(entry_point, caller, Some(Some(of)));
+        call.into_iter().for_each(|call| self.point(process, call));
+    }
+
+    /// The call's name if it is a point. `of` says whether it is one, and if only the first of its kind is, the kind. A thread's first call is
+    /// one in any case.
+    #[allow(clippy::option_option)]
+    fn named(&self, entry_point: EntryPoint, caller: Caller, of: Option<Option<(u64, u64)>>) -> Option<String> {
+        let mut seen = lock(&self.seen);
+        let begins = seen.is_first((thread::own_number().into(), u64::MAX));
+        let is_point = match of {
+            None => false,
+            Some(None) => true,
+            Some(Some(kind)) => seen.is_first(kind),
+        };
+        (begins || is_point).then(|| seen.name(entry_point, caller.address))
+    }
+
+    fn point(&self, process: &Process, call: String) {
         let (at, mut held) = (process.now(), None);
         for hold in self.holds.iter().filter(|hold| hold.call == call) {
             held = Some(held.unwrap_or(false) | self.hold(process, hold));
@@ -141,7 +138,7 @@ impl Schedule {
             Some(true) => "came",
             Some(false) => "over",
         };
-        self.note(&format!("{now} {thread} {call} {} {told}\n", now - at));
+        self.note(&format!("{now} {} {call} {} {told}\n", thread::own_number(), now - at));
         if self.holds.iter().any(|hold| hold.until.as_ref() == Some(&call)) {
             lock(&self.seen).came.push((call, now));
         }
