@@ -65,15 +65,45 @@ impl Path {
     /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
     #[inline(always)]
     fn leads(&self, caller: Caller) -> Option<u64> {
-        let at = |distance: i32| caller.stack.wrapping_add_signed(distance as isize);
-        if self.varies && at(self.distances[FRAMES - 1]) / readable::PAGE != at(self.outside) / readable::PAGE {
-            return None;
-        }
-        // SAFETY: see the module. The words behind a frame that varies are on the page of one before it.
-        let word = |distance: i32| unsafe { (at(distance) as *const usize).read_volatile() };
-        let holds = |frame: usize| word(self.distances[frame]) == self.frames[frame];
-        let is_it = holds(0) && holds(1) && holds(2) && (!self.varies || holds(3));
-        is_it.then(|| from_word(word(self.outside) as u64, self.number))
+        (!self.crosses(caller) && self.begins(caller)).then(|| self.line(caller))?
+    }
+
+    /// The same where the word of the line is on another page than those before it, which is asked for first.
+    fn leads_across(&self, caller: Caller) -> Option<u64> {
+        let line = caller.stack.wrapping_add_signed(self.outside as isize) as *const u8;
+        let is_there =
+            self.crosses(caller) && self.begins(caller) && readable::bytes(line, size_of::<usize>()).is_some();
+        is_there.then(|| self.line(caller))?
+    }
+
+    #[inline(always)]
+    fn crosses(&self, caller: Caller) -> bool {
+        let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
+        self.varies && page(self.distances[FRAMES - 1]) != page(self.outside)
+    }
+
+    #[inline(always)]
+    fn word(caller: Caller, distance: i32) -> usize {
+        let at = caller.stack.wrapping_add_signed(distance as isize);
+        // SAFETY: see the module. The words behind a frame that varies are on the page of one before it, or on one that can be read.
+        unsafe { (at as *const usize).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn holds(&self, frame: usize, caller: Caller) -> bool {
+        Self::word(caller, self.distances[frame]) == self.frames[frame]
+    }
+
+    #[inline(always)]
+    fn begins(&self, caller: Caller) -> bool {
+        self.holds(0, caller) && self.holds(1, caller) && self.holds(2, caller)
+    }
+
+    /// Of a path that begins as this one.
+    #[inline(always)]
+    fn line(&self, caller: Caller) -> Option<u64> {
+        let is_it = !self.varies || self.holds(3, caller);
+        is_it.then(|| from_word(Self::word(caller, self.outside) as u64, self.number))
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -126,7 +156,8 @@ impl Paths {
     #[inline(never)]
     pub fn find(&self, process: &Process, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
         let mut known = lock(&self.0);
-        let led = known.paths.iter().find_map(|path| Some((*path, path.leads(caller)?)));
+        let leads = |path: &Path| path.leads(caller).or_else(|| path.leads_across(caller));
+        let led = known.paths.iter().find_map(|path| Some((*path, leads(path)?)));
         let found = led.or_else(|| known.walk(process, caller));
         if let Some(kept) = kept {
             // Under the lock, so that no two threads join rings at a time.
@@ -139,7 +170,9 @@ impl Paths {
 /// The kept path of a function that was launched by another one before: both in a ring. A path in another ring takes the slow path.
 fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
     let own = from_ref(path).addr();
-    let Some(before) = Path::kept(kept.load(Ordering::Relaxed)) else { return own };
+    let Some(before) = Path::kept(kept.load(Ordering::Relaxed)).filter(|before| from_ref(*before).addr() != own) else {
+        return own;
+    };
     if path.next.load(Ordering::Relaxed) != 0 {
         return NONE;
     }
@@ -248,6 +281,16 @@ mod tests {
 
     fn caller(stack: &[usize]) -> Caller {
         Caller { address: stack[0], stack: stack.as_ptr().addr(), frame: 0 }
+    }
+
+    #[test]
+    fn a_path_that_is_found_again_is_kept_and_in_no_ring() {
+        let kept = AtomicUsize::new(0);
+        let own = path([10, 20, 30], 5, true);
+        for _ in 0..3 {
+            kept.store(joined(&kept, own), Ordering::Relaxed);
+            assert_eq!((kept.load(Ordering::Relaxed), own.next.load(Ordering::Relaxed)), (from_ref(own).addr(), 0));
+        }
     }
 
     #[test]
