@@ -97,8 +97,7 @@ fn pairs(points: &Points) -> Vec<(u64, (&Point, &Point))> {
 
 /// One call is held until a later one has come; of several ranks, in some.
 fn turn(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
-    let pairs_of: Vec<_> = ranks.iter().map(|points| (points, pairs(points))).collect();
-    let all: Vec<_> = pairs_of.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
+    let all: Vec<_> = ranks.iter().flat_map(pairs).collect();
     let Some(&(early, late)) = random.pick(&all) else { return Vec::new() };
     let several = ranks.len() > 1;
     let makes_both = |points: &&Points| [early, late].iter().all(|one| points.find(&one.call).is_some());

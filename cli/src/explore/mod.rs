@@ -74,6 +74,13 @@ struct Explorer {
     failed: Vec<String>,
 }
 
+/// The options of `lazyguard run` that bound a run.
+fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
+    let timeout = timeout.map(|time| ("--timeout", time.as_nanos()));
+    let all = [("--hang-after", u128::from(threshold))].into_iter().chain(timeout);
+    all.flat_map(|(flag, nanos)| [flag.into(), format!("{nanos}ns").into()]).collect()
+}
+
 /// A hang, and the schedule under which it arose.
 struct Found {
     schedule: Schedule,
@@ -109,7 +116,7 @@ impl Explorer {
 
     fn explore(mut self) -> Result<u8, Failure> {
         let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
-        let bare = self.bounded(limit, self.arguments.timeout, "bare", &Schedule::default())?;
+        let bare = self.runner.run("bare", &Schedule::default(), &limits(limit, self.arguments.timeout))?;
         if bare.hung.is_some() {
             say("hangs without any thread held; lazyguard explore is for programs that pass");
             return self.report(Found { schedule: Schedule::default(), ran: bare, run: 0 });
@@ -122,8 +129,7 @@ impl Explorer {
         let threshold =
             self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
         let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
-        self.runner.options.extend(["--hang-after".into(), format!("{threshold}ns").into()]);
-        self.runner.options.extend(["--timeout".into(), format!("{}ns", timeout.as_nanos()).into()]);
+        self.runner.options.extend(limits(threshold, Some(timeout)));
         self.learn(&bare);
         if bare.ranks.iter().all(|points| points.calls.is_empty()) {
             say("no process made a call whose order may matter: there is nothing to explore");
@@ -136,18 +142,6 @@ impl Explorer {
             }
             None => self.nothing_found(),
         }
-    }
-
-    fn bounded(
-        &self,
-        threshold: Nanos,
-        timeout: Option<Duration>,
-        name: &str,
-        schedule: &Schedule,
-    ) -> Result<Ran, Failure> {
-        let mut more: Vec<OsString> = vec!["--hang-after".into(), format!("{threshold}ns").into()];
-        more.extend(timeout.iter().flat_map(|time| ["--timeout".into(), format!("{}ns", time.as_nanos()).into()]));
-        self.runner.run(name, schedule, &more)
     }
 
     /// Whether another run may be made.

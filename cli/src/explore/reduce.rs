@@ -78,18 +78,21 @@ fn hangs_with(
     Ok(hung)
 }
 
+/// The held call, in the calls of its process.
+fn held_in<'a>(hold: &'a Hold, run: &'a [Points]) -> Option<(&'a Points, &'a Point)> {
+    hold.of(run).find_map(|points| Some((points, points.find(&hold.call)?)))
+}
+
 /// What the held thread calls next.
 fn later_calls(hold: &Hold, bare: &[Points]) -> Vec<CallName> {
-    let of = hold.of(bare).find_map(|points| Some((points, points.find(&hold.call)?)));
-    let Some((points, held)) = of else { return Vec::new() };
+    let Some((points, held)) = held_in(hold, bare) else { return Vec::new() };
     let later = points.calls.iter().filter(|point| point.thread == held.thread && point.at > held.at);
     later.map(|point| point.call.clone()).take(MOST_TRIES).collect()
 }
 
 /// What other threads called while it was held.
 fn awaited(hold: &Hold, hung: &[Points]) -> Vec<CallName> {
-    let of = hold.of(hung).find_map(|points| Some((points, points.find(&hold.call)?)));
-    let Some((points, held)) = of else { return Vec::new() };
+    let Some((points, held)) = held_in(hold, hung) else { return Vec::new() };
     let meanwhile = |point: &&Point| point.thread != held.thread && (held.came..held.at).contains(&point.at);
     points.calls.iter().filter(meanwhile).map(|point| point.call.clone()).take(MOST_TRIES).collect()
 }

@@ -148,7 +148,7 @@ pub struct SubmissionFacts {
     pub raw: RawPayload,
 }
 
-/// What tells the objects of different calls apart. No address has the upper bits.
+/// The number of the call in bits that no address has, so that objects of different calls differ.
 #[inline(always)]
 pub fn object_key(entry_point: EntryPoint, handle: u64) -> u64 {
     handle | u64::from(entry_point.id()) << ADDRESS_BITS

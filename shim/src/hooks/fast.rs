@@ -172,11 +172,9 @@ impl Call {
     /// which the fast path gets the number of.
     pub(super) fn repeats(&self, entry: Entry, object: Option<(Handle, u32)>, stream: Handle, result: i32) {
         let (default_stream, context) = (stream as u64 <= PER_THREAD, self.about.context);
-        if result != SUCCESS || !self.about.submits || !self.guard.tracker.fast_launches(default_stream) {
-            return;
-        }
-        // Such calls are among the points at which a schedule holds a thread.
-        if self.guard.schedule.is_some() {
+        // With a schedule such calls are among the points at which a thread is held.
+        let may_be_fast = self.guard.schedule.is_none() && self.guard.tracker.fast_launches(default_stream);
+        if result != SUCCESS || !self.about.submits || !may_be_fast {
             return;
         }
         if let Some((object, number)) = object {

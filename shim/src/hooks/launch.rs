@@ -37,9 +37,8 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
 /// Before the first launch of a function on a stream, a schedule may hold the thread.
 #[cold]
 #[inline(never)]
-fn may_be_held(call: &Call, of: (u64, u64)) {
-    let hold = |schedule: &Schedule| schedule.launches(call.guard, call.entry_point, call.caller, of);
-    call.guard.schedule.iter().for_each(hold);
+fn may_be_held(call: &Call, schedule: &Schedule, of: (u64, u64)) {
+    schedule.launches(call.guard, call.entry_point, call.caller, of);
 }
 
 /// A launch by one of the driver's oldest functions: it takes the slow path each time.
@@ -79,8 +78,8 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     let (raw, cut) = RawPayload::launch(size.grid, size.block, size.shared_bytes);
     call.about.raw = raw;
     call.about.flags = if cut { flag::CUT } else { 0 };
-    if call.guard.schedule.is_some() {
-        may_be_held(call, (function as u64, stream as u64));
+    if let Some(schedule) = &call.guard.schedule {
+        may_be_held(call, schedule, (function as u64, stream as u64));
     }
     call.submits_to(stream);
     call.uses(function);

@@ -87,13 +87,20 @@ impl Call {
         match handle {
             Some(handle) => {
                 self.guard.tracker.communicators().made(one, handle as u64, self.returned);
-                // Of one that is split off only NCCL knows it, once it is complete.
-                if let (SUCCESS, false, Some((rank, ranks))) = (result, one.has_rank(), rank_and_count(handle)) {
-                    one.set_rank(rank, ranks);
+                // Only NCCL knows the rank in a communicator that is split off, once that is complete.
+                if result == SUCCESS && !one.has_rank() {
+                    learn_rank(one, handle);
                 }
             }
             None => one.end(self.returned),
         }
+    }
+}
+
+/// NCCL says the process's rank in a communicator, and how many ranks there are.
+fn learn_rank(one: Communicator, handle: Handle) {
+    if let Some((rank, ranks)) = rank_and_count(handle) {
+        one.set_rank(rank, ranks);
     }
 }
 
@@ -276,8 +283,8 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
                 Some(one)
             };
             let one = of.get().or_else(unseen);
-            if let (Some(one), Some((rank, ranks))) = (one, rank_and_count(handle)) {
-                one.set_rank(rank, ranks);
+            if let Some(one) = one {
+                learn_rank(one, handle);
             }
             return;
         }

@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// The calling thread is the guard's own, and calls a library for the program: no call that the library makes in it is the program's.
-pub fn is_own() {
+pub fn becomes_own() {
     OWN.set(true);
     BEGINNING.set(true);
 }

@@ -114,7 +114,7 @@ fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let in_calls = waited_for_in_calls(guard);
     let mut streams: Vec<_> = on_path.iter().map(|culprit| culprit.stream.number).collect();
     let waits = |busy: &&BusyStream| busy.operations.iter().any(OperationSeen::waits_for_peers);
-    // Of those that the driver was asked about, the snapshot has the busy ones.
+    // The snapshot has the busy ones among the streams that the driver was asked about.
     let others = if on_path.is_empty() { &[][..] } else { &report.snapshot.streams };
     streams.extend(others.iter().filter(waits).map(|busy| busy.stream.number));
     let has_used = |one: &Communicator| {
@@ -202,7 +202,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
-    // Of an earlier revoke, whose threads stay to be told.
+    // An earlier revoke has threads that are still to be told.
     let others_are_to_be_told = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
@@ -267,7 +267,7 @@ fn context_of(guard: &Guard, one: &Communicator) -> u64 {
 /// Revokes in the calling thread, which is the guard's own. At its end NCCL makes the device current that was it before: for a thread without a
 /// context that is the first one, on which the runtime then makes a context.
 fn revoke_here(communicator: Handle, context: u64) -> i32 {
-    thread::is_own();
+    thread::becomes_own();
     let is_current = context != 0 && driver::ctx_push(context as Handle) == Some(SUCCESS);
     let result = nccl::revoke(communicator).unwrap_or(FAILED);
     if is_current {

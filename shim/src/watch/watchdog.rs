@@ -279,10 +279,14 @@ impl Watch {
     /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
     /// kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
-        let (awake_since, threshold, lasts) = (self.awake_since, self.threshold, self.lasts());
+        let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
+        // Asked last: it looks at every thread.
+        if !is_due || !self.lasts() {
+            return;
+        }
+        let (awake_since, threshold) = (self.awake_since, self.threshold);
         let mut patience = self.guard.settings.patience_nanos();
-        let is_due = |i: &&mut Incident| lasts && !i.acted && i.report.status == Status::Hang;
-        let Some(incident) = self.incident.as_mut().filter(is_due) else { return };
+        let Some(incident) = self.incident.as_mut() else { return };
         let mut certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         if revoke::waits_for_latecomers(&incident.report) {
             (certain, patience) = (false, threshold.saturating_mul(LATECOMERS_PATIENCE));
