@@ -12,6 +12,7 @@ lines of each say what it does, and what is expected of it:
     # with-profile: completes   it hangs because something is loaded and for no other reason: scripts/lib/profiles.py
     # heals: REGEX          of a job of ranks that hangs: under `--on-hang revoke` it ends with status 0, and each rank prints such a line
     # torchrun: OPTIONS     torchrun starts the ranks, with these options
+    # arguments: A B        of a job of a rank on each GPU that ends: it is run with each of them
 
 Must not: know of one program by its name.
 """
@@ -42,12 +43,13 @@ CACHES = ("CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TORCHINDUCTO
 # What ends a program that hangs.
 KILL = ("--on-hang", "kill")
 
-Program = namedtuple("Program", "path code culprit blame needs hang_after completes_with_profile heals torchrun", defaults=(None, None))
+Program = namedtuple("Program", "path code culprit blame needs hang_after completes_with_profile heals torchrun arguments", defaults=(None, None, None))
 
 
 def stated(path, text):
     """The program with the statements of its first lines; ValueError where they cannot be meant so."""
-    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER, "with-profile": None, "heals": None, "torchrun": None}
+    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER, "with-profile": None, "heals": None, "torchrun": None,
+             "arguments": None}
     for line in text.splitlines():
         if not line.startswith("#"):
             break
@@ -68,7 +70,7 @@ def stated(path, text):
     if known["with-profile"] not in (None, "completes") or known["with-profile"] and known["code"] == "none":
         raise ValueError(f"{path.name}: `with-profile` is `completes`, of a program that hangs")
     return Program(path, known["code"], known["culprit"], known["blame"], known["needs"].split(), known["hang-after"],
-                   known["with-profile"] is not None, known["heals"], known["torchrun"])
+                   known["with-profile"] is not None, known["heals"], known["torchrun"], known["arguments"])
 
 
 def programs(folder):

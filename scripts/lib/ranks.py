@@ -34,17 +34,17 @@ def free_port():
                 pass
 
 
-def job(path, torchrun=None):
+def job(path, *arguments, torchrun=None, count=RANKS):
     """A shell that starts all ranks, waits for them, and fails where one does; or that has torchrun do so, with these options."""
-    python, program = shlex.quote(sys.executable), shlex.quote(str(path))
-    start = f"for rank in $(seq 0 {RANKS - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & pids=\"$pids $!\"; done"
+    python, program = shlex.quote(sys.executable), shlex.join([str(path), *arguments])
+    start = f"for rank in $(seq 0 {count - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & pids=\"$pids $!\"; done"
     wait = "for pid in $pids; do wait $pid || failed=1; done; exit ${failed:-0}"
     port = free_port()
     if torchrun is not None:
         # The agent's store outlives an attempt, and has the former one's id of NCCL.
-        return ["env", "NCCL_NVLS_ENABLE=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", f"--master-port={port}",
+        return ["env", "NCCL_NVLS_ENABLE=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={count}", f"--master-port={port}",
                 *torchrun.split(), path]
-    return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={port} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
+    return ["sh", "-c", f"export WORLD_SIZE={count} MASTER_ADDR=127.0.0.1 MASTER_PORT={port} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
 
 
 def sources():
@@ -54,7 +54,7 @@ def sources():
 
 def command_of(program):
     """A job, or the program alone: a job of ranks states which one is to blame."""
-    return job(program.path, program.torchrun) if program.blame else [sys.executable, program.path]
+    return job(program.path, torchrun=program.torchrun) if program.blame else [sys.executable, program.path]
 
 
 def without_names(sentence):
