@@ -24,13 +24,13 @@ pub(crate) use odd_ranks::Ranks;
 use super::process::Process;
 use std::collections::BTreeMap;
 
-/// Of each rank the process that counts: the newest one with collectives.
-fn by_rank(processes: &[Process]) -> BTreeMap<u64, &Process> {
+/// Of each rank the process that counts: the newest one with collectives, among those that began before this time.
+fn by_rank(processes: &[Process], before: u64) -> BTreeMap<u64, &Process> {
     let place = |process: &Process| {
         (process.communications.is_some() || process.collectives.is_some(), process.armed_unix_nanos)
     };
     let mut ranks: BTreeMap<u64, &Process> = BTreeMap::new();
-    for process in processes {
+    for process in processes.iter().filter(|process| process.armed_unix_nanos < before) {
         let Some(rank) = number_of(process) else { continue };
         let known = ranks.entry(rank).or_insert(process);
         if place(process) > place(known) {
@@ -45,20 +45,31 @@ fn number_of(process: &Process) -> Option<u64> {
     process.rank.parse().ok().or_else(|| process.communications.as_ref()?.rank_in_the_largest())
 }
 
-/// Compares the ranks of these processes. `None` where there are no two, or where none waits for others.
+/// Compares the ranks of these processes: of the newest attempt of the job in which one waits for others. `None` where there is none.
 pub(crate) fn compare(processes: &[Process]) -> Option<Ranks> {
-    let ranks = by_rank(processes);
-    if ranks.len() < 2 {
-        return None;
+    let mut before = u64::MAX;
+    loop {
+        let ranks = by_rank(processes, before);
+        if ranks.len() < 2 {
+            return None;
+        }
+        if let Some(found) = compare_attempt(&ranks) {
+            return Some(found);
+        }
+        // A launcher starts the ranks again when all of them have ended.
+        before = ranks.values().map(|process| process.armed_unix_nanos).min()?;
     }
-    let by_calls = waits::compare(&ranks);
+}
+
+fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
+    let by_calls = waits::compare(ranks);
     // Collectives in graphs are no calls.
     let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
-    let by_kernels = names_none.then(|| kernels::compare(&ranks)).flatten();
+    let by_kernels = names_none.then(|| kernels::compare(ranks)).flatten();
     let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls)?;
     let all_have_joined = compared.behind.is_empty() && compared.different.is_empty();
-    let by_orders = all_have_joined.then(|| orders::compare(&ranks, compared.compared_by)).flatten();
-    Some(with_stack(by_orders.unwrap_or(compared), &ranks))
+    let by_orders = all_have_joined.then(|| orders::compare(ranks, compared.compared_by)).flatten();
+    Some(with_stack(by_orders.unwrap_or(compared), ranks))
 }
 
 /// With the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.

@@ -59,6 +59,21 @@ fn the_rank_that_has_called_fewer_is_behind_and_ranks_in_the_same_state_are_one_
 }
 
 #[test]
+fn an_attempt_that_hung_is_told_beside_the_one_that_completed() {
+    let of = |number: u64, collectives, at| Process {
+        armed_unix_nanos: at + number,
+        ..rank(number, vec![member(WORLD + at, number as u32, 2, collectives)])
+    };
+    let first = || [waits(of(0, 14, 100)), of(1, 13, 100)];
+    let told = |second: [Process; 2]| sentence(&first().into_iter().chain(second).collect::<Vec<_>>());
+    let of_first = told([of(0, 20, 500), of(1, 20, 500)]);
+    assert!(of_first.starts_with("rank 1 has not called collective 14 of communicator 0"), "{of_first}");
+    let of_second = told([of(0, 6, 500), waits(of(1, 7, 500))]);
+    assert!(of_second.starts_with("rank 0 has not called collective 7 of communicator 0"), "{of_second}");
+    assert!(compare(&[of(0, 20, 500), of(1, 20, 500)]).is_none());
+}
+
+#[test]
 fn a_count_is_enough_where_the_records_are_gone() {
     let mut ahead = member(WORLD, 0, 2, 5000);
     ahead.calls.clear();
