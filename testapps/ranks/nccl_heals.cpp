@@ -1,10 +1,11 @@
 // A rank of a training that gives its communicators up when a step fails, makes new ones, and goes on with the first step that a rank has not done.
 //
-//   RANK=N WORLD_SIZE=N nccl_heals FILE FAULT [SEED]     FILE: what the ranks share
+//   RANK=N WORLD_SIZE=N nccl_heals FILE FAULT [SEED [COUNT]]     FILE: what the ranks share
 //
 // Each step sums the ranks' numbers, and checks the sums. In one step, once, a rank has a fault. Without help the others wait for good; where
 // the blocked calls return an error, every rank ends with the sum of all steps, or says that a rank is gone. With a seed, the steps, the rank and
 // the step of the fault are random: a step is of all ranks or of a half, has several collectives on two streams, and waits in one of seven ways.
+// With a count, each of so many groups of communicators has the fault again, as far as there are steps.
 //
 //   skip   the rank comes to its collective once another one has given up
 //   sleep  it sleeps for three seconds first
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -35,7 +37,7 @@
 
 namespace {
 
-constexpr int kMostSteps = 8, kMostTogether = 3, kMostGenerations = 16;
+constexpr int kMostSteps = 64, kMostTogether = 3, kMostGenerations = 64;
 constexpr unsigned kSleepsFor = 20;
 
 // So that a step of a revoked communicator raises no alarm of its own: the caller gives up.
@@ -55,32 +57,40 @@ struct Step {
 
 // The same in all ranks.
 struct Plan {
-  int steps = 6, faulty_step = 3, culprit, other;
+  int steps = 6, faulty_step = 3, faults, culprit, other;
   Step step[kMostSteps];
 
-  Plan(int ranks, const std::string& fault, unsigned seed) : culprit(fault == "load" ? 0 : ranks - 1), other(fault == "load" ? ranks - 1 : 0) {
+  Plan(int ranks, const std::string& fault, unsigned seed, int count) : faults(fault == "none" ? 0 : count), culprit(fault == "load" ? 0 : ranks - 1), other(fault == "load" ? ranks - 1 : 0) {
     for (Step& one : step) one.wait = fault == "query" ? Wait::query : Wait::stream;
     if (seed == 0) return;
     std::mt19937 random(seed);
     const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
-    steps = 3 + below(kMostSteps - 2);
-    faulty_step = below(steps);
+    steps = count + 2 + below(6);
+    faulty_step = below(steps - count + 1);
     culprit = below(ranks);
     other = (culprit + 1 + below(ranks - 1)) % ranks;
     for (Step& one : step) one = {ranks >= 4 && below(3) == 0, 1 + below(kMostTogether), static_cast<Wait>(below(static_cast<int>(Wait::kinds)))};
     // Of all ranks: the fault keeps at least one of them waiting.
-    step[faulty_step].is_of_half = false;
+    for (int fault_of = 0; fault_of < count; ++fault_of) step[faulty_step + fault_of].is_of_half = false;
+  }
+
+  // The first generation has the fault in its step; each further one in the step with which it begins, or the next one of all ranks.
+  bool has_fault(int generation, int first, int number) const {
+    if (generation >= faults) return false;
+    int at = std::max(first, faulty_step);
+    while (at < steps && step[at].is_of_half) ++at;
+    return number == at;
   }
 };
 
 struct Generation {
-  std::atomic<bool> has_id;
+  std::atomic<bool> has_id, loaded;
   std::atomic<int> given_up, done, step;  // `step`: one more than the first that a rank has not done
   ncclUniqueId id;
 };
 struct Shared {
   Generation generations[kMostGenerations];
-  std::atomic<bool> loaded, gone;
+  std::atomic<bool> gone;
 };
 
 int number(const char* name) {
@@ -97,7 +107,8 @@ std::string in_words(const char* call, CUresult result) {
 
 class Rank {
  public:
-  Rank(Shared* shared, std::string fault, unsigned seed) : shared_(shared), fault_(std::move(fault)), plan_(ranks_, fault_, seed) {
+  Rank(Shared* shared, std::string fault, unsigned seed, int count)
+      : shared_(shared), fault_(std::move(fault)), plan_(ranks_, fault_, seed, count) {
     context_ = lg::open_session().context;
     for (CUstream& stream : streams_) CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CK(cuStreamCreate(&other_stream_, CU_STREAM_NON_BLOCKING));
@@ -167,7 +178,7 @@ class Rank {
   // Empty where the step is done; else what went wrong.
   std::string try_step(int number, float& sum) {
     const Step& step = plan_.step[number];
-    const bool is_faulty = generation_ == 0 && number == plan_.faulty_step && fault_ != "none", is_culprit = is_faulty && rank_ == plan_.culprit;
+    const bool is_faulty = plan_.has_fault(generation_, first_step_, number), is_culprit = is_faulty && rank_ == plan_.culprit;
     const float own = static_cast<float>(rank_ + 1 + number);
     TRY(cuMemcpyHtoD(from_, &own, sizeof own));
     TRY(cuMemsetD8(to_, 0, kMostTogether * sizeof(float)));
@@ -183,7 +194,7 @@ class Rank {
       const auto code = lg::image("corpus_other");
       CUmodule module = nullptr;
       TRY(cuModuleLoadData(&module, code.data()));
-      shared_->loaded = true;
+      shared_->generations[generation_].loaded = true;
     }
     const std::string why = wait(step.wait);
     if (!why.empty()) return why;
@@ -260,7 +271,8 @@ class Rank {
 
   // Until another rank has given up or loaded its module, as a program that reads its data for too long.
   void come_late() const {
-    for (unsigned slept = 0; slept < kSleepsFor * 100 && shared_->generations[0].given_up == 0 && !shared_->loaded; ++slept) usleep(10 * 1000);
+    const Generation& now = shared_->generations[generation_];
+    for (unsigned slept = 0; slept < kSleepsFor * 100 && now.given_up == 0 && !now.loaded; ++slept) usleep(10 * 1000);
   }
 
   // All ranks go on with the first step that one of them has not done. False where one is gone.
@@ -285,13 +297,13 @@ class Rank {
     }
     ++generation_;
     come_together();
-    step = now.step - 1;
+    step = first_step_ = now.step - 1;
     return true;
   }
 
   Shared* shared_;
   std::string fault_;
-  int rank_ = number("RANK"), ranks_ = number("WORLD_SIZE"), generation_ = 0;
+  int rank_ = number("RANK"), ranks_ = number("WORLD_SIZE"), generation_ = 0, first_step_ = 0;
   Plan plan_;
   CUcontext context_ = nullptr;
   ncclComm_t comm_ = nullptr, half_ = nullptr, other_ = nullptr;
@@ -303,6 +315,8 @@ class Rank {
 }  // namespace
 
 int main(int count, char** arguments) {
-  EXPECT(count == 3 || count == 4);
-  return Rank(lg::share<Shared>(arguments[1]), arguments[2], count == 4 ? static_cast<unsigned>(std::atoi(arguments[3])) : 0).run();
+  EXPECT(count >= 3 && count <= 5);
+  const int seed = count > 3 ? std::atoi(arguments[3]) : 0, faults = count > 4 ? std::atoi(arguments[4]) : 1;
+  EXPECT(faults >= 1 && faults + 8 <= kMostSteps);
+  return Rank(lg::share<Shared>(arguments[1]), arguments[2], static_cast<unsigned>(seed), faults).run();
 }

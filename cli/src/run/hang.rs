@@ -61,8 +61,9 @@ pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
     folders_of_processes(places).into_iter().filter(is_rank).collect()
 }
 
-pub(super) fn is_reported_in(folder: &Path) -> bool {
-    report_in(folder).is_some()
+/// Whether a hang that the guard in this process has acted on has not ended.
+pub(super) fn stands_in(folder: &Path) -> bool {
+    report_in(folder).is_some_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
 }
 
 /// The keys read of a process's report of a hang.
@@ -84,7 +85,8 @@ impl Watch {
         folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
-    fn is_due(&mut self, folder: &Path) -> bool {
+    /// Whether the process has a report since the last look by which the action is due.
+    pub fn is_due(&mut self, folder: &Path) -> bool {
         let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
         new.is_some_and(|hang| hang.acts && hang.resolved.is_none())
     }

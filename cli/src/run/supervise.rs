@@ -131,10 +131,11 @@ impl Failing {
         Self { calls: hang::calls_of(&folder), folder, until }
     }
 
-    /// After a revoke, a process without a hang of its own goes on where it has called the driver since, or that cannot be known.
+    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, or that cannot be known. It may be
+    /// slow again by then.
     fn goes_on(&self, process: u32) -> bool {
         let called = || self.calls.is_none_or(|before| hang::calls_of(&self.folder).is_none_or(|now| now != before));
-        !hang::is_reported_in(&self.folder) && !is_stopped(process as i32) && called()
+        !hang::stands_in(&self.folder) && !is_stopped(process as i32) && called()
     }
 }
 
@@ -322,8 +323,15 @@ impl Supervisor<'_> {
             }
         } else if let Some(folder) = self.does_not_answer() {
             let (process, time) = (name_of(&folder), self.limits.kill_after);
-            let action = self.limits.returns.unwrap_or(FAIL);
-            self.begin_to_end(End::EndedOnHang, &format!("{process} has not answered --on-hang {action} in {time:?}"));
+            match self.limits.returns {
+                // It hangs anew, since the look above.
+                Some(action) if self.hang.is_due(&folder) => self.calls_return(folder, &process, action),
+                action => {
+                    let action = action.unwrap_or(FAIL);
+                    let why = format!("{process} has not answered --on-hang {action} in {time:?}");
+                    self.begin_to_end(End::EndedOnHang, &why);
+                }
+            }
         }
     }
 
