@@ -47,12 +47,14 @@ fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
     Run::find_quietly(folder).ok()?.open_live().ok()?
 }
 
-/// The calls that the threads of a process have made that launch work. Those of NCCL go on while a communicator is revoked, and PyTorch's ask
-/// for the ends of collectives in a rank that sleeps. `None` where no recording can be read.
+/// The calls that the threads of a process have made that launch work, or all of them where none has. Those of NCCL go on while a communicator
+/// is revoked, and PyTorch's ask for the ends of collectives in a rank that sleeps. `None` where no recording can be read.
 pub(super) fn calls_of(folder: &Path) -> Option<u64> {
     let recording = recording_in(folder)?;
-    let launches = |thread: &&ThreadSeen| thread.launches > 0 && !thread.name.starts_with(WATCHES_COLLECTIVES);
-    Some(recording.tables().threads().iter().filter(launches).map(|thread| thread.calls).sum())
+    let counts = |thread: &&ThreadSeen| !thread.name.starts_with(WATCHES_COLLECTIVES);
+    let threads: Vec<_> = recording.tables().threads().iter().filter(counts).collect();
+    let none_launches = threads.iter().all(|thread| thread.launches == 0);
+    Some(threads.iter().filter(|thread| none_launches || thread.launches > 0).map(|thread| thread.calls).sum())
 }
 
 /// The folders of processes that may be ranks of a communicator: what keeps its recording in memory is not known.

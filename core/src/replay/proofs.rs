@@ -8,6 +8,7 @@
 
 use super::remembered::Remembered;
 use crate::api::{Class, EntryPoint};
+use crate::report::REVOKED_RESULT;
 use crate::trace::layout::flag;
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
@@ -41,6 +42,12 @@ pub struct Recorded {
     pub at: Nanos,
     /// When that call returned; one that has not returned may have been overtaken.
     pub returned: Nanos,
+}
+
+/// Whether a call with this result has shown that the work it is about has ended: by success, or by the error that a call which the driver
+/// answered with success returns after a revoke.
+pub fn shows_the_end(result: i32) -> bool {
+    [0, REVOKED_RESULT].contains(&result)
 }
 
 /// What the success of a call to this function, or a query of its, proves of the stream or context that it is about.
@@ -77,6 +84,7 @@ impl Proofs {
             return None;
         }
         let class = record.entry_point.class();
+        let returned = record.returned != 0 && record.flags & flag::LEFT == 0;
         let succeeded = record.result == 0 && record.flags & flag::LEFT == 0;
         match (class, record.event()) {
             (Class::GraphLaunch, _) => {
@@ -91,7 +99,7 @@ impl Proofs {
             }
             _ => {}
         }
-        if !succeeded || record.returned == 0 {
+        if !returned || !shows_the_end(record.result) {
             return None;
         }
         // Of several queries the first one showed it.
@@ -169,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_success_proves_and_only_up_to_when_the_call_was_entered() {
+    fn success_proves_also_behind_a_revoke_and_only_up_to_when_the_call_was_entered() {
         let mut proofs = Proofs::default();
         for (record, expect) in [
             (call("cuStreamSynchronize", 10, 3), Some((Scope::Stream(3), 10))),
@@ -182,6 +190,7 @@ mod tests {
             (call("cuStreamSynchronize", 10, 0), None),
             (Record { result: 600, ..call("cuStreamQuery", 10, 3) }, None),
             (Record { result: 719, ..call("cuCtxSynchronize", 10, 0) }, None),
+            (Record { result: REVOKED_RESULT, ..call("cuStreamSynchronize", 10, 3) }, Some((Scope::Stream(3), 10))),
             (Record { returned: 0, ..call("cuCtxSynchronize", 10, 0) }, None),
             (Record { flags: flag::LEFT, ..call("cuCtxSynchronize", 10, 0) }, None),
             (Record { kind: Kind::Hazard, ..call("cuCtxSynchronize", 10, 0) }, None),

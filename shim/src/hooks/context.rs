@@ -2,7 +2,7 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{lightly, published, succeeds, written, Call, Entry, Real};
+use super::call::{lightly, observe, published, succeeds, written, Call, Entry, Real};
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -10,6 +10,7 @@ use crate::preload::idle;
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use crate::watch::driver_environment;
+use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -79,9 +80,11 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl Real) -> i32
         let context = if context.is_null() { driver::current_context() } else { context };
         call.about.context = call.context_number(context);
     };
-    succeeds(entry, before, real, |call| {
-        call.proven();
-        call.load_pending(call.about.context);
+    observe(entry, before, real, |call, result| {
+        if shows_the_end(result) {
+            call.proven();
+            call.load_pending(call.about.context);
+        }
     })
 }
 

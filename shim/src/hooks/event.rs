@@ -8,6 +8,7 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
 use crate::runtime::door;
+use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
@@ -97,7 +98,7 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
         Some(())
     };
     let after = move |call: &Call, result| {
-        if result == SUCCESS {
+        if shows_the_end(result) {
             let tracker = &call.guard.tracker;
             let on_context = |context, at| _ = door::inside(|| tracker.context_complete(context, at));
             tracker.event_complete(number.get(), event as u64, call.entered, on_context);

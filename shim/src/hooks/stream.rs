@@ -6,6 +6,7 @@ use super::call::{lightly, observe, published, succeeds, written, Call, Entry, R
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
+use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::state::{StreamKey, StreamKind};
 use std::cell::Cell;
 
@@ -50,7 +51,7 @@ pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real + Copy) ->
         call.about.stream_entry.map(|_| ())
     };
     let after = move |call: &Call, result| {
-        if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {
+        if let (true, Some(entry)) = (shows_the_end(result), call.about.stream_entry) {
             entry.complete_until(call.entered);
             call.load_pending_inside(call.about.context);
         }
