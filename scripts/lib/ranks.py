@@ -34,9 +34,9 @@ def free_port():
                 pass
 
 
-def job(path, torchrun=None):
+def job(path, torchrun=None, arguments=()):
     """A shell that starts all ranks, waits for them, and fails where one does; or that has torchrun do so, with these options."""
-    python, program = shlex.quote(sys.executable), shlex.quote(str(path))
+    python, program = shlex.quote(sys.executable), shlex.join([str(path), *arguments])
     start = f"for rank in $(seq 0 {RANKS - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & pids=\"$pids $!\"; done"
     wait = "for pid in $pids; do wait $pid || failed=1; done; exit ${failed:-0}"
     port = free_port()
