@@ -96,6 +96,10 @@ pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 /// is none.
 pub const RUN_KILLS: &str = "LAZYGUARD_RUN_KILLS";
 
+/// The variable that names the folder of [`PROFILE`] again where `lazyguard run` has chosen it: the guard does not complain of that folder.
+/// It looks like a setting, and is none.
+pub const RUN_PROFILE: &str = "LAZYGUARD_RUN_PROFILE";
+
 /// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
@@ -220,7 +224,7 @@ settings! {
         "the run folder, which the guard keeps";
     /// `None` is none.
     profile: Option<String> = PROFILE, "--profile", "a folder, or off", "off", |v| Some((v != "off").then(|| v.to_owned())),
-        "the folder of the program's profile, in which a run notes the modules that it loads, so that the guard loads them ahead in the next run";
+        "the folder of the program's profile, in which a run notes the modules that it loads, so that the guard loads them ahead in the next run; lazyguard run chooses one in the user's cache";
     /// 0 is none.
     record_bytes: u64 = "LAZYGUARD_RECORD", "--record", "a size from 1MiB to 64GiB, or off", "16MiB", record_bytes,
         "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";
@@ -259,7 +263,8 @@ impl Settings {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
-            if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS, RUN_KILLS].contains(&name) {
+            if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS, RUN_KILLS, RUN_PROFILE].contains(&name)
+            {
                 // Set for `LAZYGUARD_ON_HANG` commands, which may start a guarded program or `lazyguard run`.
                 continue;
             }

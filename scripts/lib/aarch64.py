@@ -113,7 +113,7 @@ def build_library(tools):
 
 def emulated(tools, command, limit_s, **environment):
     """What the command prints, with every program for aarch64 that it starts emulated."""
-    environment = dict(os.environ, QEMU_LD_PREFIX=tools.libraries, **environment)
+    environment = {**os.environ, "QEMU_LD_PREFIX": tools.libraries, "LAZYGUARD_PROFILE": "off", **environment}
     wrapped = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh", tools.emulator, *map(str, command)]
     try:
         result = subprocess.run(wrapped, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -58,7 +58,8 @@ class Scratch:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def run(self, command, environment, limit_s, stop=None):
-        environment = dict(environment, TMPDIR=str(self.path))
+        # A cache of its own: a run is a first one.
+        environment = {"XDG_CACHE_HOME": str(self.path / ".cache"), **environment, "TMPDIR": str(self.path)}
         return processes.run(command, environment, limit_s, self.path, stop)
 
     def left_behind(self):

@@ -54,7 +54,7 @@ def record(lazyguard, fault, into):
     line = f'for r in $(seq 0 {RANKS - 1}); do RANK=$r WORLD_SIZE={RANKS} "{JOB}" "{into}.id" steps {fault} & done; wait'
     subprocess.run(
         [lazyguard, "run", "--record", "1MiB", "--hang-after", "500ms", "--on-hang", "kill", "--timeout", "8s", "--out", into, "--", "sh", "-c", line],
-        env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        env={**os.environ, "LD_LIBRARY_PATH": libraries, "LAZYGUARD_PROFILE": "off"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,

@@ -21,7 +21,7 @@ FOLDERS = {"app": "apps", "runtime": "runtime", "runtime-shared": "runtime-share
 
 
 def clean_environment(simulated=False):
-    dropped = ("LAZYGUARD", "LGSIM_", "CUDA_MODULE_", "LD_PRELOAD")
+    dropped = ("LAZYGUARD", "LGSIM_", "CUDA_MODULE_", "LD_PRELOAD", "XDG_CACHE_HOME")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     if simulated:
         environment["LD_LIBRARY_PATH"] = str(SIMULATED_DRIVER)

@@ -17,8 +17,8 @@ import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/frameworks.py",
-           "lib/gpu_dumps.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
+SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/frameworks.py",
+           "lib/gpu_dumps.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)

@@ -12,8 +12,8 @@ import tempfile
 import time
 from collections import namedtuple
 
-# code is None when the limit (or `stop`) ended the program.
-Outcome = namedtuple("Outcome", "code seconds stdout stderr")
+# code is None when the limit (or `stop`) ended the program. left: the processes of its session that go on behind it, and are killed.
+Outcome = namedtuple("Outcome", "code seconds stdout stderr left", defaults=((),))
 POLL_S = 0.05
 # A machine that runs this no more often stands still, as virtual ones do; the program could do nothing either, and gets that time back.
 STANDSTILL_S = 1.0
@@ -28,13 +28,15 @@ def run(command, environment, limit_s, folder, stop=None):
         started = time.monotonic()
         process = subprocess.Popen([str(part) for part in command], env=environment, cwd=folder, stdin=subprocess.DEVNULL,
                                    stdout=stdout, stderr=stderr, start_new_session=True)
+        left = ()
         try:
             ended = wait(process, started + limit_s, stop)
+            seconds = time.monotonic() - started
+            left = tuple(of_session(process.pid)) if ended else ()
         finally:
             kill_group(process.pid)
-        seconds = time.monotonic() - started
         process.wait(timeout=CLEAN_UP_S)
-        return Outcome(process.returncode if ended else None, seconds, text(stdout), text(stderr))
+        return Outcome(process.returncode if ended else None, seconds, text(stdout), text(stderr), left)
 
 
 def wait(process, deadline, stop):

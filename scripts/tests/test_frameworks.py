@@ -16,6 +16,8 @@ import frameworks  # noqa: E402
 import processes  # noqa: E402
 import policies  # noqa: E402
 import cold_starts  # noqa: E402
+import defaults  # noqa: E402
+import heals  # noqa: E402
 import profiles  # noqa: E402
 import ranks  # noqa: E402
 import recordings  # noqa: E402
@@ -343,6 +345,82 @@ class TheProfiles(unittest.TestCase):
                     profiles.renewed(folder / "own", profile)
                     self.assertEqual([path.name for path in (folder / "own").iterdir()], files)
                     (folder / "own" / "b.profile").write_text("learned")
+
+
+# In place of the command: it reports a hang, and goes on two seconds later.
+HEALS = """#!{python}
+import json, pathlib, sys, time
+folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+folder.mkdir()
+(folder / "hang.json").write_text(json.dumps({{"status": "hang"}}))
+time.sleep(2)
+print("rank 0: step 5: revoked\\nrank 1: right after 10 steps, in group 1\\nrank 0: right after 10 steps, in group 1")
+"""
+
+
+class TheHeals(unittest.TestCase):
+    def test_a_job_is_timed_from_the_report_to_its_end(self):
+        with checks.Scratch() as scratch:
+            command = scratch.path / "lazyguard"
+            command.write_text(HEALS.format(python=sys.executable))
+            command.chmod(0o700)
+            with mock.patch.object(heals.guard, "COMMAND", command):
+                ended = heals.run("skipped", "revoke")
+        self.assertEqual((ended.how, ended.wrong), ("goes on", False))
+        self.assertTrue(0.5 < ended.seconds < ended.outcome.seconds, ended)
+
+    def test_how_a_job_ends_is_told_by_its_ranks_and_its_attempts(self):
+        right = "rank 0: right after 10 steps\nrank 1: right after 10 steps\n"
+        for code, stdout, stderr, how in ((0, right, "", "goes on"), (0, right, "lazyguard: attempt 1 hung (LG208): attempt 2 has it\n", "made again"),
+                                          (1, right, "", "exit 1"), (0, "rank 0: right after 10 steps\n" * 2, "", "exit 0"), (None, "", "", "killed")):
+            ended = heals.how_it_ended(processes.Outcome(code, 9.0, stdout, stderr), 4.0)
+            self.assertEqual((ended.how, ended.seconds), (how, 5.0))
+
+    def test_a_revoked_job_has_to_go_on_soon_and_no_sum_may_be_wrong(self):
+        ended = lambda how, seconds, wrong=False: heals.Ended(how, seconds, how == "goes on", wrong, processes.Outcome(0, 9.0, "", ""))
+        by_act = {act: ended("exit 1", 9.0) for act in heals.ACTS}
+        for revoked, faults in ((ended("goes on", 5.0), 0), (ended("goes on", 21.0), 1), (ended("made again", 5.0), 1), (ended("goes on", None), 1), (ended("goes on", 5.0, True), 1)):
+            self.assertEqual(len(heals.faults_of({**by_act, "revoke": revoked})), faults, revoked)
+        row, data = heals.row_of("order", {**by_act, "revoke": ended("goes on", 5.0), "kill": ended("made again", 9.0, True)})
+        self.assertEqual((row.verdict, row.kill, data["faults"]), ("FAIL", "made again, 9.0 s", ["kill: a wrong sum"]))
+
+    def test_the_program_knows_each_fault(self):
+        named = set(re.findall(r'"([a-z]+)"', heals.PROGRAM.read_text()))
+        self.assertEqual(set(heals.FAULTS) - named, set())
+
+
+class TheDefaults(unittest.TestCase):
+    def seen(self, stdout="a\n", left=(), written=("run",), stderr="", seconds=2.0, memory=700):
+        return defaults.Seen(processes.Outcome(0, seconds, stdout, stderr, left), memory, set(written))
+
+    def test_what_a_guarded_run_does_otherwise_is_a_fault(self):
+        bare = [self.seen(), self.seen()]
+        for other, faults in ((self.seen(), 0), (self.seen(stdout="b\n"), 1), (self.seen(left=(7,)), 1), (self.seen(written=("run", "./x", "home/y")), 2),
+                              (self.seen(written=("run", "./tmpabc")), 0), (self.seen(stderr="lazyguard: a line\n"), 1)):
+            self.assertEqual(len(defaults.faults_of([(bare, [self.seen(), other])])), faults, other)
+
+    def test_a_program_is_within_noise_unless_each_round_is_slower_or_takes_more(self):
+        program = frameworks.stated(PATH, "# code: none\n")
+        for seconds, memory, verdict in ((2.0, 700, "PASS"), (2.2, 700, "MISS"), (2.0, 800, "MISS")):
+            rounds = [([self.seen()] * 2, [self.seen(), self.seen(seconds=seconds, memory=memory)])] * 3
+            row, _ = defaults.row_of(program, rounds)
+            self.assertEqual((row.bare, row.verdict), ("2.00 s and 2.00 s", verdict))
+
+    def test_each_mode_of_a_job_has_a_run_in_each_round(self):
+        modes = []
+        with mock.patch.object(defaults, "job_once", lambda program, options: modes.append(options) or 3.0):
+            row, found = defaults.cost_of_a_job(frameworks.stated(PATH, "# code: none\n"), lambda _: None)
+        self.assertEqual({len(values) for values in found.values()}, {defaults.ROUNDS_OF_A_JOB})
+        self.assertEqual({str(sorted(map(str, modes[at:at + 3]))) for at in range(0, len(modes), 3)}, {str(sorted(map(str, defaults.MODES.values())))})
+        self.assertEqual((row.one, row.verdict), ("3.00 s, x1.000 (1.00 to 1.00)", "PASS"))
+
+    def test_what_a_program_leaves_is_seen_and_what_is_meant_for_it_is_not(self):
+        with checks.Scratch() as scratch:
+            command = ["sh", "-c", "mkdir -p \"$HOME/x\" \"$XDG_CACHE_HOME/lazyguard/profiles\"; touch y; sleep 9 & echo a"]
+            with mock.patch.object(defaults, "memory_used", lambda: 0):
+                [seen] = defaults.runs(lambda: command, [], 1, scratch)
+            self.assertEqual(seen.written, {"home/x", "./y"})
+            self.assertEqual(len(seen.outcome.left), 1)
 
 
 class ColdStarts(unittest.TestCase):

@@ -426,7 +426,7 @@ class TheResultsPage(Folder):
         self.assertEqual(self.results(dict(self.REPORT, table=table), page).returncode, 0)
         text = page.read_text()
         for row in ("| 2: x (app, runtime) | hangs (4 s) | ok 0.25 to 0.30 s | LG201 after 2.4 s |", "| y (app) | hangs (4 s) | hangs (4 s) | LG202 after 2.4 s | FAIL |",
-                    "| 2: w, v | LG203 after 2.6 to 10.0 s | recording alone: LG203 |", "| 2: p, o | ok 0.5 s, the expected hazards |  |",
+                    "| 2: w, v | its code after 2.6 to 10.0 s | recording alone: its code |", "| 2: p, o | ok 0.5 s, the expected hazards |  |",
                     "Not tried: 1, for reasons in the file.", "| bash | exit 3 | exit 3 |  |  |"):
             self.assertIn(row + "\n", text)
 
@@ -469,6 +469,16 @@ class TheResultsPage(Folder):
         self.assertIn("## Programs that hang in a load, and the profile of their runs: NVIDIA X1, driver 580.1\n\n| check | bare | EAGER | first | later |\n", page.read_text())
         self.assertIn("| a | hangs (25 s) | ok 9.00 s | exit 117, 9.0 s | completes in run 2 |\n", page.read_text())
         self.assertTrue((page.parent / "results" / "gpu-check-profiles-nvidia-x1-580.1.json").is_file())
+
+    def test_how_jobs_heal_is_a_table_of_faults_and_acts(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        report = {**self.REPORT, "command": "scripts/gpu-check --heals", "heals": [], "header": ["fault", "PyTorch's limit", "`fail`", "`kill`", "`revoke`", "result"],
+                  "table": [["skipped collective", "exit 1, 31.0 s", "exit 1, 2.0 s", "made again, 14.0 s", "goes on, 3.0 s", "PASS"],
+                            ["rank sleeps 20 s", "exit 1, 33.0 s", "exit 1, 2.0 s", "made again, 15.0 s", "exit 1, 3.0 s", "FAIL"]]}
+        del report["no_harm"]
+        self.assertEqual(self.results(report, page).returncode, 0)
+        self.assertIn("| rank sleeps 20 s | exit 1, 33.0 s | exit 1, 2.0 s | made again, 15.0 s | exit 1, 3.0 s | FAIL |\n", page.read_text())
+        self.assertTrue((page.parent / "results" / "gpu-check-heals-nvidia-x1-580.1.json").is_file())
 
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")

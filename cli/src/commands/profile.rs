@@ -1,22 +1,20 @@
 //! `lazyguard profile`: what a profile holds, whether it is whole, and how it is kept small.
-//!
-//! Must not: change a part that it cannot read, or remove an image that a part names.
 
+use crate::folder::profile::{read, Folder};
 use crate::folder::profile_cache;
 use crate::machine::files;
 use crate::words::format::size;
 use crate::words::output::{say, write_line, Output};
 use crate::words::{Failure, Outcome};
 use lazyguard_core::api::counted;
-use lazyguard_core::profile::{is_part, ImageId, Place, Profile, Seen, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What to do with a profile.
 #[derive(clap::Args)]
@@ -55,83 +53,6 @@ enum Action {
 
 fn most_bytes(text: &str) -> Result<u64, String> {
     settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
-}
-
-#[derive(Default)]
-struct Folder {
-    path: PathBuf,
-    known: Profile,
-    parts: Vec<PathBuf>,
-    damaged: Vec<String>,
-}
-
-impl Folder {
-    fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
-        let mut found = Self { path: path.to_owned(), ..Self::default() };
-        if found.has_a_link() {
-            found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
-        }
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let (part, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if !is_part(&name) {
-                continue;
-            }
-            match found.known.take_part(files::read_in(path, &name)) {
-                Ok(true) => found.parts.push(part),
-                Ok(false) => {}
-                Err(error) => found.damaged.push(format!("{}: not a part of a profile: {error}", part.display())),
-            }
-        }
-        Ok(found)
-    }
-
-    fn image(&self, id: ImageId) -> PathBuf {
-        self.path.join(IMAGES).join(id.to_string())
-    }
-
-    /// Whether a link is in the place of the folder of images: that is not used, and no file behind it is removed.
-    fn has_a_link(&self) -> bool {
-        fs::symlink_metadata(self.path.join(IMAGES)).is_ok_and(|about| about.is_symlink())
-    }
-
-    /// The images in the folder; of a file with another name `None` with its path.
-    fn images(&self) -> Vec<(Option<ImageId>, PathBuf)> {
-        if self.has_a_link() {
-            return Vec::new();
-        }
-        let entries = fs::read_dir(self.path.join(IMAGES)).into_iter().flatten().flatten();
-        let all = entries
-            .map(|entry| entry.path())
-            .filter(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
-        let id = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse().ok());
-        let mut all: Vec<_> = all.map(|path| (id(&path), path)).collect();
-        all.sort_unstable();
-        all
-    }
-
-    /// The images that it has the bytes of.
-    fn kept(&self) -> HashSet<ImageId> {
-        self.images().into_iter().filter_map(|(id, _)| id).collect()
-    }
-
-    /// Writes one part for all of them, and removes those.
-    fn make_one_part(&self) -> io::Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
-        files::replace(&one, self.known.text().as_bytes(), Some(0o600))?;
-        self.parts.iter().try_for_each(fs::remove_file)
-    }
-
-    fn say_what_is_damaged(&self) {
-        self.damaged.iter().for_each(say);
-    }
-}
-
-/// What a file of the profile holds, which is no link.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    files::open_unlinked(path).and_then(files::all_of)
 }
 
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
@@ -266,21 +187,12 @@ fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
 }
 
 fn prune(mut folder: Folder, most: u64, out: &mut Output<'_>) -> Outcome {
-    let failed = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
     if let Some(first) = folder.damaged.first() {
         // It may name images that no other part names.
         return Err(Failure::Input(format!("{first}; nothing is removed before that file is")));
     }
-    folder.known.prune(most);
-    folder.make_one_part().map_err(|error| failed(&folder.path, error))?;
-    let (mut removed, mut bytes) = (0_u64, 0_u64);
-    for (id, path) in folder.images() {
-        if id.is_none_or(|id| !folder.known.images.contains_key(&id)) {
-            bytes += fs::symlink_metadata(&path).map_or(0, |about| about.len());
-            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
-            removed += 1;
-        }
-    }
+    let path = folder.path.display().to_string();
+    let (removed, bytes) = folder.prune(most).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
     write_line!(out, "removed {}, {} freed", counted(removed, "image"), size(bytes))?;
     Ok(ExitCode::SUCCESS)
 }

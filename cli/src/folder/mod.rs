@@ -8,6 +8,7 @@ pub(crate) mod live;
 pub(crate) mod old_runs;
 mod opened;
 pub(crate) mod process;
+pub(crate) mod profile;
 pub(crate) mod profile_cache;
 pub(crate) mod recorded;
 pub(crate) mod recording_header;

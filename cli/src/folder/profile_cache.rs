@@ -1,7 +1,9 @@
-//! The profiles in the user's cache, one for each program: what `lazyguard run --profile` uses if it is given no folder.
+//! The profiles in the user's cache, one for each program: what `lazyguard run` uses if it is given no folder.
 //!
 //! Must not: make a folder, which the guard does in the first process that uses CUDA, or remove what is no profile of these.
 
+use super::profile::Folder;
+use lazyguard_core::profile::IMAGES;
 use rustix::fs::{utimensat, AtFlags, Timespec, Timestamps, CWD, UTIME_NOW};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -9,46 +11,100 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use twox_hash::XxHash3_64;
 
 /// Programs that run another one, or a script, which their arguments name. Versions (`python3.12`) are cut off.
 const STARTERS: &str =
     "accelerate bash dash deepspeed env ksh lazyguard mpiexec mpirun numactl pypy python sh timeout torchrun zsh";
 
-/// The most that the cache keeps; each is bounded as well.
+/// The most profiles that the cache keeps, and the most bytes of all. The guard loads no more images ahead than one profile may have here.
 const MOST_PROFILES: usize = 64;
+const MOST_BYTES: u64 = 1 << 30;
+const MOST_IMAGE_BYTES_OF_ONE: u64 = 256 << 20;
+const MANY_PARTS: usize = 32;
 
 pub(crate) const NONE: &str =
-    "this user has no cache: XDG_CACHE_HOME is no absolute path, and HOME is no folder of this user";
+    "this user has no cache: XDG_CACHE_HOME is no absolute path, or HOME is no folder of this user";
 
 /// The folder of all these profiles. Its path is text, as settings are.
 pub(crate) fn folder() -> Option<PathBuf> {
     folder_of(|name| std::env::var(name).ok(), geteuid().as_raw())
 }
 
-/// As the XDG Base Directory Specification has it: a relative path is ignored. In a home folder of another user (as under `sudo`) nothing is
+/// As the XDG Base Directory Specification has it: a relative path is ignored. In a folder of another user (as under `sudo`) nothing is
 /// made: that user could not write there afterwards.
 fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let own_home = || absolute("HOME").filter(|home| fs::metadata(home).is_ok_and(|about| about.uid() == user));
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(own_home()?.join(".cache")))?;
-    Some(cache.join("lazyguard/profiles"))
+    let is_of = |path: &Path, owner: u32| fs::metadata(path).map(|about| about.uid() == owner);
+    let cache = match absolute("XDG_CACHE_HOME") {
+        // Other users may share theirs on purpose; the superuser can write also to those that are not shared.
+        Some(cache) if user == 0 => {
+            cache.ancestors().find_map(|path| is_of(path, 0).ok()).unwrap_or(true).then_some(cache)
+        }
+        Some(cache) => Some(cache),
+        None => absolute("HOME").filter(|home| is_of(home, user).unwrap_or(false)).map(|home| home.join(".cache")),
+    };
+    cache.map(|cache| cache.join("lazyguard/profiles"))
 }
 
-/// Notes that this profile is used, and removes those that have not been used for the longest, where the cache has too many.
-pub(crate) fn uses(own: &Path) {
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    // The guard makes one that is not there.
-    let _ = utimensat(CWD, own, &Timestamps { last_access: now, last_modification: now }, AtFlags::SYMLINK_NOFOLLOW);
-    let entries = own.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
-    let others = entries.filter(|entry| entry.path() != own && is_name(&entry.file_name().to_string_lossy()));
-    let used = |entry: fs::DirEntry| {
-        Some((entry.metadata().ok().filter(fs::Metadata::is_dir)?.modified().ok()?, entry.path()))
+/// The profile of a program in the cache.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub folder: PathBuf,
+    /// When the folder was last changed before the run; `None` of one that is not there.
+    before: Option<SystemTime>,
+}
+
+impl Own {
+    /// Notes that it is used. The guard makes one that is not there.
+    pub fn used(folder: PathBuf) -> Self {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        let _ = utimensat(CWD, &folder, &times, AtFlags::SYMLINK_NOFOLLOW);
+        Self { before: changed(&folder), folder }
+    }
+
+    /// After a run that has added to it: removes its images that were used longest ago, and the profiles that were used longest ago, as far as
+    /// there are too many. Anything that cannot be removed stays.
+    pub fn keep_small(&self) {
+        if changed(&self.folder) == self.before {
+            return;
+        }
+        let Ok(mut own) = Folder::read(&self.folder) else { return };
+        if !own.damaged.is_empty() {
+            let _ = fs::remove_dir_all(&self.folder);
+        } else if own.parts.len() > MANY_PARTS || bytes_in(&self.folder.join(IMAGES)) > MOST_IMAGE_BYTES_OF_ONE {
+            let _ = own.prune(MOST_IMAGE_BYTES_OF_ONE);
+        }
+        let entries = self.folder.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+        let profiles = entries.filter(|entry| is_name(&entry.file_name().to_string_lossy()));
+        let by_age = |entry: fs::DirEntry| {
+            Some((entry.metadata().ok().filter(fs::Metadata::is_dir)?.modified().ok()?, entry.path()))
+        };
+        let mut profiles: Vec<_> = profiles.filter_map(by_age).collect();
+        profiles.sort_unstable_by_key(|(at, path)| (*path == self.folder, *at));
+        let mut bytes = 0;
+        for (number, (_, path)) in profiles.iter().rev().enumerate() {
+            bytes += bytes_in(path);
+            if number >= MOST_PROFILES || bytes > MOST_BYTES {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+    }
+}
+
+fn changed(folder: &Path) -> Option<SystemTime> {
+    fs::symlink_metadata(folder).and_then(|about| about.modified()).ok()
+}
+
+/// Of all files in a folder and beneath it.
+fn bytes_in(folder: &Path) -> u64 {
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(about) if about.is_dir() => bytes_in(&entry.path()),
+        about => about.map_or(0, |about| about.len()),
     };
-    let mut others: Vec<_> = others.filter_map(used).collect();
-    others.sort_unstable_by(|one, other| other.cmp(one));
-    // One that cannot be removed stays.
-    others.iter().skip(MOST_PROFILES - 1).for_each(|(_, path)| drop(fs::remove_dir_all(path)));
+    fs::read_dir(folder).into_iter().flatten().flatten().map(of).sum()
 }
 
 /// Whether [`name_of`] makes such names.
@@ -57,24 +113,33 @@ fn is_name(name: &str) -> bool {
     hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The name of a program's folder: the name of its file, and a hash of the path that links lead to. `path_of` finds a program.
+/// The name of a program's folder: the name of its file, and a hash of the path that links lead to. `path_of` finds a program. One of
+/// [`STARTERS`] that runs no file has a folder for each module (`-m`) or command line.
 pub(crate) fn name_of(command: &[OsString], path_of: impl Fn(&OsStr) -> Option<PathBuf>) -> Option<String> {
     /// A name in a file system has 255 bytes at most.
     const MOST_CHARACTERS: usize = 100;
     let (program, arguments) = command.split_first()?;
-    let path = what_it_runs(program, arguments).or_else(|| path_of(program)).unwrap_or_else(|| program.into());
+    let starts_another = is_starter(program);
+    let script = arguments.iter().find(is_script).filter(|_| starts_another).map(PathBuf::from);
+    let more = if starts_another && script.is_none() { arguments } else { &[] };
+    let up_to_module = more.iter().position(|word| word == "-m").map_or(more.len(), |at| more.len().min(at + 2));
+    let path = script.or_else(|| path_of(program)).unwrap_or_else(|| program.into());
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' };
     let name: String = path.file_name()?.to_string_lossy().chars().map(plain).take(MOST_CHARACTERS).collect();
-    let resolved = path.canonicalize().unwrap_or(path);
-    Some(format!("{name}-{:016x}", XxHash3_64::oneshot(resolved.as_os_str().as_bytes())))
+    let resolved = path.canonicalize().unwrap_or(path).into_os_string();
+    let words: Vec<_> = [&resolved].into_iter().chain(&more[..up_to_module]).map(|word| word.as_bytes()).collect();
+    Some(format!("{name}-{:016x}", XxHash3_64::oneshot(&words.join(&0))))
 }
 
-/// The file that one of [`STARTERS`] runs: the first argument that is a file, and no option.
-fn what_it_runs(program: &OsStr, arguments: &[OsString]) -> Option<PathBuf> {
-    let name = Path::new(program).file_name()?.to_str()?;
+fn is_starter(program: &OsStr) -> bool {
+    let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit());
-    let is_script = |word: &&OsString| !word.as_bytes().starts_with(b"-") && Path::new(word).is_file();
-    STARTERS.split(' ').any(|starter| starter == name).then(|| arguments.iter().find(is_script))?.map(PathBuf::from)
+    STARTERS.split(' ').any(|starter| starter == name)
+}
+
+/// Whether an argument is a file, and no option.
+fn is_script(word: &&OsString) -> bool {
+    !word.as_bytes().starts_with(b"-") && Path::new(word).is_file()
 }
 
 #[cfg(test)]
@@ -129,7 +194,7 @@ mod tests {
             folder_of(|name| value(name).map(str::to_owned), user)
         };
         let in_home = Some(scratch.0.join(".cache/lazyguard/profiles"));
-        assert_eq!(folder(Some("/cache"), Some(home), owner), Some("/cache/lazyguard/profiles".into()));
+        assert_eq!(folder(Some("/cache"), Some(home), 1), Some("/cache/lazyguard/profiles".into()));
         for relative in [None, Some(""), Some("cache"), Some("./cache")] {
             assert_eq!(folder(relative, Some(home), owner), in_home, "{relative:?}");
         }
@@ -137,8 +202,15 @@ mod tests {
             assert_eq!(folder(Some("cache"), no_home, owner), None, "{no_home:?}");
         }
         assert_eq!(folder(None, Some(home), owner + 1), None, "another user's");
-        assert!(folder(Some("/cache"), None, owner).is_some(), "no home is needed");
+        assert!(folder(Some("/cache"), None, owner + 1).is_some(), "no home is needed");
+        assert_eq!(folder(Some(home), None, 0).is_some(), owner == 0, "the superuser in another user's");
         assert!(!scratch.0.join(".cache").exists(), "nothing is made");
+    }
+
+    /// Sets the time of a folder's last change.
+    fn changed_at(folder: &Path, second: i64) {
+        let at = Timespec { tv_sec: second, tv_nsec: 0 };
+        utimensat(CWD, folder, &Timestamps { last_access: at, last_modification: at }, AtFlags::empty()).unwrap();
     }
 
     #[test]
@@ -147,21 +219,52 @@ mod tests {
         let of = |number: usize| scratch.0.join(format!("app-{number:016x}"));
         for number in 0..70 {
             scratch.file(&format!("app-{number:016x}/images/an-image"));
-            let at = Timespec { tv_sec: 1000 + number as i64, tv_nsec: 0 };
-            let times = Timestamps { last_access: at, last_modification: at };
-            utimensat(CWD, of(number), &times, AtFlags::empty()).unwrap();
+            changed_at(&of(number), 1000 + number as i64);
         }
         let foreign =
             ["a-folder/of-mine", "app-0000000000000000.txt/x", "app-00000000000000ff"].map(|name| scratch.file(name));
         symlink(of(0), scratch.0.join("link-00000000000000aa")).unwrap();
-        uses(&of(2));
-        uses(&of(2));
-        let kept: Vec<_> = (0..70).filter(|number| of(*number).join("images/an-image").exists()).collect();
-        assert_eq!(kept, std::iter::once(2).chain(7..70).collect::<Vec<_>>());
+        let kept = || (0..70).filter(|number| of(*number).join("images/an-image").exists()).collect::<Vec<_>>();
+        Own::used(of(2)).keep_small();
+        assert_eq!(kept().len(), 70, "a run that has learned nothing removes nothing");
+        let own = Own::used(of(2));
+        changed_at(&of(2), 2000);
+        own.keep_small();
+        assert_eq!(kept(), std::iter::once(2).chain(7..70).collect::<Vec<_>>());
         assert!(foreign.iter().all(|path| Path::new(path).is_file()));
-        uses(&scratch.0.join("new-00000000000000bb"));
-        assert!(!scratch.0.join("new-00000000000000bb").exists());
-        assert_eq!([2, 7, 8].map(|number| of(number).exists()), [true, false, true], "there is room for the new one");
+        let new = scratch.0.join("new-00000000000000bb");
+        let own = Own::used(new.clone());
+        own.keep_small();
+        assert!(!new.exists() && kept().len() == 64, "no process has used CUDA");
+        fs::create_dir(&new).unwrap();
+        own.keep_small();
+        assert_eq!([2, 7, 8].map(|number| of(number).exists()), [true, false, true], "the new one counts");
+    }
+
+    #[test]
+    fn the_cache_keeps_so_many_bytes_and_the_profiles_used_longest_ago_go_first() {
+        let scratch = Scratch::new("bytes");
+        let of = |number: usize| scratch.0.join(format!("app-{number:016x}"));
+        let sized = |number: usize, name: &str, bytes: u64| {
+            let path = scratch.file(&format!("app-{number:016x}/{name}"));
+            fs::OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
+        };
+        for number in 0..4 {
+            sized(number, "images/sparse", MOST_BYTES / 4 + 1);
+            changed_at(&of(number), 1000 + number as i64);
+        }
+        let own = Own::used(of(0));
+        changed_at(&of(0), 500);
+        own.keep_small();
+        // A file that no part names goes with the images beyond the bound.
+        assert_eq!([0, 1, 2, 3].map(|number| of(number).exists()), [true; 4]);
+        assert!(!of(0).join("images/sparse").exists());
+        sized(0, "left-over", MOST_BYTES / 2);
+        own.keep_small();
+        assert_eq!([0, 1, 2, 3].map(|number| of(number).exists()), [true, false, false, true]);
+        fs::write(of(0).join("cut.profile"), "lazyguard profile").unwrap();
+        own.keep_small();
+        assert!(!of(0).exists(), "a damaged one would never be used again");
     }
 
     #[test]
@@ -198,6 +301,18 @@ mod tests {
         ] {
             assert_eq!(of(command), expect, "{command:?}");
         }
+    }
+
+    #[test]
+    fn without_a_script_a_module_or_a_command_line_has_the_profile() {
+        let module = |arguments: &[&str]| name(&[&["python3", "-m", "train"], arguments].concat());
+        assert_eq!(module(&[]), module(&["--rate", "0.1"]));
+        let others = [&["python3", "-m", "serve"][..], &["python3", "-c", "print()"], &["python3"]].map(name);
+        assert!(
+            others.iter().enumerate().all(|(n, one)| !others[..n].contains(one) && *one != module(&[])),
+            "{others:?}"
+        );
+        assert_eq!(name(&["app"]), name(&["app", "--seed", "1"]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::other_users::OtherUsers;
 use super::program;
 use super::root::{self, Given, Root};
 use super::Options;
-use crate::folder::profile_cache;
+use crate::folder::profile_cache::{self, Own};
 use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
 use crate::machine::system::host_name;
@@ -12,7 +12,9 @@ use crate::machine::system::unix_now;
 use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, KILL, REVOKE};
 use crate::words::{output, Failure};
-use lazyguard_core::settings::{self, FolderFacts, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT, SETTINGS};
+use lazyguard_core::settings::{
+    self, FolderFacts, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_PROFILE, RUN_ROOT, SETTINGS,
+};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -43,22 +45,37 @@ pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does
-/// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
-fn own_profile(program: &[OsString]) -> String {
-    let name = profile_cache::name_of(program, program::resolve);
-    let own = profile_cache::folder().zip(name).map(|(folder, name)| folder.join(name));
-    own.iter().for_each(|own| profile_cache::uses(own));
-    own.map(|own| own.display().to_string()).unwrap_or_else(|| {
+/// Whether the user has named a profile, or none (`off`).
+pub(super) fn names_profile(options: &Options) -> bool {
+    let given = || variable(PROFILE).is_some_and(|value| !value.trim().is_empty());
+    options.setting(PROFILE).is_some() || given()
+}
+
+/// The program's own profile, where the user has asked for it (which overrides `LAZYGUARD_PROFILE`) or has not named another one. A schedule
+/// is to find again what a run without a profile did. A run without a cache has none, as where the guard cannot use a folder.
+pub(super) fn own_profile(options: &mut Options) -> Option<Own> {
+    let is_for_all = || !names_profile(options) && settings_of(options).schedule.is_none();
+    if !options.own_profile && !is_for_all() {
+        return None;
+    }
+    let own = profile_cache::folder().zip(profile_cache::name_of(&options.program, program::resolve));
+    let own = own.map(|(folder, name)| Own::used(folder.join(name)));
+    let path = own.as_ref().map(|own| own.folder.display().to_string());
+    if !options.own_profile {
+        options.settings.extend(path.iter().flat_map(|path| [(PROFILE, path.clone()), (RUN_PROFILE, path.clone())]));
+        return own;
+    }
+    if own.is_none() {
         let why = profile_cache::NONE;
         output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
-        "off".to_owned()
-    })
+    }
+    options.settings.push((PROFILE, path.unwrap_or_else(|| "off".to_owned())));
+    own
 }
 
 /// The environment of the program; complains where the library cannot be preloaded into it.
 pub(super) fn variables_of(
-    options: &mut Options,
+    options: &Options,
     root: &Root,
     others: Option<&OtherUsers>,
     library: Option<&Path>,
@@ -69,9 +86,6 @@ pub(super) fn variables_of(
     cannot_load.iter().for_each(output::say);
     let preloaded = library.filter(|_| cannot_load.is_none());
     let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
-    if options.own_profile {
-        options.settings.push((PROFILE, own_profile(&options.program)));
-    }
     let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
     program::goes_unguarded(&name).iter().for_each(output::say);
     variables(options, root, others, preload.map(|preload| (preload, asan)))

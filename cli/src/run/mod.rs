@@ -44,6 +44,7 @@ pub(crate) use options::{Options, EXPLORED};
 pub(crate) use retry::{wait_for, ATTEMPT};
 pub(crate) use signals::Caught;
 
+use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer::Writer;
 use crate::forms::timing;
@@ -54,10 +55,12 @@ use crate::machine::system::{unix_now, Exec};
 use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, REVOKE};
 use crate::words::{output, Failure};
-use environment::{acts_on_hang, host, make_root, on_hang_is, settings_of, variable, variables_of};
+use environment::{
+    acts_on_hang, host, make_root, names_profile, on_hang_is, own_profile, settings_of, variable, variables_of,
+};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, PROFILE, RUN_OTHER_USERS, RUN_ROOT};
+use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::Root;
@@ -105,7 +108,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let root = make_root(&options, &facts, &command)?;
     options.belong_to(&root);
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let variables = variables_of(&mut options, &root, others.as_ref(), library.as_deref());
+    let profile = library.as_ref().and_then(|_| own_profile(&mut options));
+    let variables = variables_of(&options, &root, others.as_ref(), library.as_deref());
     let beside = Observers::start(&options, &root);
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
@@ -136,6 +140,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     beside.stop();
     let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());
     ended.unguarded.expected = expected(&mut ended, &root, is_watched.then_some(&options.program[0]));
+    // One of the ranks that share a profile.
+    profile.iter().filter(|_| rank.as_deref().is_none_or(|rank| rank == "0")).for_each(Own::keep_small);
     let run = Finished {
         command,
         root: root.path().to_owned(),
@@ -221,8 +227,7 @@ fn learn_from_earlier_attempts(options: &mut Options) {
     if options.retry == 0 {
         return;
     }
-    options.own_profile |=
-        options.setting(PROFILE).is_none() && variable(PROFILE).is_none_or(|value| value.trim().is_empty());
+    options.own_profile |= !names_profile(options);
     options.wanted.earlier = options.attempt.as_deref().map(retry::earlier).unwrap_or_default();
     if !options.wanted.earlier.is_empty() && settings_of(options).preload == Policy::Off {
         options.settings.retain(|(name, _)| *name != PRELOAD);

@@ -174,7 +174,7 @@ pub(crate) fn values_of(setting: &Setting) -> String {
     match setting.name {
         ON_HANG => format!("{}, {KILL}", setting.values),
         PROFILE => {
-            format!("{}; without a value, the program's own in the user's cache: --profile -- PROGRAM", setting.values)
+            format!("{}; without a value, the default, also where the variable names a folder", setting.values)
         }
         GPU_DUMP => format!("{}; without a value, on: --gpu-dump -- PROGRAM", setting.values),
         _ => setting.values.to_owned(),
@@ -213,8 +213,8 @@ fn of_setting(setting: &'static Setting) -> Arg {
     let values = values_of(setting);
     let mut words = Words::of(setting.values);
     words.0.extend((setting.name == ON_HANG).then_some(KILL));
-    let details =
-        format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, values, setting.default, setting.name);
+    let default = if setting.name == PROFILE { "the program's own in the user's cache" } else { setting.default };
+    let details = format!("{}\n[values: {values}] [default: {default}] [variable: {}]", setting.help, setting.name);
     let hint = if ["LAZYGUARD_OUT", PROFILE].contains(&setting.name) { ValueHint::DirPath } else { ValueHint::Other };
     let least_values = if [PROFILE, GPU_DUMP].contains(&setting.name) { 0 } else { 1 };
     // The last occurrence counts, so that a later option overrides a script's.
@@ -314,7 +314,7 @@ Files:
 Examples:
   lazyguard run -- ./app --its-own-options
   lazyguard run --timeout 20m --on-hang kill --fail-on hang -- python train.py
-  lazyguard run --profile -- ./app
+  lazyguard run --profile off -- ./app
   lazyguard run --out /logs/%h -- torchrun --nproc-per-node 8 train.py
   srun lazyguard run --out /shared/logs -- python train.py";
 

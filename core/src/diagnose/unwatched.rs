@@ -34,7 +34,8 @@ impl Snapshot {
     fn was_busy_at_rest(&self, stream: &BusyStream, times: u64) -> bool {
         let counts_for = self.patience_nanos.max(FRESH_NANOS).saturating_mul(times);
         let fresh = self.at.saturating_sub(stream.answered_busy) <= counts_for;
-        stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh
+        // A stream that was destroyed since cannot be asked again.
+        stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh && !stream.destroyed
     }
 
     /// The same of a stream that has been so for the threshold.

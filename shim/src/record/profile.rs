@@ -4,12 +4,12 @@
 //! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, if it knows
 //! something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
 //!
-//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the
-//! program for the folder's sake.
+//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, fail the program for
+//! the folder's sake, or complain of a folder that `lazyguard run` has chosen.
 
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
-use crate::runtime::{files, memory, standard_error};
+use crate::runtime::{environment, files, memory, standard_error};
 use lazyguard_core::api::counted;
 use lazyguard_core::folder::entries_of;
 use lazyguard_core::map::{HashMap, HashSet};
@@ -18,6 +18,7 @@ use lazyguard_core::profile::{
     is_part, Image, ImageId, Library, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES,
     MOST_BYTES_OF_LIBRARIES, MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
+use lazyguard_core::settings::RUN_PROFILE;
 use lazyguard_core::sync::lock;
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -32,12 +33,12 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 const MOST_PARTS: usize = 4096;
 /// The most parts that a process leaves as they are.
 const MANY_PARTS: usize = 32;
-/// The most bytes of images that are read, to be loaded ahead.
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
 
 pub struct Notes {
     folder: PathBuf,
+    is_named: bool,
     part: String,
     /// What the folder knew at the start, and in which parts.
     known: Profile,
@@ -54,16 +55,13 @@ type NewImage = (ImageId, Vec<u8>);
 pub enum Origin {
     Image(ImageId),
     LibraryImage(ImageId),
-    /// By its number in the list of places.
     Place(u32),
 }
 
 #[derive(Default)]
 struct Noted {
     own: Profile,
-    /// Whether `own` has grown since it was written.
     is_new: bool,
-    /// How often an image was loaded into a context.
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
     owners: HashMap<u64, Origin>,
     places: Vec<Place>,
@@ -72,7 +70,6 @@ struct Noted {
     unused: HashSet<ImageId>,
     /// Images whose file in the folder is not what its name says, or cannot be read: the next load replaces it.
     damaged: HashSet<ImageId>,
-    /// Images that were taken to be written, in this run.
     copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
     unsaved_bytes: u64,
@@ -84,30 +81,31 @@ struct Noted {
 impl Notes {
     /// Reads the folder; `None`, and a line, where it cannot be used. Makes it if it is not there.
     pub fn open(folder: &str, host: &str, started: u64) -> Option<Self> {
-        let complain = |why: &io::Error| {
-            standard_error::line(&format!("LAZYGUARD_PROFILE={folder:?} cannot be used: {why}; there is no profile"));
-        };
+        let is_named = environment::get(RUN_PROFILE).is_none_or(|chosen| chosen != folder);
+        let say = |line: String| complain(is_named, &line);
+        let unusable =
+            |why: &io::Error| say(format!("LAZYGUARD_PROFILE={folder:?} cannot be used: {why}; there is no profile"));
         let path = std::path::absolute(folder).and_then(|path| usable(&path).map(|()| path));
-        let path = path.inspect_err(complain).ok()?;
+        let path = path.inspect_err(unusable).ok()?;
         let mut known = Profile::default();
         let mut parts = Vec::new();
         for part in parts_in(&path) {
             match known.take_part(read(&part, MOST_PART_BYTES)) {
                 Ok(true) => parts.push(part),
                 Ok(false) => {}
-                Err(error) => standard_error::line(&format!("{}: not a part of a profile: {error}", part.display())),
+                Err(error) => say(format!("{}: not a part of a profile: {error}", part.display())),
             }
         }
         let part = format!("{host}-{}-{started}{PART}", std::process::id());
         let day = u32::try_from(started / 86_400_000_000_000).unwrap_or(0);
         known.ends_on(day);
         let images = path.join(IMAGES);
-        let said = |why: &io::Error| standard_error::line(&format!("{}: {why}; no image is used", images.display()));
+        let said = |why: &io::Error| say(format!("{}: {why}; no image is used", images.display()));
         let keeps_images = images_are_usable(&images).inspect_err(said).is_ok();
         let entries = keeps_images.then(|| entries_of(&images)).into_iter().flatten();
         let kept = entries.filter_map(|entry| entry.name().to_str()?.parse().ok()).collect();
         let (noted, writing) = (Mutex::default(), Mutex::default());
-        Some(Self { folder: path, part, known, parts, kept, keeps_images, day, noted, writing })
+        Some(Self { folder: path, is_named, part, known, parts, kept, keeps_images, day, noted, writing })
     }
 
     pub fn ahead(&self) -> Vec<ahead::Image> {
@@ -132,7 +130,7 @@ impl Notes {
     }
 
     fn is_damaged(&self, id: ImageId, why: &str) {
-        standard_error::line(&format!("{}: {why}", self.image(id).display()));
+        complain(self.is_named, &format!("{}: {why}", self.image(id).display()));
         lock(&self.noted).damaged.insert(id);
     }
 
@@ -179,7 +177,6 @@ impl Notes {
         id
     }
 
-    /// The program has a module or library that was made of this.
     pub fn is_of(&self, owner: u64, origin: Origin) {
         lock(&self.noted).owners.insert(owner, origin);
     }
@@ -257,7 +254,7 @@ impl Notes {
 
     pub fn complaint(&self) -> Option<String> {
         let noted = self.noted.try_lock().ok()?;
-        let why = noted.why.as_ref()?;
+        let why = noted.why.as_ref().filter(|_| self.is_named)?;
         Some(format!("of the profile, {} could not be written: {why}", noted.failed))
     }
 
@@ -269,7 +266,7 @@ impl Notes {
         let parts = [(images, "module"), (libraries, "library")].into_iter().filter(|(count, _)| *count > 0);
         let parts: Vec<_> = parts.map(|(count, what)| counted(count as u64, what)).collect();
         let lacked = || format!("its profile lacked {}: the next run has that ahead", parts.join(" and "));
-        (!parts.is_empty()).then(lacked)
+        (!parts.is_empty() && noted.failed == 0).then(lacked)
     }
 
     /// The notes are not locked meanwhile: threads of the program take them.
@@ -342,7 +339,6 @@ impl Noted {
         }
     }
 
-    /// The images that are not written yet, and all that this run knows.
     fn take_news(&mut self) -> Option<(Vec<NewImage>, Profile)> {
         if !std::mem::take(&mut self.is_new) {
             return None;
@@ -361,7 +357,12 @@ impl Noted {
     }
 }
 
-/// Whether a profile that knows so much takes a library in.
+fn complain(is_named: bool, line: &str) {
+    if is_named {
+        standard_error::line(line);
+    }
+}
+
 fn has_room_for(known: &Profile, samples: &ImageId) -> bool {
     known.seen.len() < MOST_SEEN || known.seen.contains_key(samples)
 }
@@ -384,7 +385,6 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
     image.loads.iter().filter(is_used).filter_map(of_load).collect()
 }
 
-/// Whether a folder can be used; makes it, if it is not there.
 fn usable(path: &Path) -> io::Result<()> {
     make(path)?;
     is_own_folder(&fs::metadata(path)?, "it is no folder")

@@ -50,6 +50,8 @@ const OVER: u8 = 2;
 static PHASE: AtomicU8 = AtomicU8::new(0);
 /// Calls that were entered before were blocked when the revokes began, on the guard's clock.
 static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
+/// When the newest revokes were over, on the guard's clock.
+static REVOKED_AT: AtomicU64 = AtomicU64::new(0);
 /// When blocked calls return at the latest, on the system's monotonic clock.
 static UNTIL: AtomicU64 = AtomicU64::new(0);
 /// The threads that have not been told yet; 0 for one that has. A list that was set once stays.
@@ -147,6 +149,10 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         return false;
     }
     let ids = concerned(guard, report);
+    if ids.is_empty() && was_ended(report) {
+        // The context is to live.
+        return true;
+    }
     let seen = if ids.is_empty() {
         none(guard, "no collective is on the path of this hang")
     } else {
@@ -156,6 +162,13 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         revoke(guard, Some(&ids)).unwrap_or_else(|| none(guard, "its communicators were revoked before"))
     };
     tell(guard, Some(report), seen, None)
+}
+
+/// Whether the path of a hang ends in collectives that a revoke has ended: what is known of them is old.
+fn was_ended(report: &HangReport) -> bool {
+    let revoked = REVOKED_AT.load(Ordering::Relaxed);
+    let mut culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits).peekable();
+    culprits.peek().is_some() && culprits.all(|one| one.operation.waits_for_peers() && one.operation.at < revoked)
 }
 
 /// Another process of the job revokes communicators: this one revokes them too, and those on which its own hang waits. Returns whether all
@@ -230,6 +243,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     if meant.is_empty() {
         return None;
     }
+    REVOKED_AT.store(guard.now(), Ordering::Relaxed);
     let (done, not): (Vec<_>, Vec<_>) = meant.iter().zip(results).partition(|(_, result)| *result == nccl::SUCCESS);
     for (one, _) in &done {
         place_in(&REVOKED_IDS, one).into_iter().for_each(|id| id.store(one.id(), Ordering::Relaxed));

@@ -110,6 +110,8 @@ impl<'w> Run<'w> {
         }
         let temporary = self.work.folder(&format!("{number}/tmp"));
         self.settings.entry("TMPDIR".into()).or_insert_with(|| temporary.clone().into());
+        // Each run is a first one: `lazyguard run` keeps profiles there.
+        self.settings.entry("XDG_CACHE_HOME".into()).or_insert_with(|| folder.join("cache").into());
         let mut command = Command::new(&self.command[0]);
         for (name, _) in std::env::vars_os() {
             if NOT_INHERITED.iter().any(|start| name.to_string_lossy().starts_with(start)) {

@@ -582,3 +582,87 @@ fn without_a_cache_the_program_runs_without_a_profile() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "off\n"), "{outcome}");
     assert!(outcome.stderr.contains("XDG_CACHE_HOME") && outcome.stderr.lines().count() == 1, "{outcome}");
 }
+
+/// `lazyguard run` of a program, with the user's cache there.
+fn cached<'w>(work: &'w Work, cache: &Path, options: &[&str], program: &Path) -> Run<'w> {
+    crate::run_passes_on::under(work, options, &[program]).set("XDG_CACHE_HOME", cache)
+}
+
+const ENDS_A_HANG: [&str; 6] = ["--hang-after", "300ms", "--on-hang", "kill", "--kill-after", "0"];
+
+#[test]
+fn a_program_that_hangs_in_a_load_completes_in_its_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (cache, program) = (work.path().join("cache"), corpus_program("module_load"));
+    let first = cached(&work, &cache, &ENDS_A_HANG, &program).finish();
+    assert_eq!(first.code, Some(117), "{first}");
+    let next = first.stderr.lines().filter(|line| line.ends_with("the next run has that ahead")).count();
+    assert_eq!(next, 1, "{first}");
+    let second = cached(&work, &cache, &[], &program).finish();
+    assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""), "{second}");
+    assert_eq!(listed(&work, &cache).len(), 1);
+}
+
+#[test]
+fn a_run_without_a_profile_writes_none_and_uses_none() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (cache, program) = (work.path().join("cache"), corpus_program("module_load"));
+    let off = [&ENDS_A_HANG[..], &["--profile", "off"]].concat();
+    let own = [&ENDS_A_HANG[..], &["--profile"]].concat();
+    let by_variable = || cached(&work, &cache, &ENDS_A_HANG, &program).set("LAZYGUARD_PROFILE", "off");
+    for with_profile in [false, true] {
+        let option = cached(&work, &cache, &off, &program).finish();
+        let variable = by_variable().finish();
+        for outcome in [&option, &variable] {
+            assert!(outcome.code == Some(117) && !outcome.stderr.contains("its profile"), "{outcome}");
+        }
+        assert_eq!(cache.exists(), with_profile);
+        let taught = cached(&work, &cache, &own, &program).finish();
+        assert_eq!(taught.code, Some(if with_profile { 0 } else { 117 }), "{taught}");
+    }
+    // As each run of `lazyguard explore`.
+    let scheduled = ["--schedule", "/dev/null"];
+    let tells = crate::run_passes_on::under(&work, &scheduled, &["sh", "-c", "echo $LAZYGUARD_PROFILE"]).finish();
+    assert_eq!((tells.code, tells.stdout.as_str()), (Some(0), "\n"), "{tells}");
+}
+
+#[test]
+fn an_unusable_cache_costs_no_line() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = hostile_program("modules_twice");
+    let bare = Run::new(&work, &program).finish();
+    let folder = |name: &str| work.folder(name);
+    let mode = |path: &Path, bits| fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+    let file = folder("a-file").join("file");
+    fs::write(&file, "").unwrap();
+    mode(&folder("read-only"), 0o500);
+    let [open, damaged, blocked] = ["open", "damaged", "blocked"].map(|name| {
+        let cache = folder(name);
+        cached(&work, &cache, &[], &program).finish().expect_same_as(&bare);
+        let own = fs::read_dir(cache.join("lazyguard/profiles")).unwrap().flatten().next().unwrap().path();
+        (cache, own)
+    });
+    mode(&open.1, 0o777);
+    let images = || fs::read_dir(damaged.1.join("images")).unwrap().flatten().map(|entry| entry.path());
+    images().for_each(|image| fs::write(image, "damaged").unwrap());
+    let part = fs::read_dir(&damaged.1).unwrap().flatten().find(|entry| entry.path().is_file()).unwrap().path();
+    fs::write(part.with_file_name("cut.profile"), &fs::read(&part).unwrap()[..40]).unwrap();
+    // No part and no image can be written.
+    fs::remove_dir_all(&blocked.1).unwrap();
+    fs::write(&blocked.1, "").unwrap();
+    let nowhere = ["/dev/full", "/proc/none", "/sys/none"].map(Path::new);
+    let unusable = [&*file, &file.join("below"), &folder("read-only"), &open.0, &damaged.0, &blocked.0];
+    for cache in nowhere.into_iter().chain(unusable) {
+        for _ in 0..2 {
+            cached(&work, cache, &[], &program).powerless().finish().expect_same_as(&bare);
+        }
+    }
+    let homeless = || cached(&work, Path::new("relative"), &[], &program);
+    for run in [homeless().set("HOME", ""), homeless().set("HOME", "/no/such/folder"), homeless().set("HOME", &file)] {
+        run.powerless().finish().expect_same_as(&bare);
+    }
+    // The guard has replaced what it could not use, and only that.
+    assert!(images().all(|image| fs::read(image).unwrap() != b"damaged"));
+    assert_eq!(fs::read_dir(folder("read-only")).unwrap().count() + fs::read(&file).unwrap().len(), 0);
+}
