@@ -149,18 +149,18 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         return false;
     }
     let ids = concerned(guard, report);
-    if ids.is_empty() && was_ended(report) {
-        // The context is to live.
-        return true;
-    }
-    let seen = if ids.is_empty() {
-        none(guard, "no collective is on the path of this hang")
-    } else {
+    let (mut seen, mut why) = (None, "no collective is on the path of this hang");
+    if !ids.is_empty() {
         // The other ranks begin at the same time.
         raise(guard, &ids);
         say_that_it_is_due(guard, report);
-        revoke(guard, Some(&ids)).unwrap_or_else(|| none(guard, "its communicators were revoked before"))
-    };
+        (seen, why) = (revoke(guard, Some(&ids)), "its communicators were revoked before");
+    }
+    if seen.is_none() && was_ended(report) {
+        // The context is to live.
+        return true;
+    }
+    let seen = seen.unwrap_or_else(|| none(guard, why));
     tell(guard, Some(report), seen, None)
 }
 
