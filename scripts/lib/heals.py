@@ -1,7 +1,7 @@
 """A job of two ranks whose step has a fault, once, under each act for a hang: PyTorch's own time limit, `fail`, `kill` and `revoke`. How does it end, and
 how long after the report?
 
-testapps/frameworks/heals/fault_in_step.py makes a step that fails again in a new group. `--retry 1` makes a job again that ended for its hang.
+testapps/frameworks/heals/fault_in_step.py makes a step that fails again in a new group. `--retry 1` makes a job again that an act has ended.
 
 Must not: call it a success that a rank printed a wrong sum, under any act.
 """
@@ -23,7 +23,7 @@ FAULTS = {"skipped": "skipped collective", "jiterator": "jiterator under a colle
           "order": "two groups in another order", "sleep": "rank sleeps 20 s"}
 # PyTorch's limit is 10 minutes by default: with the shortest that a training could use, it is compared at its best.
 LIMIT_S, NEVER_S = 30, 600
-ACTS = {"limit": [], "fail": ["--on-hang", "fail"], "kill": ["--on-hang", "kill"], "revoke": ["--on-hang", "revoke"]}
+ACTS = {"limit": [], **{act: ["--on-hang", act, "--retry", "1"] for act in ("fail", "kill", "revoke")}}
 Row = namedtuple("Row", "fault limit fail kill revoke verdict")
 HEADER = Row("fault", f"PyTorch's limit of {LIMIT_S} s", "`fail`", "`kill`", "`revoke`", "result")
 RUN_LIMIT_S = 150.0
@@ -65,7 +65,7 @@ def run(fault, act):
                 reported.append(time.monotonic() - started)
             return False
 
-        options = ["--out", out, "--keep", "--hang-after", frameworks.HANG_AFTER, "--kill-after", "20s", "--retry", "1", *ACTS[act]]
+        options = ["--out", out, "--keep", "--hang-after", frameworks.HANG_AFTER, "--kill-after", "20s", *ACTS[act]]
         command = [guard.COMMAND, "run", *options, "--", *ranks.job(PROGRAM, fault)]
         outcome = scratch.run(command, frameworks.with_own_caches(environment, scratch), RUN_LIMIT_S, look)
     return how_it_ended(outcome, reported[0] if reported else None)

@@ -22,7 +22,7 @@
 //! The hanging process decides, with its own clock and knowledge, whether a hang is acted on, and says so in its report (`acts` in
 //! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
 //!
-//! Must not: write anything on success that the user did not ask for.
+//! Must not: write anything on success that the user did not ask for, but the profile in the user's cache.
 
 mod conclude;
 mod environment;
