@@ -13,19 +13,29 @@
 //! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
 mod beside;
+mod flow;
 mod fold;
 mod image;
 mod lines;
+mod mbarrier;
+mod memory;
 mod names;
+mod parties;
 mod places;
 mod point;
 mod sass;
+mod sites;
+mod sync;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
+mod wait;
+mod waits;
+mod warps;
 
 pub use tables::{read, Refused};
+pub use wait::{GpuParty, GpuWait, PartyState, WaitFor};
 
 use serde::Serialize;
 
@@ -100,6 +110,8 @@ pub struct GpuKernel {
     pub context: u64,
     /// Faults first, then threads that keep a barrier waiting.
     pub places: Vec<GpuPlace>,
+    /// Waits inside the kernel that show why it does not end.
+    pub waits: Vec<GpuWait>,
 }
 
 /// A grid's status.

@@ -1,0 +1,143 @@
+//! Who would end a wait: the arrivals at an mbarrier in the kernel's code, and what the block's other warps do.
+//!
+//! Must not: take an arrival for one at this mbarrier that the code does not show to be.
+
+use super::flow::{Flow, Place};
+use super::sass::BYTES;
+use super::sync::Sync;
+use super::wait::{GpuParty, GpuWait, PartyState, WaitFor};
+use super::waits::{Block, Finder, State, States, Wait};
+use super::GpuFrame;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where static shared memory begins on sm_90: no barrier lies below, and the part that moves is known to be small then.
+const FIRST_BARRIER: u32 = 0x400;
+const MOST_LINES: usize = 8;
+
+/// An arrival or a copy in a function's code.
+struct Arrival {
+    at: usize,
+    place: Place,
+    copies: bool,
+}
+
+/// Fills in the wait's arrivals and parties.
+pub(super) fn find(
+    finder: &mut Finder<'_, '_, '_>,
+    kernel: usize,
+    block: &Block<'_>,
+    cluster: &[Block<'_>],
+    wait: &mut GpuWait,
+) {
+    let Some(point) = wait.warps.first().and_then(|warp| block.points.get(warp)).copied() else { return };
+    let address = finder.points[point].key.address;
+    let mut wanted = BTreeSet::new();
+    if wait.wait == WaitFor::Mbarrier {
+        let Some((flow, at)) = finder.flow(address) else { return };
+        let start = address - at as u64 * BYTES;
+        let bytes_only = wait.arrivals_missing == Some(0);
+        let (found, certain) = arrivals(flow, wait.address.unwrap_or(0) as u32, bytes_only);
+        wait.arrivals_certain = certain;
+        for at in &found {
+            let mut frames: Vec<GpuFrame> = finder.frames(start + *at as u64 * BYTES, &[], kernel);
+            // The kernel's own line.
+            let Some(frame) = frames.pop() else { continue };
+            if wait.arrivals.len() < MOST_LINES && !wait.arrivals.contains(&frame) {
+                wait.arrivals.push(frame);
+            }
+        }
+        wanted = found;
+    }
+    let own: BTreeSet<_> = wait.warps.iter().copied().collect();
+    let mut parties = exited(finder, kernel, &block.states);
+    parties.extend(others(finder, &block.states, block, &own, Some(&wanted)));
+    if wait.wait == WaitFor::Cluster {
+        for other in cluster.iter().filter(|other| other.seen.index != block.seen.index) {
+            let of_other = others(finder, &other.states, other, &BTreeSet::new(), None).into_iter();
+            for mut party in of_other.filter(|party| party.wait != Some(WaitFor::Cluster)) {
+                party.in_other_block = true;
+                if !parties.contains(&party) {
+                    parties.push(party);
+                }
+            }
+        }
+    }
+    wait.parties = parties;
+}
+
+/// The instructions that arrive at the barrier there, or copy to it; else all that arrive, and that this is not certain.
+fn arrivals(flow: &Flow, address: u32, bytes_only: bool) -> (BTreeSet<usize>, bool) {
+    let all = flow.words().iter().enumerate().filter_map(|(at, word)| match word.sync() {
+        Sync::Arrive(operand) => Some((at, operand, false)),
+        Sync::Copy(operand) => Some((at, operand, true)),
+        _ => None,
+    });
+    let all: Vec<_> = all.map(|(at, operand, copies)| Arrival { at, place: flow.place(operand, at), copies }).collect();
+    let counts = |arrival: &&Arrival| arrival.copies == bytes_only;
+    let is_known = |arrival: &&Arrival| arrival.place.base >= FIRST_BARRIER;
+    let exactly = |arrival: &&Arrival| !arrival.place.moves && arrival.place.base == address;
+    // Of rings of barriers, it is the one that begins last before it.
+    let in_ring = |arrival: &&Arrival| {
+        let Place { base, moves } = arrival.place;
+        moves && base <= address && (address - base) % 8 == 0
+    };
+    let ring = all.iter().filter(is_known).filter(in_ring).map(|arrival| arrival.place.base).max();
+    let of = |wanted: &dyn Fn(&&Arrival) -> bool| -> BTreeSet<usize> {
+        all.iter().filter(counts).filter(|arrival| wanted(arrival)).map(|arrival| arrival.at).collect()
+    };
+    let exact = of(&exactly);
+    if !exact.is_empty() {
+        return (exact, true);
+    }
+    let of_ring = of(&|arrival| is_known(arrival) && in_ring(arrival) && Some(arrival.place.base) == ring);
+    if !of_ring.is_empty() {
+        return (of_ring, true);
+    }
+    (of(&|_| true), false)
+}
+
+fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<GpuParty> {
+    let threads = finder.kernels[kernel].block.iter().fold(1_u32, |product, next| product.saturating_mul(*next));
+    let ended: Vec<_> = (0..threads.div_ceil(32).min(64)).filter(|warp| !states.contains_key(warp)).collect();
+    if ended.is_empty() {
+        return Vec::new();
+    }
+    vec![GpuParty { warps: ended, state: PartyState::Exited, ..GpuParty::default() }]
+}
+
+/// The other warps of a block, those in equal states together.
+fn others(
+    finder: &mut Finder<'_, '_, '_>,
+    states: &States,
+    block: &Block<'_>,
+    own: &BTreeSet<u32>,
+    wanted: Option<&BTreeSet<usize>>,
+) -> Vec<GpuParty> {
+    let mut by_state: BTreeMap<(State, Option<bool>), Vec<u32>> = BTreeMap::new();
+    for (warp, state) in states.iter().filter(|(warp, _)| !own.contains(warp)) {
+        let leads = wanted.filter(|wanted| !wanted.is_empty()).map(|wanted| {
+            let address = block.points.get(warp).map_or(0, |point| finder.points[*point].key.address);
+            finder.flow(address).is_none_or(|(flow, at)| flow.reaches(at, wanted))
+        });
+        by_state.entry((*state, leads)).or_default().push(*warp);
+    }
+    by_state.into_iter().map(|((state, leads_to_arrival), warps)| party(finder, state, leads_to_arrival, warps)).collect()
+}
+
+fn party(finder: &Finder<'_, '_, '_>, state: State, leads_to_arrival: Option<bool>, warps: Vec<u32>) -> GpuParty {
+    let (state, wait, line) = match state {
+        State::Runs => (PartyState::Running, None, None),
+        State::Spins(wait, line) => (PartyState::Spinning, Some(wait), Some(line)),
+        State::Waits(wait, line) => (PartyState::Waiting, Some(wait), Some(line)),
+    };
+    let (kind, address) = match wait {
+        None => (None, None),
+        Some(Wait::Mbarrier { offset, .. }) => (Some(WaitFor::Mbarrier), Some(offset.into())),
+        Some(Wait::Barrier { .. }) => (Some(WaitFor::Barrier), None),
+        Some(Wait::Cluster) => (Some(WaitFor::Cluster), None),
+        Some(Wait::Memory { shared: true, .. }) => (Some(WaitFor::SharedMemory), None),
+        Some(Wait::Memory { shared: false, .. }) => (Some(WaitFor::Memory), None),
+    };
+    let frames = line.map_or_else(Vec::new, |line| finder.frames_of(line));
+    GpuParty { warps, in_other_block: false, state, wait: kind, address, leads_to_arrival, frames }
+}
