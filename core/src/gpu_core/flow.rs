@@ -33,7 +33,7 @@ const UNKNOWN: Place = Place { base: 0, moves: true };
 
 /// A register of a thread, or of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Register {
+pub(super) enum Register {
     Own(u8),
     Uniform(u8),
 }
@@ -141,7 +141,11 @@ impl Flow {
         found.unwrap_or(UNKNOWN)
     }
 
-    /// The instructions that may have written a register before one; `None`: none has, or too many may have.
+    /// The instructions that may have written a register before one; `None` among them: none has, or too many may have.
+    pub fn written_by(&self, register: Register, at: usize) -> Vec<Option<usize>> {
+        self.writers(register, at, &mut Search { left: MOST_STEPS, open: Vec::new() })
+    }
+
     fn writers(&self, register: Register, at: usize, search: &mut Search) -> Vec<Option<usize>> {
         let (mut seen, mut open, mut found) = (BTreeSet::new(), vec![at], Vec::new());
         while let Some(at) = open.pop() {
@@ -231,19 +235,14 @@ fn times(place: Place, factor: u32) -> Place {
 }
 
 impl Word {
-    /// Whether it writes a thread's register.
-    pub fn writes_own(self, register: u8) -> bool {
-        self.writes(Register::Own(register))
-    }
-
-    pub fn writes_uniform(self, register: u8) -> bool {
-        self.writes(Register::Uniform(register))
+    /// Whether it is of the data path that a warp's threads share.
+    pub fn is_uniform(self) -> bool {
+        matches!(self.operation(), 0x080..=0x0bf | 0x0ca | 0x1c3 | 0x02f | 0x1b2) || self.bits(0, 12) == 0x7ac
     }
 
     /// Whether it may write a register. Results of more than 32 bits take several; what is not known to write none, or one, may write two.
-    fn writes(self, register: Register) -> bool {
-        let operation = self.operation();
-        let uniform = matches!(operation, 0x080..=0x0bf | 0x0ca | 0x1c3 | 0x02f | 0x1b2) || self.bits(0, 12) == 0x7ac;
+    pub fn writes(self, register: Register) -> bool {
+        let (operation, uniform) = (self.operation(), self.is_uniform());
         let (first, asked) = match register {
             Register::Own(asked) if !uniform => (self.into(), asked),
             Register::Uniform(asked) if uniform => (self.bits(16, 6) as u8, asked),
@@ -256,7 +255,8 @@ impl Word {
         let count = match operation {
             0x002 | 0x010 | 0x011 | 0x012 | 0x019 | 0x024 | 0x036 | 0x119 | 0x082 | 0x090 | 0x091 | 0x0ca | 0x1c3 => 1,
             // Loads of up to 16 bytes; what warps multiply together, up to the whole of an accumulator.
-            0x180..=0x184 => 4,
+            0x180..=0x184 => [1, 1, 1, 1, 1, 2, 4, 4][self.bits(73, 3) as usize],
+            0x18a..=0x18d | 0x1a8 | 0x1a9 => 1 + u16::from(self.bits(74, 1) != 0),
             0x1f0..=0x1ff => 128,
             _ => 2,
         };

@@ -29,6 +29,10 @@ pub(super) fn find(
     cluster: &[Block<'_>],
     wait: &mut GpuWait,
 ) {
+    // Anybody may write to memory.
+    if matches!(wait.wait, WaitFor::Memory | WaitFor::SharedMemory) {
+        return;
+    }
     let Some(point) = wait.warps.first().and_then(|warp| block.points.get(warp)).copied() else { return };
     let address = finder.points[point].key.address;
     let mut wanted = BTreeSet::new();
@@ -135,8 +139,8 @@ fn party(finder: &Finder<'_, '_, '_>, state: State, leads_to_arrival: Option<boo
         Some(Wait::Mbarrier { offset, .. }) => (Some(WaitFor::Mbarrier), Some(offset.into())),
         Some(Wait::Barrier { .. }) => (Some(WaitFor::Barrier), None),
         Some(Wait::Cluster) => (Some(WaitFor::Cluster), None),
-        Some(Wait::Memory { shared: true, .. }) => (Some(WaitFor::SharedMemory), None),
-        Some(Wait::Memory { shared: false, .. }) => (Some(WaitFor::Memory), None),
+        Some(Wait::Memory { shared: true }) => (Some(WaitFor::SharedMemory), None),
+        Some(Wait::Memory { shared: false }) => (Some(WaitFor::Memory), None),
     };
     let frames = line.map_or_else(Vec::new, |line| finder.frames_of(line));
     GpuParty { warps, in_other_block: false, state, wait: kind, address, leads_to_arrival, frames }

@@ -2,14 +2,16 @@
 //!
 //! Must not: call a loop a wait that does anything else.
 
-use super::flow::Flow;
+use super::flow::{Flow, Register};
 use super::sass;
-use super::sync::{Load, Operand, SharedAddress, Sync, Word, RZ};
+use super::sync::{Load, Operand, SharedAddress, Sync, RZ};
 use std::ops::RangeInclusive;
 
 /// The longest loops: of one that asks an mbarrier, and of one that reads memory. A lock of Triton's has forty instructions.
 const MOST_OF_A_CHECK: usize = 16;
 const MOST_OF_A_SPIN: usize = 96;
+/// How many moves one behind the other.
+const DEEPEST: usize = 4;
 /// How far behind the question the instruction is that needs its answer.
 const MOST_BEHIND_A_CHECK: usize = 8;
 /// How far a warp goes on behind a barrier; see [`sass::is_held`].
@@ -24,16 +26,14 @@ pub(super) enum Site {
     Check { barrier: SharedAddress, phase: u8, at: usize },
     Block { number: Operand, threads: Operand, at: usize },
     Cluster { at: usize },
-    Spin { load: Load, source: Source, at: usize },
+    Spin { load: Load, source: Source, has_value: bool, at: usize },
 }
 
-/// The registers that have an address.
+/// What has an address, or its lower half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The thread's, from this one on.
-    Own(u8),
-    /// The warp's.
-    Uniform(u8),
+    /// A register, from this one on.
+    In(Register),
     /// It stays the same, and no register has it.
     Lost,
     /// It may change from one read to the next.
@@ -89,76 +89,68 @@ fn spin(flow: &Flow, at: usize) -> Option<Site> {
         Sync::Load(load) => Some((at, load)),
         _ => None,
     });
-    let found: Vec<_> = loads.map(|(at, load)| (at, load, source(flow, load, &around))).collect();
+    let found: Vec<_> = loads.map(|(at, load)| (at, load, source(flow, load, at, &around))).collect();
     // What is read at an address that moves may be the next one each time.
     let moves = found.iter().any(|(_, load, source)| !load.shared && *source == Source::Moves);
     let first = found.iter().find(|(_, load, _)| !load.shared).or_else(|| found.first());
-    let &(at, load, source) = first.filter(|(.., source)| !moves && *source != Source::Moves)?;
-    Some(Site::Spin { load, source, at })
+    let &(load_at, load, source) = first.filter(|(.., source)| !moves && *source != Source::Moves)?;
+    // Its register may have something else by now.
+    let is_load = |by: &Option<usize>| by.is_some_and(|by| words[by].sync() == Sync::Load(load));
+    let has_value = flow.written_by(Register::Own(load.into), at).iter().all(is_load);
+    Some(Site::Spin { load, source, has_value, at: load_at })
 }
 
 /// Where a load's address is while its loop goes on.
-fn source(flow: &Flow, load: Load, around: &RangeInclusive<usize>) -> Source {
-    let words = flow.words();
-    let within = || around.clone().map(|at| words[at]);
-    let low = load.register;
-    let high = if load.shared || low == RZ { low } else { low.saturating_add(1) };
-    let moved = |register: u8| {
-        // What the load itself has overwritten comes from a move.
-        let mut writers = within().filter(|word| word.writes_own(register) && !is_own_result(*word, load));
-        let source = match writers.next() {
-            None if within().any(|word| word.writes_own(register)) => Source::Moves,
-            None => Source::Own(register),
-            Some(word) => match word.bits(0, 12) {
-                0x202 => Source::Own(word.second()),
-                0x224 if word.first() == RZ => Source::Own(word.third()),
-                0xc02 => Source::Uniform(word.bits(32, 6) as u8),
-                0xe24 if word.first() == RZ => Source::Uniform(word.bits(32, 6) as u8),
-                // LDC, of a kernel's parameter.
-                0xb82 if word.first() == RZ => Source::Lost,
-                _ => Source::Moves,
-            },
-        };
-        let still = match source {
-            Source::Own(from) => from == register || !within().any(|word| word.writes_own(from)),
-            Source::Uniform(from) => !within().any(|word| word.writes_uniform(from)),
-            other => return other,
-        };
-        if still && writers.next().is_none() { source } else { Source::Moves }
-    };
-    match (moved(low), moved(high)) {
+fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) -> Source {
+    let low = origin(flow, Register::Own(load.register), at, around, DEEPEST);
+    if load.shared || load.register == RZ {
+        return low;
+    }
+    let high = origin(flow, Register::Own(load.register.saturating_add(1)), at, around, DEEPEST);
+    match (low, high) {
         (Source::Moves, _) | (_, Source::Moves) => Source::Moves,
-        (one, other) if load.shared || low == RZ || one.next() == other => one,
+        (Source::In(Register::Own(one)), Source::In(Register::Own(other))) if other.checked_sub(1) == Some(one) => low,
+        (Source::In(Register::Uniform(one)), Source::In(Register::Uniform(other))) if other.checked_sub(1) == Some(one) => low,
         _ => Source::Lost,
     }
 }
 
-fn is_own_result(word: Word, load: Load) -> bool {
-    word.sync() == Sync::Load(load)
-}
-
-impl Source {
-    /// The register behind it, of an address's upper half.
-    fn next(self) -> Self {
-        match self {
-            Self::Own(register) => Self::Own(register.saturating_add(1)),
-            Self::Uniform(register) => Self::Uniform(register.saturating_add(1)),
-            other => other,
-        }
-    }
+/// The register that has had a register's value since before the loop, or has it again in each turn.
+fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<usize>, left: usize) -> Source {
+    let words = flow.words();
+    let mut writers = around.clone().filter(|at| words[*at].writes(register));
+    let Some(only) = writers.next() else { return Source::In(register) };
+    let alone = writers.next().is_none();
+    let by = flow.written_by(register, at);
+    let &[Some(by)] = by.as_slice() else { return Source::Moves };
+    let (word, left) = (words[by], left.saturating_sub(1));
+    let uniform = Register::Uniform(word.bits(32, 6) as u8);
+    let from = match word.bits(0, 12) {
+        0x202 => Register::Own(word.second()),
+        0x224 if word.first() == RZ => Register::Own(word.third()),
+        0xc02 => uniform,
+        0xe24 if word.first() == RZ => uniform,
+        // ULDC, LDC: a kernel's parameter.
+        0xab9 => return if alone && by == only { Source::In(register) } else { Source::Lost },
+        0xb82 if word.first() == RZ => return if alone && by == only { Source::In(register) } else { Source::Lost },
+        _ => return Source::Moves,
+    };
+    if left == 0 { Source::Moves } else { origin(flow, from, by, around, left) }
 }
 
 /// A barrier of the block, behind which there is nothing that a warp which waits there stands at.
 fn block_barrier(flow: &Flow, at: usize) -> Option<Site> {
     let words = flow.words();
     let is_held = |at: usize| sass::is_held(words[at].0.to_le_bytes());
+    // A warp that waits stands before an instruction of the uniform data path, too.
+    let stands = |at: usize| is_held(at) || words[at].is_uniform();
     let site = |at: usize| match words[at].sync() {
         Sync::Block { number, threads } => Some(Site::Block { number, threads, at }),
         _ => None,
     };
     for before in (at.saturating_sub(MOST_BEHIND_A_BARRIER)..at).rev() {
         match site(before) {
-            Some(site) if is_held(at) => return Some(site),
+            Some(site) if stands(at) => return Some(site),
             Some(_) => break,
             None if is_held(before) => break,
             None => {}

@@ -7,7 +7,7 @@
 //!
 //! Must not: report a wait of a block in which, or for which, anything may run.
 
-use super::flow::{Flow, IN_BLOCK};
+use super::flow::{Flow, Register, IN_BLOCK};
 use super::mbarrier::Mbarrier;
 use super::parties;
 use super::point::{Code, Point};
@@ -26,7 +26,7 @@ pub(super) enum Wait {
     Mbarrier { offset: u32, parity: u32, state: Mbarrier },
     Barrier { number: u32, expected: u32, there: u32 },
     Cluster,
-    Memory { shared: bool, value: Option<u64> },
+    Memory { shared: bool },
 }
 
 /// A warp's state. The point is the number of the place at which it waits, so that places of one line are one.
@@ -40,13 +40,23 @@ pub(super) enum State {
 /// What a block's warps do, by their numbers; warps that have ended have none.
 pub(super) type States = BTreeMap<u32, State>;
 
-/// A block that is looked at, with the points at which its warps stand and the addresses that they read.
+/// A block that is looked at, with the points at which its warps stand and what they read.
 pub(super) struct Block<'w> {
     pub seen: &'w BlockSeen,
     pub states: States,
     pub points: HashMap<u32, usize>,
-    addresses: HashMap<u32, u64>,
+    reads: HashMap<u32, Read>,
 }
+
+/// An address, and what was there.
+#[derive(Clone, Copy, Default)]
+struct Read {
+    address: Option<u64>,
+    value: Option<u64>,
+}
+
+/// What a warp was found at, with its point and what it reads.
+type Found = (State, usize, Read);
 
 pub(super) struct Finder<'f, 'i, 'a> {
     pub code: &'f mut Code<'i, 'a>,
@@ -71,6 +81,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         }
         let mut clusters: BTreeMap<(usize, [u32; 3]), Vec<Block<'_>>> = BTreeMap::new();
         for seen in &warps.blocks {
+            if std::env::var("DBG").is_ok() { for w in &seen.warps { for (p,_) in &w.at { eprintln!("{:?} warp {} at {:#x}: {:?}", seen.index, w.number, self.points[*p].offset, self.site(*p)); } } }
             let cluster = cluster_of(&self.kernels[seen.kernel], seen.index);
             let block = self.block(seen, memory);
             clusters.entry((seen.kernel, cluster)).or_default().push(block);
@@ -98,8 +109,8 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
             for block in blocks {
                 for wait in self.of_block(kernel, block, blocks, count) {
                     let same = |other: &&mut GpuWait| {
-                        let as_it = GpuWait { blocks: wait.blocks, first_block: wait.first_block, address: wait.address, ..(**other).clone() };
-                        as_it == wait
+                        let GpuWait { blocks, first_block, address, value, .. } = wait;
+                        GpuWait { blocks, first_block, address, value, ..(**other).clone() } == wait
                     };
                     match waits.iter_mut().find(same) {
                         Some(other) => other.blocks += wait.blocks,
@@ -116,18 +127,26 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     fn of_block(&mut self, kernel: usize, block: &Block<'_>, cluster: &[Block<'_>], count: u64) -> Vec<GpuWait> {
         let stuck = states(cluster).all(|state| matches!(state, State::Waits(..)));
         let all: BTreeSet<_> = block.states.values().copied().collect();
+        let live = block.states.len() as u32 * 32;
         let mut waits = Vec::new();
-        for state in all {
-            let (State::Waits(wait, line) | State::Spins(wait, line)) = state else { continue };
-            let warps: Vec<u32> = block.states.iter().filter(|(_, of)| **of == state).map(|(warp, _)| *warp).collect();
-            let address = warps.first().and_then(|warp| block.addresses.get(warp)).copied();
+        for state in &all {
+            let (State::Waits(wait, line) | State::Spins(wait, line)) = *state else { continue };
+            // Where other warps keep the whole block waiting, their wait says it.
+            if all.len() > 1 && matches!(wait, Wait::Barrier { expected, .. } if expected >= live) {
+                continue;
+            }
+            let warps: Vec<u32> = block.states.iter().filter(|(_, of)| *of == state).map(|(warp, _)| *warp).collect();
+            let reads = || warps.iter().filter_map(|warp| block.reads.get(warp));
+            let (address, value) = (reads().find_map(|read| read.address), reads().find_map(|read| read.value));
             let mut found = GpuWait {
                 stuck,
                 blocks: count,
                 first_block: block.seen.index,
                 warps,
                 frames: self.frames_of(line),
-                ..described(wait, address)
+                address,
+                value,
+                ..described(wait)
             };
             parties::find(self, kernel, block, cluster, &mut found);
             waits.push(found);
@@ -136,32 +155,27 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     }
 
     fn block<'w>(&mut self, seen: &'w BlockSeen, memory: &mut dyn Memory) -> Block<'w> {
-        let mut block = Block { seen, states: States::new(), points: HashMap::default(), addresses: HashMap::default() };
+        let mut block = Block { seen, states: States::new(), points: HashMap::default(), reads: HashMap::default() };
         for warp in &seen.warps {
-            let (state, point, address) = self.warp(seen, warp, memory);
+            let (state, point, read) = self.warp(seen, warp, memory);
             block.states.insert(warp.number, state);
             block.points.insert(warp.number, point);
-            if let Some(address) = address {
-                block.addresses.insert(warp.number, address);
-            }
+            block.reads.insert(warp.number, read);
         }
         count_at_barriers(&mut block.states);
         block
     }
 
-    /// The state of a warp, the point that decides it, and the address that it reads.
-    fn warp(&mut self, block: &BlockSeen, warp: &WarpSeen, memory: &mut dyn Memory) -> (State, usize, Option<u64>) {
-        let mut decided: Option<(State, usize, Option<u64>)> = None;
+    /// The state of a warp, with the point that decides it.
+    fn warp(&mut self, block: &BlockSeen, warp: &WarpSeen, memory: &mut dyn Memory) -> Found {
+        let mut decided: Option<Found> = None;
         for &(point, lane) in &warp.at {
             let found = match self.site(point) {
                 // Its other lanes decide.
                 Site::Lanes => continue,
                 site => self.evaluate(site, block, warp.entry, lane, memory),
             };
-            let (wait, at, address) = match found {
-                Some(found) => found,
-                None => return (State::Runs, point, None),
-            };
+            let Some((wait, at, read)) = found else { return (State::Runs, point, Read::default()) };
             let line = self.line(at, point);
             let state = match wait {
                 Wait::Memory { .. } => State::Spins(wait, line),
@@ -169,10 +183,10 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
             };
             // One that spins decides over one that waits: it may be let go.
             if !matches!(decided, Some((State::Spins(..), ..))) {
-                decided = Some((state, point, address));
+                decided = Some((state, point, read));
             }
         }
-        decided.unwrap_or((State::Runs, warp.at.first().map_or(0, |(point, _)| *point), None))
+        decided.unwrap_or((State::Runs, warp.at.first().map_or(0, |(point, _)| *point), Read::default()))
     }
 
     fn site(&mut self, point: usize) -> Site {
@@ -222,7 +236,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         self.code.frames(address, callers, &self.kernels[kernel].name)
     }
 
-    /// The wait at a site, if the barrier's state is that it lets nobody go: the number of the instruction, and the address.
+    /// The wait at a site, if the barrier's state is that it lets nobody go: the number of the instruction, and what is read.
     fn evaluate(
         &self,
         site: Site,
@@ -230,31 +244,32 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         warp: Entry,
         lane: Entry,
         memory: &mut dyn Memory,
-    ) -> Option<(Wait, usize, Option<u64>)> {
+    ) -> Option<(Wait, usize, Read)> {
         let mut operand = |operand| match operand {
             Operand::Constant(value) => Some(value),
             Operand::Bits { register, shift, mask } => Some(memory.register(lane, register)? >> shift & mask),
         };
         match site {
             Site::Runs | Site::Lanes => None,
-            Site::Cluster { at } => Some((Wait::Cluster, at, None)),
+            Site::Cluster { at } => Some((Wait::Cluster, at, Read::default())),
             Site::Block { number, threads, at } => {
                 let (number, expected) = (operand(number)?, operand(threads)?);
-                Some((Wait::Barrier { number, expected, there: 0 }, at, None))
+                Some((Wait::Barrier { number, expected, there: 0 }, at, Read::default()))
             }
             Site::Check { barrier, phase, at } => {
                 let offset = shared_address(barrier, warp, lane, memory)? & IN_BLOCK;
                 let parity = own(phase, lane, memory)? >> 31;
                 let state = Mbarrier::of(memory.shared(block.entry, offset)?)?;
                 let wait = Wait::Mbarrier { offset, parity, state };
-                state.holds(parity).then_some((wait, at, Some(offset.into())))
+                let read = Read { address: Some(offset.into()), value: None };
+                state.holds(parity).then_some((wait, at, read))
             }
-            Site::Spin { load, source, at } => {
-                let low = own(load.into, lane, memory);
+            Site::Spin { load, source, has_value, at } => {
+                let low = own(load.into, lane, memory).filter(|_| has_value);
                 let high = if load.bytes == 8 { own(load.into.wrapping_add(1), lane, memory) } else { Some(0) };
                 let value = low.zip(high).map(|(low, high)| u64::from(high) << 32 | u64::from(low));
                 let address = read_address(load, source, warp, lane, memory);
-                Some((Wait::Memory { shared: load.shared, value }, at, address))
+                Some((Wait::Memory { shared: load.shared }, at, Read { address, value }))
             }
         }
     }
@@ -276,9 +291,9 @@ fn shared_address(at: SharedAddress, warp: Entry, lane: Entry, memory: &mut dyn 
 /// The address that a loop reads, where its registers have it.
 fn read_address(load: Load, source: Source, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u64> {
     let mut half = |number: u8| match source {
-        Source::Own(RZ) => Some(0),
-        Source::Own(register) => own(register.saturating_add(number), lane, memory),
-        Source::Uniform(register) => of_warp(register.saturating_add(number), warp, memory),
+        Source::In(Register::Own(RZ)) => Some(0),
+        Source::In(Register::Own(register)) => own(register.saturating_add(number), lane, memory),
+        Source::In(Register::Uniform(register)) => of_warp(register.saturating_add(number), warp, memory),
         Source::Lost | Source::Moves => None,
     };
     let low = half(0)?;
@@ -328,11 +343,10 @@ fn release_clusters(blocks: &mut [Block<'_>]) {
     }
 }
 
-fn described(wait: Wait, address: Option<u64>) -> GpuWait {
+fn described(wait: Wait) -> GpuWait {
     match wait {
         Wait::Mbarrier { parity, state, .. } => GpuWait {
             wait: WaitFor::Mbarrier,
-            address,
             phase: Some(parity),
             arrivals_missing: Some(state.arrivals_pending),
             arrivals_expected: Some(state.arrivals_expected),
@@ -347,11 +361,8 @@ fn described(wait: Wait, address: Option<u64>) -> GpuWait {
             ..GpuWait::default()
         },
         Wait::Cluster => GpuWait { wait: WaitFor::Cluster, ..GpuWait::default() },
-        Wait::Memory { shared, value } => GpuWait {
-            wait: if shared { WaitFor::SharedMemory } else { WaitFor::Memory },
-            address,
-            value,
-            ..GpuWait::default()
-        },
+        Wait::Memory { shared } => {
+            GpuWait { wait: if shared { WaitFor::SharedMemory } else { WaitFor::Memory }, ..GpuWait::default() }
+        }
     }
 }
