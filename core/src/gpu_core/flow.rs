@@ -189,9 +189,12 @@ impl Flow {
             // VIADD, IADD3, UIADD3.
             0x836 => add(own(word.first()), exactly(word.immediate())),
             0x810 if !negates => add(add(own(word.first()), own(word.third())), exactly(word.immediate())),
-            0x210 if !negates && word.bits(63, 1) == 0 => add(add(own(word.first()), own(word.second())), own(word.third())),
+            0x210 if !negates && word.bits(63, 1) == 0 => {
+                add(add(own(word.first()), own(word.second())), own(word.third()))
+            }
             0x890 if !negates => {
-                let [first, third] = [word.bits(24, 6) as u8, third].map(|r| self.value(Register::Uniform(r), at, search));
+                let [first, third] =
+                    [word.bits(24, 6) as u8, third].map(|r| self.value(Register::Uniform(r), at, search));
                 add(add(first, third), exactly(word.immediate()))
             }
             // IMAD and its short forms, with a number that is multiplied or added; LEA, ULEA.
@@ -205,7 +208,8 @@ impl Flow {
                 add(first, self.value(Register::Uniform(second), at, search))
             }
             0x291 if !negates_lea(word) => {
-                let [first, second] = [word.bits(24, 6) as u8, second].map(|r| self.value(Register::Uniform(r), at, search));
+                let [first, second] =
+                    [word.bits(24, 6) as u8, second].map(|r| self.value(Register::Uniform(r), at, search));
                 add(shifted(first, word), second)
             }
             _ => UNKNOWN,
@@ -297,7 +301,7 @@ mod tests {
 
     fn arrives(flow: &Flow, at: usize) -> Place {
         match flow.words()[at].sync() {
-            super::super::sync::Sync::Arrive(operand) => flow.place(operand, at),
+            super::super::sync::Sync::Arrive { at: operand, .. } => flow.place(operand, at),
             other => panic!("{other:?}"),
         }
     }

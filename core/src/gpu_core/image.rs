@@ -93,7 +93,8 @@ impl Function<'_> {
     /// Its instructions.
     pub fn words(&self) -> impl Iterator<Item = Word> + '_ {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
-        code.chunks_exact(sass::BYTES as usize).filter_map(|bytes| Some(Word(u128::from_le_bytes(bytes.try_into().ok()?))))
+        code.chunks_exact(sass::BYTES as usize)
+            .filter_map(|bytes| Some(Word(u128::from_le_bytes(bytes.try_into().ok()?))))
     }
 
     pub fn instruction(&self, address: u64, major: u32) -> Instruction {

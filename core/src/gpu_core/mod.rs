@@ -16,6 +16,8 @@ mod beside;
 mod flow;
 mod fold;
 mod image;
+#[cfg(test)]
+mod inside_tests;
 mod lines;
 mod mbarrier;
 mod memory;

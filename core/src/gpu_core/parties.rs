@@ -35,13 +35,14 @@ pub(super) fn find(
     }
     let Some(point) = wait.warps.first().and_then(|warp| block.points.get(warp)).copied() else { return };
     let address = finder.points[point].key.address;
-    let mut wanted = BTreeSet::new();
+    let (mut wanted, mut remote) = (BTreeSet::new(), false);
     if wait.wait == WaitFor::Mbarrier {
         let Some((flow, at)) = finder.flow(address) else { return };
         let start = address - at as u64 * BYTES;
         let bytes_only = wait.arrivals_missing == Some(0);
         let (found, certain) = arrivals(flow, wait.address.unwrap_or(0) as u32, bytes_only);
         wait.arrivals_certain = certain;
+        remote = found.iter().any(|at| matches!(flow.words()[*at].sync(), Sync::Arrive { remote: true, .. }));
         for at in &found {
             let mut frames: Vec<GpuFrame> = finder.frames(start + *at as u64 * BYTES, &[], kernel);
             // The kernel's own line.
@@ -54,15 +55,15 @@ pub(super) fn find(
     }
     let own: BTreeSet<_> = wait.warps.iter().copied().collect();
     let mut parties = exited(finder, kernel, &block.states);
-    parties.extend(others(finder, &block.states, block, &own, Some(&wanted)));
-    if wait.wait == WaitFor::Cluster {
-        for other in cluster.iter().filter(|other| other.seen.index != block.seen.index) {
-            let of_other = others(finder, &other.states, other, &BTreeSet::new(), None).into_iter();
-            for mut party in of_other.filter(|party| party.wait != Some(WaitFor::Cluster)) {
-                party.in_other_block = true;
-                if !parties.contains(&party) {
-                    parties.push(party);
-                }
+    parties.extend(others(finder, block, &own, &wanted));
+    let of_cluster = cluster.iter().filter(|other| other.seen.index != block.seen.index);
+    for other in of_cluster.filter(|_| remote || wait.wait == WaitFor::Cluster) {
+        for mut party in others(finder, other, &BTreeSet::new(), &wanted) {
+            let counts =
+                if remote { party.leads_to_arrival == Some(true) } else { party.wait != Some(WaitFor::Cluster) };
+            party.in_other_block = true;
+            if counts && !parties.contains(&party) {
+                parties.push(party);
             }
         }
     }
@@ -72,7 +73,7 @@ pub(super) fn find(
 /// The instructions that arrive at the barrier there, or copy to it; else all that arrive, and that this is not certain.
 fn arrivals(flow: &Flow, address: u32, bytes_only: bool) -> (BTreeSet<usize>, bool) {
     let all = flow.words().iter().enumerate().filter_map(|(at, word)| match word.sync() {
-        Sync::Arrive(operand) => Some((at, operand, false)),
+        Sync::Arrive { at: operand, .. } => Some((at, operand, false)),
         Sync::Copy(operand) => Some((at, operand, true)),
         _ => None,
     });
@@ -112,20 +113,22 @@ fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<Gp
 /// The other warps of a block, those in equal states together.
 fn others(
     finder: &mut Finder<'_, '_, '_>,
-    states: &States,
     block: &Block<'_>,
     own: &BTreeSet<u32>,
-    wanted: Option<&BTreeSet<usize>>,
+    wanted: &BTreeSet<usize>,
 ) -> Vec<GpuParty> {
     let mut by_state: BTreeMap<(State, Option<bool>), Vec<u32>> = BTreeMap::new();
-    for (warp, state) in states.iter().filter(|(warp, _)| !own.contains(warp)) {
-        let leads = wanted.filter(|wanted| !wanted.is_empty()).map(|wanted| {
+    for (warp, state) in block.states.iter().filter(|(warp, _)| !own.contains(warp)) {
+        let leads = (!wanted.is_empty()).then(|| {
             let address = block.points.get(warp).map_or(0, |point| finder.points[*point].key.address);
             finder.flow(address).is_none_or(|(flow, at)| flow.reaches(at, wanted))
         });
         by_state.entry((*state, leads)).or_default().push(*warp);
     }
-    by_state.into_iter().map(|((state, leads_to_arrival), warps)| party(finder, state, leads_to_arrival, warps)).collect()
+    by_state
+        .into_iter()
+        .map(|((state, leads_to_arrival), warps)| party(finder, state, leads_to_arrival, warps))
+        .collect()
 }
 
 fn party(finder: &Finder<'_, '_, '_>, state: State, leads_to_arrival: Option<bool>, warps: Vec<u32>) -> GpuParty {

@@ -23,10 +23,25 @@ pub(super) enum Site {
     Runs,
     /// It waits for its warp's other lanes.
     Lanes,
-    Check { barrier: SharedAddress, phase: u8, at: usize },
-    Block { number: Operand, threads: Operand, at: usize },
-    Cluster { at: usize },
-    Spin { load: Load, source: Source, has_value: bool, at: usize },
+    Check {
+        barrier: SharedAddress,
+        phase: u8,
+        at: usize,
+    },
+    Block {
+        number: Operand,
+        threads: Operand,
+        at: usize,
+    },
+    Cluster {
+        at: usize,
+    },
+    Spin {
+        load: Load,
+        source: Source,
+        has_value: bool,
+        at: usize,
+    },
 }
 
 /// What has an address, or its lower half.
@@ -110,7 +125,11 @@ fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) ->
     match (low, high) {
         (Source::Moves, _) | (_, Source::Moves) => Source::Moves,
         (Source::In(Register::Own(one)), Source::In(Register::Own(other))) if other.checked_sub(1) == Some(one) => low,
-        (Source::In(Register::Uniform(one)), Source::In(Register::Uniform(other))) if other.checked_sub(1) == Some(one) => low,
+        (Source::In(Register::Uniform(one)), Source::In(Register::Uniform(other)))
+            if other.checked_sub(1) == Some(one) =>
+        {
+            low
+        }
         _ => Source::Lost,
     }
 }
@@ -135,7 +154,11 @@ fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<us
         0xb82 if word.first() == RZ => return if alone && by == only { Source::In(register) } else { Source::Lost },
         _ => return Source::Moves,
     };
-    if left == 0 { Source::Moves } else { origin(flow, from, by, around, left) }
+    if left == 0 {
+        Source::Moves
+    } else {
+        origin(flow, from, by, around, left)
+    }
 }
 
 /// A barrier of the block, behind which there is nothing that a warp which waits there stands at.

@@ -44,13 +44,22 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sync {
     /// `SYNCS.PHASECHK`: asks whether the phase has ended whose parity is bit 31 of the register.
-    Check { at: SharedAddress, phase: u8 },
-    /// `SYNCS.ARRIVE` that counts as an arrival, and `ARRIVES.LDGSTSBAR`.
-    Arrive(SharedAddress),
+    Check {
+        at: SharedAddress,
+        phase: u8,
+    },
+    /// `SYNCS.ARRIVE` that counts as an arrival, and `ARRIVES.LDGSTSBAR`. `remote`: the barrier may be another block's.
+    Arrive {
+        at: SharedAddress,
+        remote: bool,
+    },
     /// A bulk copy, whose bytes the barrier counts that the second of two uniform registers names.
     Copy(SharedAddress),
     /// `BAR.SYNC`, `BAR.RED`: the barrier's number, and the threads that it waits for; 0: those of the block.
-    Block { number: Operand, threads: Operand },
+    Block {
+        number: Operand,
+        threads: Operand,
+    },
     /// `UCGABAR_WAIT`.
     Cluster,
     Load(Load),
@@ -114,8 +123,10 @@ impl Word {
         match self.bits(0, 12) {
             0x5a7 => Sync::Check { at: self.shared(), phase: self.second() },
             // A1TR (which expects bytes as well), A1T0, ART0. Others change the bytes alone.
-            0x9a7 if matches!(self.bits(84, 4), 0 | 1 | 5) => Sync::Arrive(self.shared()),
-            0x9b0 => Sync::Arrive(self.shared()),
+            0x9a7 if matches!(self.bits(84, 4), 0 | 1 | 5) => {
+                Sync::Arrive { at: self.shared(), remote: self.bits(74, 1) != 0 }
+            }
+            0x9b0 => Sync::Arrive { at: self.shared(), remote: false },
             // UBLKCP, UTMALDG.
             0x3ba | 0x3b4 | 0x5b4 => {
                 let uniform = (self.bits(32, 6) as u8).saturating_add(1);
@@ -154,7 +165,11 @@ impl Word {
         let uniform = if has_uniform { self.bits(32, 6) as u8 } else { URZ };
         let offset = i64::from((self.bits(40, 24) << 8).cast_signed() >> 8);
         let load = Load { shared, register: self.first(), uniform, offset, into: self.into(), bytes };
-        if load.into == RZ { Sync::Other } else { Sync::Load(load) }
+        if load.into == RZ {
+            Sync::Other
+        } else {
+            Sync::Load(load)
+        }
     }
 
     /// Whether it shows that a loop does more than to wait: it computes with floating-point numbers, stores to memory that others see, arrives, copies,
@@ -164,7 +179,11 @@ impl Word {
         let computes =
             matches!(self.operation(), 0x020..=0x023 | 0x028..=0x030 | 0x037..=0x03f | 0x108 | 0x1f0..=0x1ff);
         let calls = matches!(self.operation(), 0x143 | 0x144 | 0x149 | 0x14a | 0x150);
-        stores || computes || calls || matches!(self.sync(), Sync::Arrive(_) | Sync::Copy(_)) || self.operation() == 0x1a7
+        stores
+            || computes
+            || calls
+            || matches!(self.sync(), Sync::Arrive { .. } | Sync::Copy(_))
+            || self.operation() == 0x1a7
     }
 }
 
@@ -179,6 +198,7 @@ mod tests {
     #[test]
     fn operands_are_those_of_nvdisasm() {
         let at = |register, uniform, offset| SharedAddress { register, uniform, offset };
+        let arrive = |at, remote| Sync::Arrive { at, remote };
         let constant = Operand::Constant;
         let bits = |register, shift, mask| Operand::Bits { register, shift, mask };
         let load = |shared, register, uniform, offset, into, bytes| {
@@ -201,19 +221,19 @@ mod tests {
                 0x0080_20ff_0aff_99a7,
                 0x0001_e200_0810_003f,
                 "@!P1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R10+URZ+0x8020], RZ",
-                Sync::Arrive(at(10, URZ, 0x8020)),
+                arrive(at(10, URZ, 0x8020), false),
             ),
             (
                 0x0080_0007_0bff_79a7,
                 0x0001_e200_0800_003f,
                 "SYNCS.ARRIVE.TRANS64 RZ, [R11+URZ+0x8000], R7",
-                Sync::Arrive(at(11, URZ, 0x8000)),
+                arrive(at(11, URZ, 0x8000), false),
             ),
             (
                 0x0000_00ff_06ff_79a7,
                 0x0007_e200_0810_0004,
                 "SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R6+UR4], RZ",
-                Sync::Arrive(at(6, 4, 0)),
+                arrive(at(6, 4, 0), false),
             ),
             (
                 0x0000_180b_ffff_79a7,
@@ -221,7 +241,18 @@ mod tests {
                 "SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR5+0x18], R11",
                 Sync::Other,
             ),
-            (0x0000_0000_ff00_79b0, 0x000f_e200_0800_0a85, "ARRIVES.LDGSTSBAR.64.TRANSCNT [UR5]", Sync::Arrive(at(RZ, 5, 0))),
+            (
+                0x0000_00ff_ffff_79a7,
+                0x000f_e200_0810_0408,
+                "SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR8], RZ",
+                arrive(at(RZ, 8, 0), true),
+            ),
+            (
+                0x0000_0000_ff00_79b0,
+                0x000f_e200_0800_0a85,
+                "ARRIVES.LDGSTSBAR.64.TRANSCNT [UR5]",
+                arrive(at(RZ, 5, 0), false),
+            ),
             (0x0000_0004_0a00_73ba, 0x0043_d800_0800_0209, "UBLKCP.S.G [UR4], [UR10], UR9", Sync::Copy(at(RZ, 5, 0))),
             (0x0000_0004_0a00_75b4, 0x0003_f400_0800_8000, "UTMALDG.2D [UR4], [UR10]", Sync::Copy(at(RZ, 5, 0))),
             (
@@ -285,7 +316,10 @@ mod tests {
     #[test]
     fn an_instruction_waits_for_the_scoreboard_of_the_one_that_it_needs() {
         let check = word(0x0000_0000_0900_75a7, 0x000e_2400_0800_017f);
-        assert!(word(0x0000_0000_003c_8947, 0x001f_ea00_0380_0000).waits_for(check), "@!P0 BRA, which needs its result");
+        assert!(
+            word(0x0000_0000_003c_8947, 0x001f_ea00_0380_0000).waits_for(check),
+            "@!P0 BRA, which needs its result"
+        );
         assert!(!word(0x0000_0000_0000_7946, 0x000f_ea00_0380_0000).waits_for(check), "YIELD");
     }
 }

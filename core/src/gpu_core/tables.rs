@@ -380,7 +380,8 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             let content = self.content(image.section);
             images.push((image.module, Image::new(content)));
         }
-        let knows = fold.knows_waits();
+        let has_registers = || self.sections.iter().any(|section| section.sh_type.get(ENDIAN).0 == REGISTERS.0);
+        let knows = fold.knows_waits() && has_registers();
         let memory: Option<&mut dyn Memory> = if knows { Some(self) } else { None };
         Ok(fold.finish(&images, memory))
     }

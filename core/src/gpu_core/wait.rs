@@ -107,8 +107,10 @@ impl GpuKernel {
     /// A sentence for each state in which blocks wait; at most so many, and a line for the others.
     pub fn wait_lines(&self) -> Vec<String> {
         let shown = if self.waits.len() > MOST_SENTENCES + 1 { MOST_SENTENCES } else { self.waits.len() };
-        let mut lines: Vec<_> =
-            self.waits[..shown].iter().map(|wait| format!("{}: {}", self.name, wait.sentence(self.blocks_resident))).collect();
+        let mut lines: Vec<_> = self.waits[..shown]
+            .iter()
+            .map(|wait| format!("{}: {}", self.name, wait.sentence(self.blocks_resident)))
+            .collect();
         if shown < self.waits.len() {
             lines.push(format!("{}: and {}", self.name, counted((self.waits.len() - shown) as u64, "more wait")));
         }
@@ -183,16 +185,23 @@ impl GpuWait {
             (none, _) if none.is_empty() => "every warp of the block waits there".to_owned(),
             (some, _) => some,
         };
-        let mut lines: Vec<_> = self.arrivals.iter().filter_map(GpuFrame::line_in_words).collect();
+        let mut lines: Vec<_> = self.arrivals.iter().filter(|frame| frame.line_in_words().is_some()).collect();
+        lines.sort_by_key(|frame| (&frame.file, frame.line));
+        let mut lines: Vec<_> = lines.into_iter().filter_map(GpuFrame::line_in_words).collect();
         lines.dedup();
         let more = if lines.len() > MOST_LINES { " and others" } else { "" };
         lines.truncate(MOST_LINES);
-        let verb = if lines.len() == 1 && more.is_empty() { "arrives" } else { "arrive" };
+        let verb = match (self.arrivals_missing == Some(0), lines.len() == 1 && more.is_empty()) {
+            (true, true) => "copies",
+            (true, false) => "copy",
+            (false, true) => "arrives",
+            (false, false) => "arrive",
+        };
         let place = if self.arrivals_certain { "there" } else { "at mbarriers of this kernel" };
         match (lines.is_empty(), parties.is_empty()) {
             (true, true) => String::new(),
             (true, false) => format!("; {parties}"),
-            (false, _) => format!("; {}{more} {verb} {place}: {parties}", lines.join(", ")),
+            (false, _) => format!("; {}{more} {verb} {place}: {parties}", lines.join(" and ")),
         }
     }
 }
@@ -215,7 +224,11 @@ impl GpuParty {
                 format!("{behind} {} {at}{line}", if one { "waits" } else { "wait" })
             }
         };
-        format!("{}{whose}{}{does}", warps_in_words(&self.warps), if self.state == PartyState::Waiting { "" } else { " " })
+        format!(
+            "{}{whose}{}{does}",
+            warps_in_words(&self.warps),
+            if self.state == PartyState::Waiting { "" } else { " " }
+        )
     }
 }
 
@@ -267,5 +280,9 @@ fn warps_in_words(warps: &[u32]) -> String {
 
 /// A number as people write small ones, else in hexadecimal.
 fn small(value: u64) -> String {
-    if value < 1 << 20 { value.to_string() } else { format!("{value:#x}") }
+    if value < 1 << 20 {
+        value.to_string()
+    } else {
+        format!("{value:#x}")
+    }
 }

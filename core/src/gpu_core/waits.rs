@@ -81,7 +81,6 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         }
         let mut clusters: BTreeMap<(usize, [u32; 3]), Vec<Block<'_>>> = BTreeMap::new();
         for seen in &warps.blocks {
-            if std::env::var("DBG").is_ok() { for w in &seen.warps { for (p,_) in &w.at { eprintln!("{:?} warp {} at {:#x}: {:?}", seen.index, w.number, self.points[*p].offset, self.site(*p)); } } }
             let cluster = cluster_of(&self.kernels[seen.kernel], seen.index);
             let block = self.block(seen, memory);
             clusters.entry((seen.kernel, cluster)).or_default().push(block);
@@ -276,11 +275,19 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
 }
 
 fn own(register: u8, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    if register == RZ { Some(0) } else { memory.register(lane, register) }
+    if register == RZ {
+        Some(0)
+    } else {
+        memory.register(lane, register)
+    }
 }
 
 fn of_warp(register: u8, warp: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    if register == URZ { Some(0) } else { memory.uniform(warp, register) }
+    if register == URZ {
+        Some(0)
+    } else {
+        memory.uniform(warp, register)
+    }
 }
 
 fn shared_address(at: SharedAddress, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
