@@ -21,7 +21,7 @@ use std::hash::Hash;
 use std::ops::RangeInclusive;
 
 /// The most points of a device. A kernel seldom has a thousand.
-pub(super) const MOST_POINTS: usize = 1 << 14;
+const MOST_POINTS: usize = 1 << 14;
 const MOST_SETS: usize = 1 << 16;
 const MOST_FAULTS: usize = 16;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).

@@ -12,13 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where static shared memory begins on sm_90: no barrier lies below, and the part that moves is known to be small then.
 const FIRST_BARRIER: u32 = 0x400;
+/// The bytes of a barrier.
+const WORD: u32 = 8;
 const MOST_LINES: usize = 8;
 
+/// The most arrivals of a function. Those of FlashAttention have a hundred.
+const MOST_ARRIVALS: usize = 1 << 11;
+
 /// An arrival or a copy in a function's code.
-struct Arrival {
+pub(super) struct Arrival {
     at: usize,
     place: Place,
     copies: bool,
+    remote: bool,
 }
 
 /// Fills in the wait's arrivals and parties.
@@ -37,12 +43,12 @@ pub(super) fn find(
     let address = finder.points[point].key.address;
     let (mut wanted, mut remote) = (BTreeSet::new(), false);
     if wait.wait == WaitFor::Mbarrier {
-        let Some((flow, at)) = finder.flow(address) else { return };
+        let Some((_, at)) = finder.flow(address) else { return };
         let start = address - at as u64 * BYTES;
-        let bytes_only = wait.arrivals_missing == Some(0);
-        let (found, certain) = arrivals(flow, wait.address.unwrap_or(0) as u32, bytes_only);
+        let (found, certain) = finder.arrivals_at(start, wait);
         wait.arrivals_certain = certain;
-        remote = found.iter().any(|at| matches!(flow.words()[*at].sync(), Sync::Arrive { remote: true, .. }));
+        let all = finder.arrivals.get(&start).into_iter().flatten();
+        remote = all.filter(|arrival| found.contains(&arrival.at)).any(|arrival| arrival.remote);
         for at in &found {
             let mut frames: Vec<GpuFrame> = finder.frames(start + *at as u64 * BYTES, &[], kernel);
             // The kernel's own line.
@@ -70,35 +76,46 @@ pub(super) fn find(
     wait.parties = parties;
 }
 
-/// The instructions that arrive at the barrier there, or copy to it; else all that arrive, and that this is not certain.
-fn arrivals(flow: &Flow, address: u32, bytes_only: bool) -> (BTreeSet<usize>, bool) {
+impl Finder<'_, '_, '_> {
+    /// The instructions of the function at `start` that arrive at a wait's barrier, or copy to it; else all that arrive, and that this is not certain.
+    fn arrivals_at(&mut self, start: u64, wait: &GpuWait) -> (BTreeSet<usize>, bool) {
+        if !self.arrivals.contains_key(&start) {
+            let found = self.flow(start).map_or_else(Vec::new, |(flow, _)| arrivals(flow));
+            self.arrivals.insert(start, found);
+        }
+        let address = wait.address.unwrap_or(0) as u32;
+        // Where only bytes are missing, it is the copies.
+        let bytes_only = wait.arrivals_missing == Some(0);
+        let all: Vec<_> = self.arrivals[&start].iter().filter(|arrival| arrival.copies == bytes_only).collect();
+        let of = |wanted: &dyn Fn(Place) -> bool| -> BTreeSet<usize> {
+            all.iter().filter(|arrival| wanted(arrival.place)).map(|arrival| arrival.at).collect()
+        };
+        let exact = of(&|place| place == Place { base: address, moves: false });
+        if !exact.is_empty() {
+            return (exact, true);
+        }
+        // Of rings of barriers, it is the one that begins last before it, also where the other kind of instruction says where one begins.
+        let in_ring = |place: Place| {
+            place.moves && (FIRST_BARRIER..=address).contains(&place.base) && (address - place.base) % WORD == 0
+        };
+        let begins = self.arrivals[&start].iter().map(|arrival| arrival.place).filter(|place| in_ring(*place));
+        let last = begins.map(|place| place.base).max();
+        let of_ring = of(&|place| in_ring(place) && Some(place.base) == last);
+        if !of_ring.is_empty() {
+            return (of_ring, true);
+        }
+        (all.iter().map(|arrival| arrival.at).collect(), false)
+    }
+}
+
+fn arrivals(flow: &Flow) -> Vec<Arrival> {
     let all = flow.words().iter().enumerate().filter_map(|(at, word)| match word.sync() {
-        Sync::Arrive { at: operand, .. } => Some((at, operand, false)),
-        Sync::Copy(operand) => Some((at, operand, true)),
+        Sync::Arrive { at: operand, remote } => Some((at, operand, false, remote)),
+        Sync::Copy(operand) => Some((at, operand, true, false)),
         _ => None,
     });
-    let all: Vec<_> = all.map(|(at, operand, copies)| Arrival { at, place: flow.place(operand, at), copies }).collect();
-    let counts = |arrival: &&Arrival| arrival.copies == bytes_only;
-    let is_known = |arrival: &&Arrival| arrival.place.base >= FIRST_BARRIER;
-    let exactly = |arrival: &&Arrival| !arrival.place.moves && arrival.place.base == address;
-    // Of rings of barriers, it is the one that begins last before it.
-    let in_ring = |arrival: &&Arrival| {
-        let Place { base, moves } = arrival.place;
-        moves && base <= address && (address - base) % 8 == 0
-    };
-    let ring = all.iter().filter(is_known).filter(in_ring).map(|arrival| arrival.place.base).max();
-    let of = |wanted: &dyn Fn(&&Arrival) -> bool| -> BTreeSet<usize> {
-        all.iter().filter(counts).filter(|arrival| wanted(arrival)).map(|arrival| arrival.at).collect()
-    };
-    let exact = of(&exactly);
-    if !exact.is_empty() {
-        return (exact, true);
-    }
-    let of_ring = of(&|arrival| is_known(arrival) && in_ring(arrival) && Some(arrival.place.base) == ring);
-    if !of_ring.is_empty() {
-        return (of_ring, true);
-    }
-    (of(&|_| true), false)
+    let all = all.take(MOST_ARRIVALS);
+    all.map(|(at, operand, copies, remote)| Arrival { at, place: flow.place(operand, at), copies, remote }).collect()
 }
 
 fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<GpuParty> {
@@ -118,10 +135,14 @@ fn others(
     wanted: &BTreeSet<usize>,
 ) -> Vec<GpuParty> {
     let mut by_state: BTreeMap<(State, Option<bool>), Vec<u32>> = BTreeMap::new();
+    let mut known: BTreeMap<usize, bool> = BTreeMap::new();
     for (warp, state) in block.states.iter().filter(|(warp, _)| !own.contains(warp)) {
+        let point = block.points.get(warp).copied().unwrap_or_default();
         let leads = (!wanted.is_empty()).then(|| {
-            let address = block.points.get(warp).map_or(0, |point| finder.points[*point].key.address);
-            finder.flow(address).is_none_or(|(flow, at)| flow.reaches(at, wanted))
+            *known.entry(point).or_insert_with(|| {
+                let address = finder.points.get(point).map_or(0, |point| point.key.address);
+                finder.flow(address).is_none_or(|(flow, at)| flow.reaches(at, wanted))
+            })
         });
         by_state.entry((*state, leads)).or_default().push(*warp);
     }

@@ -9,7 +9,7 @@
 
 use super::flow::{Flow, Register, IN_BLOCK};
 use super::mbarrier::Mbarrier;
-use super::parties;
+use super::parties::{self, Arrival};
 use super::point::{Code, Point};
 use super::sass::BYTES;
 use super::sites::{self, Site, Source};
@@ -19,6 +19,9 @@ use super::warps::{BlockSeen, Entry, Memory, WarpSeen, Warps};
 use super::{GpuFrame, GpuKernel};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most waits of a kernel.
+const MOST_WAITS: usize = 256;
 
 /// What is known of a warp's wait. Equal ones of two blocks are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,13 +67,25 @@ pub(super) struct Finder<'f, 'i, 'a> {
     pub kernels: &'f [GpuKernel],
     pub flows: HashMap<u64, Flow>,
     sites: HashMap<usize, Site>,
-    /// The numbers of the lines at which warps wait.
+    /// The lines at which warps wait, and their numbers.
     lines: Vec<Vec<GpuFrame>>,
+    by_line: HashMap<Vec<GpuFrame>, usize>,
+    /// The arrivals in each function's code, by its address.
+    pub arrivals: HashMap<u64, Vec<Arrival>>,
 }
 
 impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     pub fn new(code: &'f mut Code<'i, 'a>, points: &'f [Point], kernels: &'f [GpuKernel]) -> Self {
-        Self { code, points, kernels, flows: HashMap::default(), sites: HashMap::default(), lines: Vec::new() }
+        Self {
+            code,
+            points,
+            kernels,
+            flows: HashMap::default(),
+            sites: HashMap::default(),
+            lines: Vec::new(),
+            by_line: HashMap::default(),
+            arrivals: HashMap::default(),
+        }
     }
 
     /// The waits of each kernel.
@@ -87,8 +102,8 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         }
         clusters.values_mut().for_each(|blocks| release_clusters(blocks));
         for (kernel, waits) in of_kernels.iter_mut().enumerate() {
-            let own: Vec<_> = clusters.iter().filter(|((of, _), _)| *of == kernel).map(|(_, blocks)| blocks).collect();
-            *waits = self.of_kernel(kernel, &own);
+            let own = clusters.range((kernel, [0; 3])..=(kernel, [u32::MAX; 3]));
+            *waits = self.of_kernel(kernel, &own.map(|(_, blocks)| blocks).collect::<Vec<_>>());
         }
         of_kernels
     }
@@ -107,13 +122,14 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         for (count, blocks) in equal.into_values() {
             for block in blocks {
                 for wait in self.of_block(kernel, block, blocks, count) {
-                    let same = |other: &&mut GpuWait| {
+                    let same = |other: &GpuWait| {
                         let GpuWait { blocks, first_block, address, value, .. } = wait;
-                        GpuWait { blocks, first_block, address, value, ..(**other).clone() } == wait
+                        GpuWait { blocks, first_block, address, value, ..other.clone() } == wait
                     };
-                    match waits.iter_mut().find(same) {
-                        Some(other) => other.blocks += wait.blocks,
-                        None => waits.push(wait),
+                    match waits.iter().position(same) {
+                        Some(other) => waits[other].blocks += wait.blocks,
+                        None if waits.len() < MOST_WAITS => waits.push(wait),
+                        None => {}
                     }
                 }
             }
@@ -214,13 +230,12 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         let key = &self.points[point].key;
         let start = self.code.any_function(key.address).map_or(0, |function| function.address);
         let frames = self.frames(start + at as u64 * BYTES, &key.callers, key.kernel);
-        match self.lines.iter().position(|other| *other == frames) {
-            Some(line) => line,
-            None => {
-                self.lines.push(frames);
-                self.lines.len() - 1
-            }
+        let next = self.lines.len();
+        let line = *self.by_line.entry(frames.clone()).or_insert(next);
+        if line == next {
+            self.lines.push(frames);
         }
+        line
     }
 
     /// The frames with the number of a state.

@@ -2,10 +2,11 @@
 //!
 //! Must not: hold a register. They are read where a wait is found.
 
-use super::fold::MOST_POINTS;
-
 /// The most warps. Eight filled devices have 70,000.
 const MOST_WARPS: usize = 1 << 17;
+
+/// More than any device's block can have.
+const MOST_OF_A_BLOCK: usize = 64;
 
 /// An entry of a table, to which sections belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +57,9 @@ impl Warps {
     }
 
     pub fn add(&mut self, warp: WarpSeen) {
-        self.incomplete |= self.count >= MOST_WARPS || warp.at.len() > MOST_POINTS;
-        if let Some(block) = self.blocks.last_mut().filter(|_| !self.incomplete) {
+        let Some(block) = self.blocks.last_mut() else { return };
+        self.incomplete |= self.count >= MOST_WARPS || block.warps.len() >= MOST_OF_A_BLOCK;
+        if !self.incomplete {
             self.count += 1;
             block.warps.push(warp);
         }
