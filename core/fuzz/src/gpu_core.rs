@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         check(&core);
     }
     check(&read(&with_image(bytes)[..]).expect("only the image is another"));
-    if let Ok(core) = read(&changed(bytes)) {
+    if let Ok(core) = read(&*changed(bytes)) {
         check(&core);
     }
 });
