@@ -34,8 +34,7 @@ impl GpuCore {
 
     /// Verdicts without another reason become LG210 where the kernel to blame waits inside itself.
     pub fn sharpen(&self, verdicts: &mut [Verdict]) {
-        let unexplained = |verdict: &&mut Verdict| matches!(verdict.code, Code::LG206 | Code::LG299);
-        for verdict in verdicts.iter_mut().filter(unexplained) {
+        for verdict in verdicts.iter_mut().filter(|verdict| is_unexplained(verdict.code)) {
             let said = verdict.culprits.iter().find_map(|culprit| self.waits_inside(&culprit.operation));
             if let Some(said) = said {
                 verdict.chain.push(verdict.sentence.clone());
@@ -77,6 +76,9 @@ impl GpuCore {
             }
             text.join(" and ")
         };
+        if let Some((_, kernel)) = found.iter().find(|(_, kernel)| is_unexplained(code) && kernel.stuck().is_some()) {
+            return Some(format!("{} in place of {name}: {} keeps itself from ending", Code::LG210, kernel.launch()));
+        }
         if code == Code::LG206 {
             if let Some((device, kernel)) = found.iter().find(|(device, _)| device.is_full()) {
                 let own = match kernel.blocks_not_begun {
@@ -103,6 +105,11 @@ impl GpuCore {
             },
         })
     }
+}
+
+/// Whether a code says of a kernel only that it does not end.
+fn is_unexplained(code: Code) -> bool {
+    matches!(code, Code::LG206 | Code::LG299)
 }
 
 /// The kernels of an operation, as the device has them.
