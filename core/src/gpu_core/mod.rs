@@ -37,7 +37,7 @@ mod waits;
 mod warps;
 
 pub use tables::{read, Refused};
-pub use wait::{GpuParty, GpuWait, PartyState, WaitFor};
+pub use wait::{GpuParty, GpuWait, WaitFor};
 
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ pub struct GpuKernel {
     pub context: u64,
     /// Faults first, then threads that keep a barrier waiting.
     pub places: Vec<GpuPlace>,
-    /// Waits inside the kernel that show why it does not end.
+    /// Waits inside the kernel.
     pub waits: Vec<GpuWait>,
 }
 

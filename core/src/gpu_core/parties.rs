@@ -5,7 +5,7 @@
 use super::flow::{Flow, Place};
 use super::sass::BYTES;
 use super::sync::Sync;
-use super::wait::{GpuParty, GpuWait, PartyState, WaitFor};
+use super::wait::{GpuParty, GpuWait, WaitFor};
 use super::waits::{Block, Finder, State, States, Wait};
 use super::GpuFrame;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +124,7 @@ fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<Gp
     if ended.is_empty() {
         return Vec::new();
     }
-    vec![GpuParty { warps: ended, state: PartyState::Exited, ..GpuParty::default() }]
+    vec![GpuParty { warps: ended, ..GpuParty::default() }]
 }
 
 /// The other warps of a block, those in equal states together.
@@ -146,26 +146,24 @@ fn others(
         });
         by_state.entry((*state, leads)).or_default().push(*warp);
     }
-    by_state
-        .into_iter()
-        .map(|((state, leads_to_arrival), warps)| party(finder, state, leads_to_arrival, warps))
-        .collect()
+    by_state.into_iter().filter_map(|((state, leads), warps)| party(finder, state, leads, warps)).collect()
 }
 
-fn party(finder: &Finder<'_, '_, '_>, state: State, leads_to_arrival: Option<bool>, warps: Vec<u32>) -> GpuParty {
-    let (state, wait, line) = match state {
-        State::Runs => (PartyState::Running, None, None),
-        State::Spins(wait, line) => (PartyState::Spinning, Some(wait), Some(line)),
-        State::Waits(wait, line) => (PartyState::Waiting, Some(wait), Some(line)),
+fn party(
+    finder: &Finder<'_, '_, '_>,
+    state: State,
+    leads_to_arrival: Option<bool>,
+    warps: Vec<u32>,
+) -> Option<GpuParty> {
+    // Where one runs, nothing is reported.
+    let (State::Spins(wait, line) | State::Waits(wait, line)) = state else { return None };
+    let (wait, address) = match wait {
+        Wait::Mbarrier { offset, .. } => (WaitFor::Mbarrier, Some(offset.into())),
+        Wait::Barrier { .. } => (WaitFor::Barrier, None),
+        Wait::Cluster => (WaitFor::Cluster, None),
+        Wait::Memory { shared: true } => (WaitFor::SharedMemory, None),
+        Wait::Memory { shared: false } => (WaitFor::Memory, None),
     };
-    let (kind, address) = match wait {
-        None => (None, None),
-        Some(Wait::Mbarrier { offset, .. }) => (Some(WaitFor::Mbarrier), Some(offset.into())),
-        Some(Wait::Barrier { .. }) => (Some(WaitFor::Barrier), None),
-        Some(Wait::Cluster) => (Some(WaitFor::Cluster), None),
-        Some(Wait::Memory { shared: true }) => (Some(WaitFor::SharedMemory), None),
-        Some(Wait::Memory { shared: false }) => (Some(WaitFor::Memory), None),
-    };
-    let frames = line.map_or_else(Vec::new, |line| finder.frames_of(line));
-    GpuParty { warps, in_other_block: false, state, wait: kind, address, leads_to_arrival, frames }
+    let frames = finder.frames_of(line);
+    Some(GpuParty { warps, in_other_block: false, wait: Some(wait), address, leads_to_arrival, frames })
 }

@@ -11,96 +11,79 @@ const MOST_SENTENCES: usize = 4;
 const MOST_PARTIES: usize = 3;
 const MOST_LINES: usize = 4;
 
-/// What warps wait for inside their kernel.
+/// A wait inside a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitFor {
-    /// Arrivals or bytes at an mbarrier in shared memory.
+    /// Arrivals or bytes at an mbarrier.
     Mbarrier,
-    /// Threads of the block, at one of its barriers.
+    /// Threads of the block.
     Barrier,
-    /// The cluster's other blocks.
+    /// The cluster's blocks.
     Cluster,
-    /// Shared memory, which they read again and again.
+    /// They poll shared memory.
     SharedMemory,
-    /// Other memory, which they read again and again.
+    /// They poll other memory.
     #[default]
     Memory,
 }
 
-/// Blocks in equal states whose warps wait inside the kernel.
+/// Warps that wait inside a kernel, of blocks in equal states.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuWait {
-    /// What for.
+    /// The wait.
     pub wait: WaitFor,
-    /// No warp of the block, or of its cluster, is left that could end it.
+    /// No warp can end it.
     pub stuck: bool,
     /// The blocks.
     pub blocks: u64,
-    /// One of them: x, y, z.
+    /// One: x, y, z.
     pub first_block: [u32; 3],
-    /// The waiting warps of each.
+    /// Their numbers.
     pub warps: Vec<u32>,
-    /// The mbarrier, as an offset in shared memory, or the memory that is read; of `first_block`.
+    /// The mbarrier's offset in shared memory, or the polled address.
     pub address: Option<u64>,
-    /// The memory's content when it was read last.
+    /// The content last read.
     pub value: Option<u64>,
-    /// The parity of the awaited phase.
+    /// The awaited parity.
     pub phase: Option<u32>,
-    /// Arrivals that have not come.
+    /// The missing arrivals.
     pub arrivals_missing: Option<u32>,
-    /// Arrivals of a phase.
+    /// The expected arrivals.
     pub arrivals_expected: Option<u32>,
-    /// Announced bytes that have not come.
+    /// The missing bytes.
     pub bytes_missing: Option<i32>,
-    /// The number of the block's barrier.
+    /// The barrier's number.
     pub barrier: Option<u32>,
-    /// Threads at it, counted in whole warps.
+    /// The threads there.
     pub threads_there: Option<u32>,
-    /// Threads that it waits for.
+    /// The threads expected.
     pub threads_expected: Option<u32>,
-    /// Where they wait, the innermost first.
+    /// The innermost first.
     pub frames: Vec<GpuFrame>,
-    /// Where the kernel arrives at this mbarrier, or copies to it.
+    /// The code's arrivals or copies.
     pub arrivals: Vec<GpuFrame>,
-    /// Whether the code shows that it is this mbarrier.
+    /// Whether all are at this mbarrier.
     pub arrivals_certain: bool,
-    /// The other warps of the block, and of its cluster where they count.
+    /// The other warps.
     pub parties: Vec<GpuParty>,
 }
 
-/// Other warps of a block in which some wait.
+/// Other warps of such a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuParty {
     /// Their numbers.
     pub warps: Vec<u32>,
-    /// They are of the cluster's other blocks.
+    /// Of the cluster's other blocks.
     pub in_other_block: bool,
-    /// What they do.
-    pub state: PartyState,
-    /// What they wait for.
+    /// Null: they have ended.
     pub wait: Option<WaitFor>,
-    /// The mbarrier at which they wait.
+    /// Their mbarrier.
     pub address: Option<u64>,
-    /// Their code still leads to an arrival; null where no arrival is known.
+    /// Whether an arrival is ahead of them.
     pub leads_to_arrival: Option<bool>,
-    /// Where they wait.
+    /// The innermost first.
     pub frames: Vec<GpuFrame>,
-}
-
-/// What other warps do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartyState {
-    /// They have ended.
-    Exited,
-    /// They wait as well.
-    Waiting,
-    /// They read memory again and again.
-    Spinning,
-    /// They may do anything else.
-    #[default]
-    Running,
 }
 
 impl GpuKernel {
@@ -178,7 +161,7 @@ impl GpuWait {
     /// Who would end the wait.
     fn who(&self) -> String {
         let mut parties: Vec<_> = self.parties.iter().collect();
-        parties.sort_by_key(|party| (party.leads_to_arrival != Some(true), party.state));
+        parties.sort_by_key(|party| (party.leads_to_arrival != Some(true), party.wait));
         let shown = parties.iter().take(MOST_PARTIES).map(|party| party.in_words()).collect::<Vec<_>>();
         let parties = match (shown.join(", "), self.wait) {
             (none, WaitFor::Memory | WaitFor::SharedMemory) if none.is_empty() => String::new(),
@@ -211,24 +194,18 @@ impl GpuParty {
         let one = self.warps.len() == 1;
         let whose = if self.in_other_block { " of the cluster's other blocks" } else { "" };
         let line = in_brackets(&self.frames);
-        let does = match (self.state, one) {
-            (PartyState::Exited, true) => "has exited".to_owned(),
-            (PartyState::Exited, false) => "have exited".to_owned(),
-            (PartyState::Spinning, true) => format!("spins{line}"),
-            (PartyState::Spinning, false) => format!("spin{line}"),
-            (PartyState::Running, true) => "runs".to_owned(),
-            (PartyState::Running, false) => "run".to_owned(),
-            (PartyState::Waiting, _) => {
+        let does = match (self.wait, one) {
+            (None, true) => " has exited".to_owned(),
+            (None, false) => " have exited".to_owned(),
+            (Some(WaitFor::Memory | WaitFor::SharedMemory), true) => format!(" spins{line}"),
+            (Some(WaitFor::Memory | WaitFor::SharedMemory), false) => format!(" spin{line}"),
+            (Some(wait), _) => {
                 let behind = if self.leads_to_arrival == Some(false) { ", behind that," } else { "" };
-                let at = place_in_words(self.wait.unwrap_or_default(), self.address, None);
-                format!("{behind} {} {at}{line}", if one { "waits" } else { "wait" })
+                let verb = if one { "waits" } else { "wait" };
+                format!("{behind} {verb} {}{line}", place_in_words(wait, self.address, None))
             }
         };
-        format!(
-            "{}{whose}{}{does}",
-            warps_in_words(&self.warps),
-            if self.state == PartyState::Waiting { "" } else { " " }
-        )
+        format!("{}{whose}{does}", warps_in_words(&self.warps))
     }
 }
 
