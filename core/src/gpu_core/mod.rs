@@ -82,7 +82,7 @@ pub struct GpuDevice {
 /// A grid in a GPU core dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuKernel {
-    /// The source name without parameters, or a substitute.
+    /// The source name without parameters.
     pub name: String,
     /// The name in device code.
     pub symbol: Option<String>,
@@ -96,15 +96,15 @@ pub struct GpuKernel {
     pub block: [u32; 3],
     /// Blocks of a cluster: x, y, z.
     pub cluster: Option<[u32; 3]>,
-    /// Null where the driver names fewer than exist, as for cooperative launches.
+    /// Null where the driver names fewer, as for cooperative launches.
     pub blocks: Option<u64>,
-    /// Begun and unended blocks.
+    /// Begun and unended.
     pub blocks_resident: u64,
-    /// Blocks behind the last resident one.
+    /// Behind the last resident one.
     pub blocks_not_begun: Option<u64>,
-    /// Remaining warps of those blocks.
+    /// Of those blocks.
     pub warps: u64,
-    /// Ended warps of those blocks.
+    /// Of those blocks too.
     pub warps_ended: u64,
     /// The launching thread.
     pub host_thread: Option<u32>,
@@ -148,9 +148,9 @@ pub enum Doing {
     WaitsAtGridBarrier,
     /// It waits at its cluster's barrier.
     WaitsAtClusterBarrier,
-    /// It waits at its block's barrier, such as `__syncthreads`.
+    /// It waits at its block's barrier.
     WaitsAtBarrier,
-    /// It waits for its warp's other threads.
+    /// It waits for its warp.
     WaitsForLanes,
 }
 
@@ -159,33 +159,33 @@ pub enum Doing {
 pub struct GpuPlace {
     /// Their activity.
     pub doing: Doing,
-    /// Warps with threads there; a diverged warp counts at several places.
+    /// A diverged warp counts at several places.
     pub warps: u64,
     /// Threads there.
     pub threads: u64,
-    /// Threads that their warp executes now.
+    /// Those that their warp executes.
     pub threads_active: u64,
-    /// The fewest and most threads of one warp.
+    /// The fewest and most.
     pub threads_of_a_warp: [u32; 2],
-    /// Blocks with threads there.
+    /// Their blocks.
     pub blocks: u64,
     /// The barrier's address.
     pub barrier: Option<u64>,
-    /// Blocks whose other threads wait at a barrier for these.
+    /// Where a barrier waits for these.
     pub blocks_kept_waiting: u64,
-    /// One thread's block: x, y, z.
+    /// Of one thread: x, y, z.
     pub first_block: [u32; 3],
     /// That thread: x, y, z.
     pub first_thread: [u32; 3],
     /// Next instructions; at most 16.
     pub addresses: Vec<u64>,
-    /// The enclosing device function, mangled.
+    /// The device function, mangled.
     pub symbol: Option<String>,
-    /// The offset in this function of the address, the barrier or the loop's begin.
+    /// In this function: of the address, the barrier or the loop.
     pub offset: u64,
     /// The innermost first; at a block's barrier, the barrier's.
     pub frames: Vec<GpuFrame>,
-    /// The exception of these threads.
+    /// Their exception.
     pub fault: Option<GpuFault>,
 }
 
