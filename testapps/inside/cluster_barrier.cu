@@ -1,8 +1,8 @@
 // Clusters of two blocks: the second block waits for a flag that nobody sets, and the first one at the cluster's barrier.
 //
-// expect: LG210 culprit=pair
-// inside: 2 of 4 blocks: warps 0 to 3 wait at the cluster's barrier
-// missing: warps 0 to 3 of the cluster's other block spin
+// expect: LG299 culprit=pair
+// inside: 2 of 4 blocks: warps 0 to 3 wait at the cluster's barrier (cluster_barrier.cu:12)
+// missing: warps 0 to 3 of the cluster's other blocks spin (cluster_barrier.cu:10)
 #include "inside.cuh"
 
 __global__ void __cluster_dims__(2, 1, 1) pair(volatile int* flag, float* out) {

@@ -2,8 +2,8 @@
 // wait for the next.
 //
 // expect: LG210 culprit=attention
-// inside: 3 of 3 blocks: warps 4 to 7 wait at the mbarrier at smem+0x8410 for phase 1: 1 of 1 arrivals is missing
-// missing: warp 0, which arrives there, has exited
+// inside: 3 of 3 blocks: warps 4 to 7 wait at the mbarrier at smem+0x8410 (exited_producer.cu:43) for phase 1: 1 of 1 arrivals is missing
+// missing: exited_producer.cu:34 arrives there: warps 0 to 3 have exited
 #include "inside.cuh"
 
 constexpr int kStages = 4;

@@ -1,8 +1,8 @@
 // Two producers' warps arrive at a barrier for two; in all blocks but the first, the second producer skips its arrival and waits for the block.
 //
 // expect: LG210 culprit=reduce_tile
-// inside: 3 of 3 blocks: warps 2 and 3 wait at the mbarrier at smem+0x400 for phase 0: 1 of 2 arrivals is missing
-// missing: warp 1 waits at the block's barrier
+// inside: 3 of 3 blocks: warps 2 and 3 wait at the mbarrier at smem+0x400 (missing_arrival.cu:19) for phase 0: 1 of 2 arrivals is missing
+// missing: missing_arrival.cu:14 and missing_arrival.cu:17 arrive there: warps 0 and 1, behind that, wait at the block's barrier
 #include "inside.cuh"
 
 __global__ void reduce_tile(float* out) {

@@ -1,8 +1,8 @@
 // The producer promises 16,384 bytes, and its bulk copy brings 8,192.
 //
 // expect: LG210 culprit=consume
-// inside: 2 of 2 blocks: warps 1 to 3 wait at the mbarrier for phase 0: 8,192 bytes are missing
-// missing: warp 0, which arrives and copies there, has exited
+// inside: 2 of 2 blocks: warps 1 to 3 wait at the mbarrier at smem+0x4400 (missing_bytes.cu:24) for phase 0: 8192 bytes are missing
+// missing: missing_bytes.cu:21 copies there: warp 0 has exited
 #include "inside.cuh"
 
 constexpr uint32_t kTile = 16384;

@@ -1,7 +1,7 @@
 // Two warps meet at named barrier 1, which waits for 96 threads.
 //
 // expect: LG210 culprit=meet
-// inside: 2 of 2 blocks: warps 1 and 2 wait at barrier 1 for 96 threads: 64 are there
+// inside: 2 of 2 blocks: warps 1 and 2 wait at barrier 1 of the block (named_barrier.cu:12) for 96 threads: 64 are there
 // missing: warp 0 has exited
 #include "inside.cuh"
 

@@ -1,8 +1,8 @@
 // Each of two warps waits at a barrier at which the other one would arrive after its own wait.
 //
 // expect: LG210 culprit=exchange
-// inside: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x400 for phase 0: 1 of 1 arrivals is missing
-// missing: warp 1, which arrives there, waits at the mbarrier at smem+0x408, where warp 0 arrives
+// inside: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x400 (opposite_order.cu:18) for phase 0: 1 of 1 arrivals is missing
+// missing: opposite_order.cu:24 arrives there: warp 1 waits at the mbarrier at smem+0x408 (opposite_order.cu:22)
 #include "inside.cuh"
 
 __global__ void exchange(float* out) {

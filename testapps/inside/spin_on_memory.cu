@@ -1,7 +1,7 @@
 // One thread of each block waits for a flag in the device's memory, which was set to zero and which nobody sets to one.
 //
-// expect: LG210 culprit=follow
-// inside: 2 of 2 blocks: warp 0 spins on global memory, which holds 0
+// expect: LG299 culprit=follow
+// inside: 2 of 2 blocks: warp 0 spins on memory at
 #include "inside.cuh"
 
 __global__ void follow(volatile int* flag, float* out) {

@@ -1,7 +1,7 @@
 # Triton: programs add to a sum in the order of their numbers, as split-K kernels do; the first one leaves early and never passes the turn on.
 #
-# expect: LG210 culprit=add_in_turn
-# inside: 3 of 3 blocks: warps 0 to 3 spin on global memory, which holds 0
+# expect: LG299 culprit=add_in_turn
+# inside: 3 of 3 blocks: warps 0 to 3 spin on memory at
 # needs: torch triton
 import torch
 import triton

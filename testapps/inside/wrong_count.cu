@@ -1,8 +1,8 @@
 // The barrier counts 64 threads, and the 32 of one warp arrive.
 //
 // expect: LG210 culprit=stage_in
-// inside: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x400 for phase 0: 32 of 64 arrivals are missing
-// missing: warp 0, which arrives there, has exited
+// inside: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x480 (wrong_count.cu:17) for phase 0: 32 of 64 arrivals are missing
+// missing: wrong_count.cu:15 arrives there: warp 0 has exited
 #include "inside.cuh"
 
 __global__ void stage_in(const float* in, float* out) {

@@ -1,8 +1,8 @@
 // A pipeline of one stage: the producer waits for the empty stage with the consumer's first phase, 0 and not 1, so that each waits for the other.
 //
 // expect: LG210 culprit=gemm
-// inside: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x408 for phase 0: 1 of 1 arrivals is missing
-// missing: warp 1, which arrives there, waits at the mbarrier at smem+0x400
+// inside: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x408 (wrong_phase.cu:19) for phase 0: 1 of 1 arrivals is missing
+// missing: wrong_phase.cu:31 arrives there: warp 1 waits at the mbarrier at smem+0x400 (wrong_phase.cu:28)
 #include "inside.cuh"
 
 __global__ void gemm(const float* in, float* out, int tiles) {
