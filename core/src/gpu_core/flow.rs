@@ -6,7 +6,7 @@
 //! Must not: go on for ever, or call anything certain behind an instruction whose target is not in the code.
 
 use super::sass::{decode, Instruction, BYTES};
-use super::sync::{SharedAddress, Word, KNOWN_MAJOR, RZ, URZ};
+use super::sync::{SharedAddress, Sync, Word, KNOWN_MAJOR, RZ, URZ};
 use crate::map::HashMap;
 use std::collections::BTreeSet;
 
@@ -27,6 +27,17 @@ pub(super) struct Place {
     pub base: u32,
     /// Something else is added.
     pub moves: bool,
+}
+
+/// The most arrivals of a function. Those of FlashAttention have a hundred.
+const MOST_ARRIVALS: usize = 1 << 11;
+
+/// An arrival or a copy in a function's code.
+pub(super) struct Arrival {
+    pub at: usize,
+    pub place: Place,
+    pub copies: bool,
+    pub remote: bool,
 }
 
 const UNKNOWN: Place = Place { base: 0, moves: true };
@@ -107,6 +118,18 @@ impl Flow {
         // A function ends with a branch to itself.
         let (first, last) = loops.find(|(first, last)| first < last || *last == at && self.words.len() > last + 1)?;
         (last - first < most).then_some(first..=last)
+    }
+
+    /// Its arrivals at barriers, and its copies to them.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        let all = self.words.iter().enumerate().filter_map(|(at, word)| match word.sync() {
+            Sync::Arrive { at: operand, remote } => Some((at, operand, false, remote)),
+            Sync::Copy(operand) => Some((at, operand, true, false)),
+            _ => None,
+        });
+        let all = all.take(MOST_ARRIVALS);
+        all.map(|(at, operand, copies, remote)| Arrival { at, place: self.place(operand, at), copies, remote })
+            .collect()
     }
 
     /// Where an operand lies, of the instruction at `at`.
@@ -301,7 +324,7 @@ mod tests {
 
     fn arrives(flow: &Flow, at: usize) -> Place {
         match flow.words()[at].sync() {
-            super::super::sync::Sync::Arrive { at: operand, .. } => flow.place(operand, at),
+            Sync::Arrive { at: operand, .. } => flow.place(operand, at),
             other => panic!("{other:?}"),
         }
     }

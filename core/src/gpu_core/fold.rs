@@ -11,8 +11,8 @@
 use super::image::{Function, Image};
 use super::places::Places;
 use super::point::{call, named, AtPoint, Code, Key, Point, Standing};
+use super::states::Finder;
 use super::sync::KNOWN_MAJOR;
-use super::waits::Finder;
 use super::warps::{Entry, Memory, WarpSeen, Warps};
 use super::{Doing, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;

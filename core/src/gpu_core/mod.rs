@@ -1,14 +1,15 @@
 //! Reads core dumps of GPUs: where the threads of each kernel stood when NVIDIA's driver wrote the file.
 //!
-//! `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions that
-//! say what a thread waits for, `fold` the counting, `point` what is known of an instruction, `places` the points that read the same, `text` the
-//! sentences, `beside` what a core adds to a hang's verdicts.
+//! `tables` has the layout of the file, `rows` an entry, `memory` registers and shared memory, `image` the functions of the device code, `lines`
+//! their line tables, `sass` and `sync` the instructions that say what a thread waits for, `fold` the counting, `point` what is known of an
+//! instruction, `places` the points that read the same, `text` the sentences, `beside` what a core adds to a hang's verdicts. `warps`, `sites`, `flow`,
+//! `mbarrier`, `states`, `parties`, `waits` and `wait` say who waits for whom inside a kernel.
 //!
 //! The layout is that of `cudacoredump.h`, NVIDIA's public description (in the open sources of cuda-gdb), held against cores of an H200 by driver
 //! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
 //!
 //! The reader is total. Any bytes give a core or a [`Refused`], in bounded time and memory; what is beyond a bound is counted in
-//! [`GpuCore::defects`]. Memory of the device, which a core may hold gigabytes of, is never read.
+//! [`GpuCore::defects`]. Of the device's memory, which a core may hold gigabytes of, single words of shared memory are read.
 //!
 //! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
@@ -25,8 +26,10 @@ mod names;
 mod parties;
 mod places;
 mod point;
+mod rows;
 mod sass;
 mod sites;
+mod states;
 mod sync;
 mod tables;
 #[cfg(test)]

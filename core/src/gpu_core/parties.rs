@@ -2,11 +2,10 @@
 //!
 //! Must not: take an arrival for one at this mbarrier that the code does not show to be.
 
-use super::flow::{Flow, Place};
+use super::flow::Place;
 use super::sass::BYTES;
-use super::sync::Sync;
+use super::states::{Block, Finder, State, States, Wait};
 use super::wait::{GpuParty, GpuWait, WaitFor};
-use super::waits::{Block, Finder, State, States, Wait};
 use super::GpuFrame;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +14,6 @@ const FIRST_BARRIER: u32 = 0x400;
 /// The bytes of a barrier.
 const WORD: u32 = 8;
 const MOST_LINES: usize = 8;
-
-/// The most arrivals of a function. Those of FlashAttention have a hundred.
-const MOST_ARRIVALS: usize = 1 << 11;
-
-/// An arrival or a copy in a function's code.
-pub(super) struct Arrival {
-    at: usize,
-    place: Place,
-    copies: bool,
-    remote: bool,
-}
 
 /// Fills in the wait's arrivals and parties.
 pub(super) fn find(
@@ -80,7 +68,7 @@ impl Finder<'_, '_, '_> {
     /// The instructions of the function at `start` that arrive at a wait's barrier, or copy to it; else all that arrive, and that this is not certain.
     fn arrivals_at(&mut self, start: u64, wait: &GpuWait) -> (BTreeSet<usize>, bool) {
         if !self.arrivals.contains_key(&start) {
-            let found = self.flow(start).map_or_else(Vec::new, |(flow, _)| arrivals(flow));
+            let found = self.flow(start).map_or_else(Vec::new, |(flow, _)| flow.arrivals());
             self.arrivals.insert(start, found);
         }
         let address = wait.address.unwrap_or(0) as u32;
@@ -106,16 +94,6 @@ impl Finder<'_, '_, '_> {
         }
         (all.iter().map(|arrival| arrival.at).collect(), false)
     }
-}
-
-fn arrivals(flow: &Flow) -> Vec<Arrival> {
-    let all = flow.words().iter().enumerate().filter_map(|(at, word)| match word.sync() {
-        Sync::Arrive { at: operand, remote } => Some((at, operand, false, remote)),
-        Sync::Copy(operand) => Some((at, operand, true, false)),
-        _ => None,
-    });
-    let all = all.take(MOST_ARRIVALS);
-    all.map(|(at, operand, copies, remote)| Arrival { at, place: flow.place(operand, at), copies, remote }).collect()
 }
 
 fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<GpuParty> {

@@ -9,6 +9,7 @@
 use super::fold::{Fold, Lane};
 use super::image::Image;
 use super::names::text;
+use super::rows::Row;
 use super::warps::{Entry, Memory};
 use super::{GpuCore, GpuDevice, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
@@ -130,28 +131,6 @@ fn strings<'data, R: ReadRef<'data>>(header: &Header, sections: &'data [Section]
     let own = tables().find(|(at, _)| *at != names).or_else(|| tables().next());
     let range = own.and_then(|(_, section)| section.file_range(ENDIAN));
     range.map_or_else(StringTable::default, |(start, size)| StringTable::new(data, start, start.saturating_add(size)))
-}
-
-/// An entry of a table. Of what an older driver does not write, there is nothing.
-#[derive(Clone, Copy)]
-struct Row<'a>(&'a [u8]);
-
-impl Row<'_> {
-    fn newer_u32(self, at: usize) -> Option<u32> {
-        Some(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
-    }
-    fn newer_u64(self, at: usize) -> Option<u64> {
-        Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
-    }
-    fn u32(self, at: usize) -> u32 {
-        self.newer_u32(at).unwrap_or(0)
-    }
-    fn u64(self, at: usize) -> u64 {
-        self.newer_u64(at).unwrap_or(0)
-    }
-    fn three(self, at: usize) -> [u32; 3] {
-        [self.u32(at), self.u32(at + 4), self.u32(at + 8)]
-    }
 }
 
 pub(super) struct Reader<'data, R: ReadRef<'data>> {
