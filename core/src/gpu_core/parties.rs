@@ -84,7 +84,9 @@ impl Finder<'_, '_, '_> {
         }
         // Of rings of barriers, it is the one that begins last before it, also where the other kind of instruction says where one begins.
         let in_ring = |place: Place| {
-            place.moves && (FIRST_BARRIER..=address).contains(&place.base) && (address - place.base) % WORD == 0
+            place.moves
+                && (FIRST_BARRIER..=address).contains(&place.base)
+                && (address - place.base).is_multiple_of(WORD)
         };
         let begins = self.arrivals[&start].iter().map(|arrival| arrival.place).filter(|place| in_ring(*place));
         let last = begins.map(|place| place.base).max();

@@ -44,7 +44,7 @@ impl Finder<'_, '_, '_> {
         let any_runs = clusters.iter().any(|blocks| runs(blocks));
         // Equal clusters are one, with the number of them.
         let mut equal: BTreeMap<Vec<&States>, (u64, &[Block<'_>])> = BTreeMap::new();
-        for blocks in clusters.iter().filter(|blocks| !runs(blocks) && !(any_runs && spins(blocks))) {
+        for blocks in clusters.iter().filter(|blocks| !(runs(blocks) || any_runs && spins(blocks))) {
             let key = blocks.iter().map(|block| &block.states).collect();
             equal.entry(key).or_insert((0, blocks)).0 += 1;
         }
