@@ -32,6 +32,23 @@ pub enum LogLevel {
     Launch,
 }
 
+/// What a GPU core dump is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuDump {
+    /// None is asked for.
+    Off,
+    /// Where threads stand, and their registers.
+    Threads,
+    /// Also the shared memory of resident blocks.
+    Full,
+}
+
+impl GpuDump {
+    pub fn is_wanted(self) -> bool {
+        self != Self::Off
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
     /// Nothing more.
@@ -214,8 +231,8 @@ settings! {
     on_hang: OnHang = ON_HANG, "--on-hang", "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke", "report",
         on_hang,
         "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; revoke the communicators of NCCL that wait, and have the blocked calls return error 909. `lazyguard run` also takes kill: it ends every process that it has started";
-    gpu_dump: bool = GPU_DUMP, "--gpu-dump", "on, off", "off", switch,
-        "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core";
+    gpu_dump: GpuDump = GPU_DUMP, "--gpu-dump", "on, full, off", "off", gpu_dump,
+        "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core; full: and their blocks' shared memory, which shows who waits for whom inside a kernel";
     gpu_dump_wait_nanos: u64 = "LAZYGUARD_GPU_DUMP_WAIT", "--gpu-dump-wait", "a duration: 500ms, 10s", "10s", duration,
         "the most time that the guard waits for gpu.core before it goes on without";
     /// `None` is a private folder.
@@ -321,6 +338,11 @@ fn switch(value: &str) -> Option<bool> {
         "off" | "0" | "false" | "no" => Some(false),
         _ => None,
     }
+}
+
+fn gpu_dump(value: &str) -> Option<GpuDump> {
+    let of_switch = |on| if on { GpuDump::Threads } else { GpuDump::Off };
+    one_of(value, &[("full", GpuDump::Full)]).or_else(|| switch(value).map(of_switch))
 }
 
 fn on_hang(value: &str) -> Option<OnHang> {

@@ -4,6 +4,7 @@
               resident, at a line of its source; and cuda-gdb names the same kernels, at the same addresses
   fail NAME   a program that hangs gets an error from its blocked call: it ends with its own error, within seconds
   fault KIND  a kernel that raises an exception of the device: the program gets the same errors, ready for a dump and not
+  inside NAME a kernel that hangs inside itself, and healthy ones (`gpu_inside`)
   cost        the start and a launch, ready for a dump and not, in turn
 
 Must not: take the guard's word for where a kernel stands: the lines are those of the source, the addresses those of cuda-gdb.
@@ -22,6 +23,7 @@ import card_tools
 import checks
 import corpus
 import frameworks
+import gpu_inside
 import guard
 import ranks
 import spare_time
@@ -196,6 +198,8 @@ def check(progress, wanted, simulated, cards):
         at_a_time, title = (1, f"{program.path.stem}, two ranks") if program.blame else (FAILING_AT_A_TIME, program.path.stem)
         jobs.append((at_a_time, f"fail: {title}", lambda program=program, title=title: fail(title, ranks.command_of(program), guard.clean_environment(),
                                                                                            program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
+    for program in () if simulated else gpu_inside.programs().values():
+        jobs.append((FAILING_AT_A_TIME, f"inside: {program.path.stem}", lambda program=program: gpu_inside.check_one(program, under_run, Row, judge)))
     jobs = [job for job in jobs if not wanted or any(part in job[1] for part in wanted)]
     rows, data = [], {}
 

@@ -18,7 +18,7 @@ from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
 SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/frameworks.py",
-           "lib/gpu_dumps.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
+           "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
@@ -42,6 +42,8 @@ def contents():
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
     files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "frameworks").rglob("*.py"))
+    # Compiled there.
+    files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "inside").iterdir())
     # The source of a corpus program states the expected result.
     files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
     # Names of one file, which corpus.path_of makes anew there.

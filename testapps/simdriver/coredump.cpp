@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -158,7 +160,12 @@ void dump() {
     flags = attributes().flags;
   }
   std::string core;
-  look_at_kernels([&](const std::vector<Running> &run, const std::vector<Running> &wait) { core = core_of(run, wait); });
+  if (const std::string &full = settings().full_core; !full.empty() && !(flags & CU_COREDUMP_SKIP_SHARED_MEMORY)) {
+    std::ifstream whole(full, std::ios::binary);
+    core.assign(std::istreambuf_iterator<char>(whole), {});
+  }
+  if (core.empty())
+    look_at_kernels([&](const std::vector<Running> &run, const std::vector<Running> &wait) { core = core_of(run, wait); });
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd >= 0) {
     write_whole(fd, core.data(), core.size());

@@ -106,6 +106,8 @@ void read_one(Settings &s, const std::string &name, const char *value) {
     s.unknown_symbol = parse_flag(name.c_str(), value);
   } else if (name == "LGSIM_LOSE_DUMP_REQUESTS") {
     s.loses_dump_requests = parse_flag(name.c_str(), value);
+  } else if (name == "LGSIM_FULL_CORE") {
+    s.full_core = value;
   } else {
     complain(name + " is no setting of the simulated driver; ignored");
   }

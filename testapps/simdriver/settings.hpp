@@ -23,6 +23,7 @@ struct Settings {
   bool private_pointers = false;
   bool unknown_symbol = false;
   bool loses_dump_requests = false;
+  std::string full_core;  // a file, or empty
   bool never_return_by_thread = false;
 
   // True when no call needs more than its own body: the entry guard then costs one load and one branch.

@@ -104,7 +104,7 @@ pub(crate) fn ranks_in_words(mut ranks: Vec<u64>) -> String {
 
 impl HangSeen<'_> {
     fn verdict(&self) -> Option<&Verdict> {
-        self.report.verdicts.first()
+        self.named().verdicts.first()
     }
 
     pub fn code(&self) -> Code {
@@ -142,7 +142,7 @@ impl HangSeen<'_> {
 
     /// The wait, the facts and what to change, a line each.
     pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
-        self.report.verdicts.iter().flat_map(|verdict| {
+        self.named().verdicts.iter().flat_map(|verdict| {
             let sentence = Some(verdict.sentence.clone()).filter(|said| !said.is_empty());
             sentence.into_iter().chain(verdict.chain.iter().cloned()).chain([format!("fix: {}", verdict.fix)])
         })

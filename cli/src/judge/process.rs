@@ -108,6 +108,9 @@ impl Process {
         if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
             opened.callers().name_in(&mut named);
         }
+        if let Some(Ok(core)) = &gpu {
+            core.sharpen(&mut named.verdicts);
+        }
         Names { report: Some(named), stacks, gpu }
     }
 

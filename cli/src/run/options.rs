@@ -517,6 +517,7 @@ mod tests {
             (&["--gpu-dump", "--"][..], Some("on")),
             (&["--gpu-dump", "--keep"], Some("on")),
             (&["--gpu-dump", "on"], Some("on")),
+            (&["--gpu-dump=full"], Some("full")),
             (&["--gpu-dump=off"], Some("off")),
             (&["--gpu-dump", "--gpu-dump", "off"], Some("off")),
             (&["--gpu-dump="], None),

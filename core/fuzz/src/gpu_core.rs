@@ -1,4 +1,4 @@
-//! Any bytes, read as a core dump of a GPU, and as the device code in one.
+//! Any bytes, read as a core dump of a GPU, as the device code in one, and as the code, registers and shared memory of a kernel that waits inside itself.
 
 #![no_main]
 
@@ -6,6 +6,8 @@ use lazyguard_core::gpu_core::{read, GpuCore};
 
 /// A core of an H200 with one image, of which a warp's threads are in two functions.
 const CORE: &[u8] = include_bytes!("../../tests/gpu_cores/warp_sync.core");
+/// One whose warps wait at a barrier in shared memory.
+const WAITS: &[u8] = include_bytes!("../../tests/gpu_cores/inside/exited_producer.core");
 /// The section type of images.
 const IMAGE: u32 = 0x8000_0007;
 
@@ -14,7 +16,21 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         check(&core);
     }
     check(&read(&with_image(bytes)[..]).expect("only the image is another"));
+    if let Ok(core) = read(&*changed(bytes)) {
+        check(&core);
+    }
 });
+
+/// The core whose warps wait, with other bytes in places: each four of the input are a place and what is there.
+fn changed(bytes: &[u8]) -> Vec<u8> {
+    let mut core = WAITS.to_vec();
+    for change in bytes.chunks_exact(4).take(1 << 10) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
+        let last = core.len() - 2;
+        core[at.min(last)..][..2].copy_from_slice(&change[2..]);
+    }
+    core
+}
 
 /// The core with another image, which lies behind its end.
 fn with_image(image: &[u8]) -> Vec<u8> {
@@ -36,7 +52,11 @@ fn check(core: &GpuCore) {
     let lines = core.lines();
     assert!(lines.iter().all(|line| line.len() < 1 << 22));
     for kernel in core.devices.iter().flat_map(|device| &device.kernels) {
-        assert!(kernel.lines().len() <= 8);
+        assert!(kernel.lines().len() <= 8 && kernel.wait_lines().len() <= 5);
+        for wait in &kernel.waits {
+            assert!(wait.blocks <= kernel.blocks_resident && !wait.warps.is_empty());
+            assert!(wait.arrivals_missing <= wait.arrivals_expected);
+        }
         assert!(kernel.blocks.is_none_or(|blocks| kernel.blocks_resident <= blocks));
         assert!(kernel.blocks_not_begun.is_none_or(|rest| Some(rest) <= kernel.blocks));
         for place in &kernel.places {

@@ -51,6 +51,7 @@ codes! {
     LG206 206 "a kernel cannot start because the device is filled by one that does not end";
     LG207 207 "a stream waits for a host function that does not return";
     LG208 208 "a collective waits for ranks that have not joined";
+    LG210 210 "a kernel's warps wait for each other, or for one that has ended";
     LG211 211 "a kernel cannot start because of another stream's in the hardware queue that they share";
     LG299 299 "blocked, and none of the known patterns explains it";
 }

@@ -2,14 +2,19 @@
 //!
 //! A verdict names what was submitted and has not ended, as calls have shown it. The core says what of it was on the device.
 //!
+//! A verdict that a kernel does not end becomes LG210 where the core shows that its own warps keep it from ending.
+//!
 //! Must not: take a verdict back. A core is of one moment, and of the process's own devices.
 
 use super::{GpuCore, GpuDevice, GpuKernel};
 use crate::api::{counted, Code};
 use crate::demangle::demangle;
-use crate::diagnose::{OperationSeen, Verdict};
+use crate::diagnose::{Confidence, OperationSeen, Verdict};
 
 const MOST_NAMED: usize = 3;
+
+const FIX: &str = "have every thread that the barrier counts arrive at it, in each phase, and every announced byte copied, also on the paths that \
+                   leave a loop early";
 
 impl GpuCore {
     /// A sentence for what the core says of each verdict, where it says anything.
@@ -27,6 +32,30 @@ impl GpuCore {
         sentences
     }
 
+    /// Verdicts without another reason become LG210 where the kernel to blame waits inside itself.
+    pub fn sharpen(&self, verdicts: &mut [Verdict]) {
+        for verdict in verdicts.iter_mut().filter(|verdict| is_unexplained(verdict.code)) {
+            let said = verdict.culprits.iter().find_map(|culprit| self.waits_inside(&culprit.operation));
+            if let Some(said) = said {
+                verdict.chain.push(verdict.sentence.clone());
+                (verdict.code, verdict.confidence) = (Code::LG210, Confidence::Certain);
+                verdict.title = Code::LG210.title().to_owned();
+                verdict.sentence = format!("{said}.");
+                verdict.fix = FIX.to_owned();
+            }
+        }
+    }
+
+    /// How an operation's kernel waits inside itself, for ever.
+    fn waits_inside(&self, operation: &OperationSeen) -> Option<String> {
+        let named = names(operation);
+        let mut found = self.resident().filter(|(_, kernel)| kernel.is_named(&named));
+        found.find_map(|(_, kernel)| {
+            let wait = kernel.stuck()?;
+            Some(format!("{}: {}", kernel.name, wait.sentence(kernel.blocks_resident)))
+        })
+    }
+
     fn resident(&self) -> impl Iterator<Item = (&GpuDevice, &GpuKernel)> {
         let all = self.devices.iter().flat_map(|device| device.kernels.iter().map(move |kernel| (device, kernel)));
         all.filter(|(_, kernel)| kernel.blocks_resident > 0)
@@ -35,15 +64,11 @@ impl GpuCore {
     fn about(&self, code: Code, operation: &OperationSeen) -> Option<String> {
         let name = code.name();
         let graph = operation.graph.as_ref();
-        let named: Vec<&str> = match (&operation.function, graph) {
-            (Some(function), _) => vec![function],
-            (None, Some(graph)) => graph.parts.iter().filter_map(|part| part.function.as_deref()).collect(),
-            (None, None) => return None,
-        };
-        let is_named = |kernel: &GpuKernel| {
-            named.iter().any(|name| kernel.symbol.as_deref() == Some(name) || kernel.name == demangle(name))
-        };
-        let found: Vec<_> = self.resident().filter(|(_, kernel)| is_named(kernel)).collect();
+        let named = names(operation);
+        if named.is_empty() && graph.is_none() {
+            return None;
+        }
+        let found: Vec<_> = self.resident().filter(|(_, kernel)| kernel.is_named(&named)).collect();
         let launches = |found: &[(&GpuDevice, &GpuKernel)]| {
             let mut text: Vec<_> = found.iter().take(MOST_NAMED).map(|(_, kernel)| kernel.launch()).collect();
             if found.len() > MOST_NAMED {
@@ -51,6 +76,9 @@ impl GpuCore {
             }
             text.join(" and ")
         };
+        if let Some((_, kernel)) = found.iter().find(|(_, kernel)| is_unexplained(code) && kernel.stuck().is_some()) {
+            return Some(format!("{} in place of {name}: {} keeps itself from ending", Code::LG210, kernel.launch()));
+        }
         if code == Code::LG206 {
             if let Some((device, kernel)) = found.iter().find(|(device, _)| device.is_full()) {
                 let own = match kernel.blocks_not_begun {
@@ -76,6 +104,26 @@ impl GpuCore {
                 }
             },
         })
+    }
+}
+
+/// Whether a code says of a kernel only that it does not end.
+fn is_unexplained(code: Code) -> bool {
+    matches!(code, Code::LG206 | Code::LG299)
+}
+
+/// The kernels of an operation, as the device has them.
+fn names(operation: &OperationSeen) -> Vec<&str> {
+    match (&operation.function, &operation.graph) {
+        (Some(function), _) => vec![function],
+        (None, Some(graph)) => graph.parts.iter().filter_map(|part| part.function.as_deref()).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+impl GpuKernel {
+    fn is_named(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.symbol.as_deref() == Some(name) || self.name == demangle(name))
     }
 }
 

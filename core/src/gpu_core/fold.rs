@@ -6,11 +6,14 @@
 //! its block has other threads that are not there. Where all threads of a block are there, or one is further on in the same loop, the barrier has
 //! let them go. Threads that wait for others of their warp are blocked in the convergence barrier unit, which the driver says since 575.
 //!
-//! Must not: keep a thread. The memory grows with the number of different points, and of sets of them.
+//! Must not: keep a thread. The memory grows with the number of different points, of sets of them, and of warps.
 
 use super::image::{Function, Image};
 use super::places::Places;
 use super::point::{call, named, AtPoint, Code, Key, Point, Standing};
+use super::states::Finder;
+use super::sync::KNOWN_MAJOR;
+use super::warps::{Entry, Memory, WarpSeen, Warps};
 use super::{Doing, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +28,8 @@ const MOST_FAULTS: usize = 16;
 const BLOCKED: RangeInclusive<u32> = 6..=24;
 
 pub(super) struct Lane {
+    /// Its entry, by which its registers are found.
+    pub entry: Entry,
     pub address: u64,
     pub offset: u64,
     pub thread: [u32; 3],
@@ -67,6 +72,8 @@ pub(super) struct Fold {
     block: Option<Block>,
     warps_seen: u64,
     faults: Vec<GpuFault>,
+    /// The warps themselves, where the core has their registers.
+    warps_kept: Warps,
 }
 
 impl Fold {
@@ -86,7 +93,7 @@ impl Fold {
         }
     }
 
-    pub fn begin_block(&mut self, grid: u64, index: [u32; 3]) {
+    pub fn begin_block(&mut self, grid: u64, index: [u32; 3], entry: Entry) {
         let kernel = match self.by_grid.get(&grid) {
             Some(&kernel) => kernel,
             // A grid that the table of grids does not have.
@@ -103,6 +110,7 @@ impl Fold {
         *last_block =
             (*last_block).max(z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x));
         self.block = Some(Block { kernel, index, warps: 0, points: BTreeSet::new() });
+        self.warps_kept.begin_block(kernel, index, entry);
     }
 
     pub fn end_block(&mut self) {
@@ -113,12 +121,14 @@ impl Fold {
         count(&mut self.blocks, block.points.into_iter().collect());
     }
 
-    pub fn add_warp(&mut self, lanes: Vec<Lane>) {
+    pub fn add_warp(&mut self, entry: Entry, lanes: Vec<Lane>) {
         let Some(block) = &mut self.block else { return };
         self.warps_seen += 1;
         block.warps += 1;
         self.kernels[block.kernel].seen.warps += 1;
         let mut here: Vec<AtPoint> = Vec::new();
+        let number = lanes.first().map_or(0, |lane| number_of(lane.thread, self.kernels[block.kernel].seen.block));
+        let mut kept = WarpSeen { number, entry, at: Vec::new() };
         for lane in lanes {
             let blocked = lane.state.is_some_and(|state| BLOCKED.contains(&state));
             let key =
@@ -132,16 +142,28 @@ impl Fold {
                     self.points.len() - 1
                 }
                 // The kernel's count of warps has it.
-                None => continue,
+                None => {
+                    self.warps_kept.incomplete = true;
+                    continue;
+                }
             };
             match here.iter_mut().find(|(other, ..)| *other == at) {
                 Some((_, threads, active)) => (*threads, *active) = (*threads + 1, *active + u32::from(lane.active)),
-                None => here.push((at, 1, u32::from(lane.active))),
+                None => {
+                    here.push((at, 1, u32::from(lane.active)));
+                    kept.at.push((at, lane.entry));
+                }
             }
         }
+        self.warps_kept.add(kept);
         here.sort_unstable();
         block.points.extend(here.iter().map(|(at, ..)| *at));
         count(&mut self.warps, here);
+    }
+
+    /// Whether what its kernels' warps wait for can be told: of other architectures nobody has shown it.
+    pub fn knows_waits(&self) -> bool {
+        self.major == KNOWN_MAJOR
     }
 
     pub fn warps(&self) -> u64 {
@@ -164,7 +186,12 @@ impl Fold {
         self.addresses().all(|address| images.iter().any(|(_, image)| image.function(address).is_some()))
     }
 
-    pub fn finish(self, images: &[(u64, Image<'_>)]) -> (Vec<GpuKernel>, Vec<GpuFault>) {
+    /// The kernels with their places, and the faults. `memory`: the registers, where the waits inside the kernels are to be looked for.
+    pub fn finish(
+        self,
+        images: &[(u64, Image<'_>)],
+        memory: Option<&mut dyn Memory>,
+    ) -> (Vec<GpuKernel>, Vec<GpuFault>) {
         let mut code = Code { images, lines: BTreeMap::new() };
         let mut standing: Vec<_> = self.points.iter().map(|point| code.standing(&point.key, self.major)).collect();
         let kept_waiting = find_barriers(&self.blocks, &mut standing);
@@ -174,6 +201,10 @@ impl Fold {
         places.count_blocks(&self.blocks, kept_waiting);
         places.count_warps(&self.warps);
         places.move_into(&mut kernels);
+        if let Some(memory) = memory {
+            let waits = Finder::new(&mut code, &self.points, &kernels).waits(&self.warps_kept, memory);
+            kernels.iter_mut().zip(waits).for_each(|(kernel, waits)| kernel.waits = waits);
+        }
         let mut faults = self.faults;
         for fault in &mut faults {
             if let Some(address) = fault.address {
@@ -197,6 +228,11 @@ impl Kernel {
         };
         seen
     }
+}
+
+/// A warp's number in its block, from one of its threads.
+fn number_of([x, y, z]: [u32; 3], [width, height, _]: [u32; 3]) -> u32 {
+    z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x) / 32
 }
 
 /// Counts one more of a kind. Of too many kinds, the parts are counted.

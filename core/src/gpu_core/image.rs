@@ -7,6 +7,7 @@
 use super::lines::{self, Lines};
 use super::names::text;
 use super::sass::{self, Instruction};
+use super::sync::Word;
 use object::elf::{FileHeader64, STT_FUNC};
 use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
 use object::LittleEndian;
@@ -87,6 +88,13 @@ impl Function<'_> {
     fn bytes_at(&self, address: u64) -> Option<[u8; 16]> {
         let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
         self.code.get(at..)?.get(..16)?.try_into().ok()
+    }
+
+    /// Its instructions.
+    pub fn words(&self) -> impl Iterator<Item = Word> + '_ {
+        let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
+        code.chunks_exact(sass::BYTES as usize)
+            .filter_map(|bytes| Some(Word(u128::from_le_bytes(bytes.try_into().ok()?))))
     }
 
     pub fn instruction(&self, address: u64, major: u32) -> Instruction {

@@ -1,31 +1,46 @@
 //! Reads core dumps of GPUs: where the threads of each kernel stood when NVIDIA's driver wrote the file.
 //!
-//! `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions that
-//! say what a thread waits for, `fold` the counting, `point` what is known of an instruction, `places` the points that read the same, `text` the
-//! sentences, `beside` what a core adds to a hang's verdicts.
+//! `tables` has the layout of the file, `rows` an entry, `memory` registers and shared memory, `image` the functions of the device code, `lines`
+//! their line tables, `sass` and `sync` the instructions that say what a thread waits for, `fold` the counting, `point` what is known of an
+//! instruction, `places` the points that read the same, `text` the sentences, `beside` what a core adds to a hang's verdicts. `warps`, `sites`, `flow`,
+//! `mbarrier`, `states`, `parties`, `waits` and `wait` say who waits for whom inside a kernel.
 //!
 //! The layout is that of `cudacoredump.h`, NVIDIA's public description (in the open sources of cuda-gdb), held against cores of an H200 by driver
 //! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
 //!
 //! The reader is total. Any bytes give a core or a [`Refused`], in bounded time and memory; what is beyond a bound is counted in
-//! [`GpuCore::defects`]. Memory of the device, which a core may hold gigabytes of, is never read.
+//! [`GpuCore::defects`]. Of the device's memory, which a core may hold gigabytes of, single words of shared memory are read.
 //!
 //! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
 mod beside;
+mod flow;
 mod fold;
 mod image;
+#[cfg(test)]
+mod inside_tests;
 mod lines;
+mod mbarrier;
+mod memory;
 mod names;
+mod parties;
 mod places;
 mod point;
+mod rows;
 mod sass;
+mod sites;
+mod states;
+mod sync;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
+mod wait;
+mod waits;
+mod warps;
 
 pub use tables::{read, Refused};
+pub use wait::{GpuParty, GpuWait, WaitFor};
 
 use serde::Serialize;
 
@@ -70,7 +85,7 @@ pub struct GpuDevice {
 /// A grid in a GPU core dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuKernel {
-    /// The source name without parameters, or a substitute.
+    /// The source name without parameters.
     pub name: String,
     /// The name in device code.
     pub symbol: Option<String>,
@@ -84,15 +99,15 @@ pub struct GpuKernel {
     pub block: [u32; 3],
     /// Blocks of a cluster: x, y, z.
     pub cluster: Option<[u32; 3]>,
-    /// Null where the driver names fewer than exist, as for cooperative launches.
+    /// Null where the driver names fewer, as for cooperative launches.
     pub blocks: Option<u64>,
-    /// Begun and unended blocks.
+    /// Begun and unended.
     pub blocks_resident: u64,
-    /// Blocks behind the last resident one.
+    /// Behind the last resident one.
     pub blocks_not_begun: Option<u64>,
-    /// Remaining warps of those blocks.
+    /// Of those blocks.
     pub warps: u64,
-    /// Ended warps of those blocks.
+    /// Of those blocks too.
     pub warps_ended: u64,
     /// The launching thread.
     pub host_thread: Option<u32>,
@@ -100,6 +115,8 @@ pub struct GpuKernel {
     pub context: u64,
     /// Faults first, then threads that keep a barrier waiting.
     pub places: Vec<GpuPlace>,
+    /// Waits inside the kernel.
+    pub waits: Vec<GpuWait>,
 }
 
 /// A grid's status.
@@ -134,9 +151,9 @@ pub enum Doing {
     WaitsAtGridBarrier,
     /// It waits at its cluster's barrier.
     WaitsAtClusterBarrier,
-    /// It waits at its block's barrier, such as `__syncthreads`.
+    /// It waits at its block's barrier.
     WaitsAtBarrier,
-    /// It waits for its warp's other threads.
+    /// It waits for its warp.
     WaitsForLanes,
 }
 
@@ -145,33 +162,33 @@ pub enum Doing {
 pub struct GpuPlace {
     /// Their activity.
     pub doing: Doing,
-    /// Warps with threads there; a diverged warp counts at several places.
+    /// A diverged warp counts at several places.
     pub warps: u64,
     /// Threads there.
     pub threads: u64,
-    /// Threads that their warp executes now.
+    /// Those that their warp executes.
     pub threads_active: u64,
-    /// The fewest and most threads of one warp.
+    /// The fewest and most.
     pub threads_of_a_warp: [u32; 2],
-    /// Blocks with threads there.
+    /// Their blocks.
     pub blocks: u64,
     /// The barrier's address.
     pub barrier: Option<u64>,
-    /// Blocks whose other threads wait at a barrier for these.
+    /// Where a barrier waits for these.
     pub blocks_kept_waiting: u64,
-    /// One thread's block: x, y, z.
+    /// Of one thread: x, y, z.
     pub first_block: [u32; 3],
     /// That thread: x, y, z.
     pub first_thread: [u32; 3],
     /// Next instructions; at most 16.
     pub addresses: Vec<u64>,
-    /// The enclosing device function, mangled.
+    /// The device function, mangled.
     pub symbol: Option<String>,
-    /// The offset in this function of the address, the barrier or the loop's begin.
+    /// In this function: of the address, the barrier or the loop.
     pub offset: u64,
     /// The innermost first; at a block's barrier, the barrier's.
     pub frames: Vec<GpuFrame>,
-    /// The exception of these threads.
+    /// Their exception.
     pub fault: Option<GpuFault>,
 }
 

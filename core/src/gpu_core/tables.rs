@@ -9,6 +9,8 @@
 use super::fold::{Fold, Lane};
 use super::image::Image;
 use super::names::text;
+use super::rows::Row;
+use super::warps::{Entry, Memory};
 use super::{GpuCore, GpuDevice, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
 use object::elf::FileHeader64;
@@ -17,8 +19,8 @@ use object::{LittleEndian, ReadRef, StringTable};
 use std::fmt;
 
 type Header = FileHeader64<LittleEndian>;
-type Section = object::elf::SectionHeader64<LittleEndian>;
-const ENDIAN: LittleEndian = LittleEndian;
+pub(super) type Section = object::elf::SectionHeader64<LittleEndian>;
+pub(super) const ENDIAN: LittleEndian = LittleEndian;
 
 /// `EM_CUDA`.
 const MACHINE: u16 = 0xbe;
@@ -37,8 +39,11 @@ const MOST_IMAGES: usize = 64;
 
 /// A kind of tables: its section type, the words for its entries, and the bytes of an entry in the first version of the format.
 #[derive(Clone, Copy)]
-struct Table(u32, &'static str, u64);
+pub(super) struct Table(pub u32, &'static str, u64);
 
+pub(super) const SHARED: Table = Table(0x8000_0004, "shared memory", 0);
+pub(super) const REGISTERS: Table = Table(0x8000_0005, "registers", 0);
+pub(super) const UNIFORM: Table = Table(0x8000_0013, "uniform registers", 0);
 const IMAGE: Table = Table(0x8000_0007, "device code", 0);
 const CALLERS: Table = Table(0x8000_0008, "callers", 24);
 const DEVICES: Table = Table(0x8000_0009, "devices", 72);
@@ -128,31 +133,9 @@ fn strings<'data, R: ReadRef<'data>>(header: &Header, sections: &'data [Section]
     range.map_or_else(StringTable::default, |(start, size)| StringTable::new(data, start, start.saturating_add(size)))
 }
 
-/// An entry of a table. Of what an older driver does not write, there is nothing.
-#[derive(Clone, Copy)]
-struct Entry<'a>(&'a [u8]);
-
-impl Entry<'_> {
-    fn newer_u32(self, at: usize) -> Option<u32> {
-        Some(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
-    }
-    fn newer_u64(self, at: usize) -> Option<u64> {
-        Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
-    }
-    fn u32(self, at: usize) -> u32 {
-        self.newer_u32(at).unwrap_or(0)
-    }
-    fn u64(self, at: usize) -> u64 {
-        self.newer_u64(at).unwrap_or(0)
-    }
-    fn three(self, at: usize) -> [u32; 3] {
-        [self.u32(at), self.u32(at + 4), self.u32(at + 8)]
-    }
-}
-
-struct Reader<'data, R: ReadRef<'data>> {
-    data: R,
-    sections: &'data [Section],
+pub(super) struct Reader<'data, R: ReadRef<'data>> {
+    pub data: R,
+    pub sections: &'data [Section],
     /// The sections by type, link and info: which entry of which table they belong to.
     index: HashMap<(u32, u32, u32), u32>,
     strings: StringTable<'data, R>,
@@ -172,7 +155,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn fill_index(&mut self) {
         for (at, section) in self.sections.iter().enumerate() {
             let key = (section.sh_type.get(ENDIAN).0, section.sh_link.get(ENDIAN), section.sh_info.get(ENDIAN));
-            if key.0 >= IMAGE.0 {
+            if key.0 >= SHARED.0 {
                 self.index.entry(key).or_insert(at as u32);
             }
         }
@@ -196,7 +179,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
     }
 
-    fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Entry<'data>>, Refused> {
+    fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Row<'data>>, Refused> {
         let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
         let content = self.content(at);
         let Table(_, of, least) = table;
@@ -206,11 +189,11 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             ));
         }
         let size = usize::try_from(size).unwrap_or(usize::MAX).max(1);
-        Ok(content.chunks_exact(size).map(Entry))
+        Ok(content.chunks_exact(size).map(Row))
     }
 
     /// The table of this kind that belongs to an entry of another.
-    fn belonging(&self, table: Table, link: u32, info: usize) -> Option<u32> {
+    pub fn belonging(&self, table: Table, link: u32, info: usize) -> Option<u32> {
         self.index.get(&(table.0, link, u32::try_from(info).ok()?)).copied()
     }
 
@@ -221,7 +204,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         link: u32,
         info: usize,
         most: usize,
-    ) -> Result<(u32, Vec<Entry<'data>>), Refused> {
+    ) -> Result<(u32, Vec<Row<'data>>), Refused> {
         match self.belonging(table, link, info) {
             Some(at) => Ok((at, self.entries(table, at)?.take(most).collect())),
             None => Ok((0, Vec::new())),
@@ -240,7 +223,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         let devices = devices as u32;
         if let Some(metadata) = first(METADATA) {
             // A single entry, of which the header does not say how long it is.
-            let entry = Entry(self.content(metadata as u32));
+            let entry = Row(self.content(metadata as u32));
             if entry.0.len() as u64 >= METADATA.2 {
                 let version = |at| format!("{}.{}", entry.u32(at), entry.u32(at + 4));
                 core.driver = Some(version(8));
@@ -264,7 +247,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         Ok(core)
     }
 
-    fn device(&mut self, entry: Entry<'_>, devices: u32, index: usize) -> Result<GpuDevice, Refused> {
+    fn device(&mut self, entry: Row<'_>, devices: u32, index: usize) -> Result<GpuDevice, Refused> {
         let (multiprocessors, warps) = (entry.u32(36), entry.u32(40));
         let mut device = GpuDevice {
             id: entry.u32(24),
@@ -297,7 +280,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
         let (blocks, entries) = self.entries_of(BLOCKS, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
-            fold.begin_block(entry.u64(0), entry.three(8));
+            fold.begin_block(entry.u64(0), entry.three(8), Entry::of(blocks, at));
             let (warps, entries) = self.entries_of(WARPS, blocks, at, usize::MAX)?;
             for (at, entry) in entries.into_iter().enumerate() {
                 self.warp(entry, warps, at, fold)?;
@@ -307,7 +290,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         Ok(())
     }
 
-    fn warp(&mut self, entry: Entry<'_>, warps: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
+    fn warp(&mut self, entry: Row<'_>, warps: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
@@ -325,6 +308,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             let callers = self.entries_of(CALLERS, lanes, at, MOST_CALLERS)?.1;
             let code = entry.u32(32);
             standing.push(Lane {
+                entry: Entry::of(lanes, at),
                 address: entry.u64(0),
                 offset: entry.u64(8),
                 thread: entry.three(20),
@@ -334,7 +318,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
                 callers: callers.into_iter().map(|caller| caller.u64(8)).collect(),
             });
         }
-        fold.add_warp(standing);
+        fold.add_warp(Entry::of(warps, index), standing);
         Ok(())
     }
 
@@ -375,12 +359,15 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             let content = self.content(image.section);
             images.push((image.module, Image::new(content)));
         }
-        Ok(fold.finish(&images))
+        let has_registers = || self.sections.iter().any(|section| section.sh_type.get(ENDIAN).0 == REGISTERS.0);
+        let knows = fold.knows_waits() && has_registers();
+        let memory: Option<&mut dyn Memory> = if knows { Some(self) } else { None };
+        Ok(fold.finish(&images, memory))
     }
 }
 
 /// A kernel, the address of its entry, and its module.
-fn kernel(entry: Entry<'_>) -> (GpuKernel, u64, u64) {
+fn kernel(entry: Row<'_>) -> (GpuKernel, u64, u64) {
     let (grid, block) = (entry.three(72), entry.three(84));
     let kernel = GpuKernel {
         grid_id: entry.u64(0),

@@ -7,7 +7,7 @@ use crate::report::one_line;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/gpu_cores")
 }
 
@@ -22,7 +22,7 @@ fn core(name: &str) -> GpuCore {
     core
 }
 
-fn only_kernel(name: &str) -> GpuKernel {
+pub(super) fn only_kernel(name: &str) -> GpuKernel {
     core(name).devices.remove(0).kernels.remove(0)
 }
 

@@ -37,12 +37,13 @@ impl GpuDevice {
         self.kernels.is_empty() && self.faults.is_empty()
     }
 
-    /// A line of the device, those of its faults, and at most eight of each kernel.
+    /// A line of the device, those of its faults, at most eight of each kernel, and the waits inside them.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = self.head();
         for kernel in &self.kernels {
             lines.extend(kernel.lines().into_iter().map(|line| format!("  {line}")));
         }
+        lines.extend(self.kernels.iter().flat_map(GpuKernel::wait_lines).map(|line| format!("  {line}")));
         lines
     }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes a fixture of a GPU core dump: leaves out what is not ours, and what the reader does not look at.
 
-Left out: images that neither a grid is of nor have a line table, which are the driver's own kernels; registers, predicates, parameters and
-memory; empty tables of blocks.
-Of an image, the sections stay that have functions, symbols and lines. A text can be replaced by one of the same length, as in paths.
+Left out: images that neither a grid is of nor have a line table, which are the driver's own kernels; predicates, parameters and memory;
+registers, except with --inside: then those of a warp stay, those of one thread at each address, and shared memory; empty tables of blocks.
+Of an image, the sections stay that have functions, symbols and lines. Equal contents lie in the file once. A text can be replaced by one of the
+same length, as in paths.
 
-Usage: reduce.py CORE FIXTURE [OLD=NEW]...
+Usage: reduce.py [--inside] CORE FIXTURE [OLD=NEW]...
 """
 
 import struct
@@ -15,7 +16,8 @@ from pathlib import Path
 HEADER, SECTION, SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ"
 IMAGE, GRIDS, MODULES = 0x80000007, 0x8000000C, 0x80000010
 KEPT = {0x80000000 + kind for kind in (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22)}
-BLOCKS, CALLERS = 0x8000000D, 0x80000008
+BLOCKS, CALLERS, LANES = 0x8000000D, 0x80000008, 0x8000000F
+SHARED, REGISTERS, UNIFORM = 0x80000004, 0x80000005, 0x80000013
 SYMBOLS, STRINGS = 2, 3
 
 
@@ -52,11 +54,12 @@ class Elf:
         self.names = new[self.names]
 
     def bytes(self):
-        out = bytearray(64)
+        out, known = bytearray(64), {}
         for section, content in zip(self.sections[1:], self.content[1:]):
             out += bytes(-len(out) % 8)
-            section[4], section[5] = len(out), len(content) if section[1] != 8 else section[5]
-            out += content
+            section[4], section[5] = known.setdefault(content, len(out)), len(content) if section[1] != 8 else section[5]
+            if section[4] == len(out):
+                out += content
         out += bytes(-len(out) % 8)
         # Segments are not looked at.
         self.header[5] = self.header[9] = self.header[10] = 0
@@ -75,7 +78,17 @@ def reduced_image(data):
     return image.bytes()
 
 
-def main(source, fixture, *replacements):
+def one_thread_at_each_address(core):
+    """The sections with registers of these threads, by their lane tables."""
+    kept = set()
+    for at, section in enumerate(core.sections):
+        rows = range(0, len(core.content[at]), section[9]) if section[1] == LANES else ()
+        first = {core.content[at][row : row + 8]: row // section[9] for row in reversed(rows)}
+        kept |= {(at, row) for row in first.values()}
+    return {at for at, s in enumerate(core.sections) if s[1] == REGISTERS and (s[6], s[7]) in kept}
+
+
+def main(inside, source, fixture, *replacements):
     core = Elf(Path(source).read_bytes())
     entries = {kind: [at for at, s in enumerate(core.sections) if s[1] == kind] for kind in (GRIDS, MODULES)}
     of_grids = set()
@@ -88,8 +101,12 @@ def main(source, fixture, *replacements):
         handle = core.content[link][8 * info : 8 * info + 8] if link in entries[MODULES] else None
         return handle in of_grids or b".debug_line" in core.content[at]
 
+    registers = one_thread_at_each_address(core) if inside else set()
+
     def wanted(at):
         kind = core.sections[at][1]
+        if at in registers or inside and kind in (SHARED, UNIFORM):
+            return True
         if kind == IMAGE:
             return is_ours(at)
         return kind == STRINGS or kind in KEPT and not (kind in (BLOCKS, CALLERS) and not core.content[at])
@@ -106,6 +123,7 @@ def main(source, fixture, *replacements):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--inside"]
+    if len(arguments) < 2:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main("--inside" in sys.argv, *arguments)

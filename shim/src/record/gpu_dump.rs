@@ -141,14 +141,14 @@ impl GpuDump {
         let settings = &process.settings;
         let ends = match settings.on_hang {
             OnHang::Fail | OnHang::Revoke => true,
-            OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump,
-            OnHang::Report | OnHang::Command(_) => settings.gpu_dump && run_kills(),
+            OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump.is_wanted(),
+            OnHang::Report | OnHang::Command(_) => settings.gpu_dump.is_wanted() && run_kills(),
         };
         if settings.hang_after_nanos == 0 {
             // Hangs are not looked for.
         } else if ends {
-            _ = self.ready.set(make_ready(folder, is_local).inspect(watch));
-        } else if settings.gpu_dump {
+            _ = self.ready.set(make_ready(folder, is_local, settings.gpu_dump).inspect(watch));
+        } else if settings.gpu_dump.is_wanted() {
             _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));
         }
     }
@@ -175,7 +175,7 @@ impl GpuDump {
     /// What a request would come to: `taken` where the driver can be asked. `None` where no dump is to be had, or one was taken.
     pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
         let fails = process.settings.on_hang.ends_waits();
-        if !(fails || process.settings.gpu_dump) || self.taken.swap(true, Ordering::Relaxed) {
+        if !(fails || process.settings.gpu_dump.is_wanted()) || self.taken.swap(true, Ordering::Relaxed) {
             return None;
         }
         let why = match self.ready.get() {

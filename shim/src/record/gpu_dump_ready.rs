@@ -6,6 +6,7 @@ use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::runtime::environment;
 use lazyguard_core::gpu_dump::{is_virtual, obstacle, LONGEST_PATH, MPS_FOLDER};
+use lazyguard_core::settings::GpuDump;
 use std::ffi::{c_int, CStr, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,6 +24,8 @@ pub(super) const ABORTS: &str =
     "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
 /// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
 const FLAGS: u32 = 0x3f;
+/// `CU_COREDUMP_SKIP_SHARED_MEMORY`.
+const SKIP_SHARED_MEMORY: u32 = 1 << 2;
 
 pub(super) struct Ready {
     pub pipe: PathBuf,
@@ -36,7 +39,7 @@ pub(super) struct Ready {
     pub is_watched: bool,
 }
 
-pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, String> {
+pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool, wanted: GpuDump) -> Result<Ready, String> {
     let no = |why: &str| Err(why.to_owned());
     let Some(folder) = folder else { return no("there is no run folder") };
     let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
@@ -59,7 +62,8 @@ pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<R
         own_exceptions = switch(ENABLE_ON_EXCEPTION);
         if !own_exceptions {
             set_text(FILE, &own_file);
-            set(GENERATION_FLAGS, &mut FLAGS.to_ne_bytes());
+            let left_out = if wanted == GpuDump::Full { FLAGS & !SKIP_SHARED_MEMORY } else { FLAGS };
+            set(GENERATION_FLAGS, &mut left_out.to_ne_bytes());
             flags = number(GENERATION_FLAGS).unwrap_or(0);
         }
         if flags & SKIP_ABORT == 0 {

@@ -65,6 +65,7 @@ fn draw_kernel(page: &mut Markup, kernel: &GpuKernel) {
     }
     page.close();
     page.left_out(kernel.places.len(), MOST_PLACES, "more place");
+    kernel.wait_lines().iter().for_each(|line| page.line("p", line));
     page.close();
 }
 

@@ -6,13 +6,13 @@ use super::finding::Findings;
 use super::machine::Machine;
 use crate::words::on_hang::KILL;
 use lazyguard_core::gpu_dump::{is_virtual, obstacle, MPS_FOLDER};
-use lazyguard_core::settings::{OnHang, Settings, GPU_DUMP, ON_HANG};
+use lazyguard_core::settings::{GpuDump, OnHang, Settings, GPU_DUMP, ON_HANG};
 
 /// Examines what speaks against it. `devices` are the names of the driver's devices, as far as they are known.
 pub(super) fn look(machine: &Machine, settings: &Settings, devices: &[String], found: &mut Findings) {
     let kills = machine.told(ON_HANG).is_some_and(|value| value == KILL);
     let fails = settings.on_hang == OnHang::Fail;
-    if !settings.gpu_dump && !fails {
+    if !settings.gpu_dump.is_wanted() && !fails {
         return;
     }
     let ends = fails || kills || matches!(settings.on_hang, OnHang::Abort | OnHang::Exit(_));
@@ -21,7 +21,11 @@ pub(super) fn look(machine: &Machine, settings: &Settings, devices: &[String], f
     let status = machine.text("/proc/self/status").unwrap_or_default();
     let why = obstacle(machine.texts().map(|(name, _)| name), &status, mps);
     let is_virtual = || devices.iter().find(|name| is_virtual(name)).map(|name| format!("{name} is a virtual GPU"));
-    let what = if fails { format!("{ON_HANG}=fail") } else { format!("{GPU_DUMP}=on") };
+    let what = match settings.gpu_dump {
+        _ if fails => format!("{ON_HANG}=fail"),
+        GpuDump::Full => format!("{GPU_DUMP}=full"),
+        GpuDump::Off | GpuDump::Threads => format!("{GPU_DUMP}=on"),
+    };
     match why.or_else(is_virtual) {
         Some(why) => found.note(
             format!("{what} has no effect here: {why}"),

@@ -230,6 +230,40 @@ fn the_device_is_looked_at_before_a_hanging_program_is_ended() {
     drop(running);
 }
 
+/// With shared memory in the dump, the report says who is missing at a barrier inside the kernel. The driver's file is of a kernel of the same name
+/// on a card.
+#[test]
+fn a_full_dump_shows_who_waits_for_whom_inside_the_kernel() {
+    const SENTENCE: &str =
+        "consume: 2 of 2 blocks: warps 1 to 3 wait at the mbarrier at smem+0x4400 (missing_bytes.cu:24) for phase 0: \
+                            8192 bytes are missing; missing_bytes.cu:21 copies there: warp 0 has exited";
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let core = root().join("core/tests/gpu_cores/inside/missing_bytes.core").to_string_lossy().into_owned();
+    for (value, code) in [("--gpu-dump=full", "LG210"), ("--gpu-dump=on", "LG299")] {
+        let out = work.path().join(value).to_string_lossy().into_owned();
+        let html = work.path().join("page.html").to_string_lossy().into_owned();
+        let options =
+            [&HANGS[..], &[value, "--on-hang", "kill", "--kill-after", "0", "--out", &out, "--html", &html]].concat();
+        let program = [root().join("target/corpus/producer_behind_consumer")];
+        let outcome = under(&work, &options, &program).set("LGSIM_FULL_CORE", &core).start().finish_within(LONG);
+        assert_eq!(outcome.code, Some(117), "{outcome}");
+        let folder = Folder::only_one_in(&only_run_in(Path::new(&out)));
+        expect_dump(&folder);
+        let is_full = code == "LG210";
+        let report = folder.report("text");
+        assert!(report.contains(&format!("\n{code} (")), "{report}");
+        assert_eq!(report.contains(SENTENCE), is_full, "{report}");
+        assert_eq!(report.contains("LG210 in place of LG299: consume<<<"), is_full, "{report}");
+        assert_eq!(fs::read_to_string(&html).unwrap().contains(SENTENCE), is_full);
+        let json: Json = serde_json::from_str(&folder.report("json")).unwrap();
+        let wait = &json["gpu"]["devices"][0]["kernels"][0]["waits"][0];
+        assert_eq!(
+            (wait["bytes_missing"].as_u64(), wait["stuck"].as_bool()),
+            (is_full.then_some(8192), is_full.then_some(true))
+        );
+    }
+}
+
 /// The driver never writes the file: the folder that is set for it is not there.
 #[test]
 fn a_dump_that_does_not_come_costs_a_line_and_no_more_than_its_time() {

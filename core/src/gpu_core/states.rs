@@ -1,0 +1,257 @@
+//! What each warp of a kernel waits for: where it stands, its registers, and the barrier's state together.
+//!
+//! Must not: call a warp waiting that a barrier would let go. What is not understood runs.
+
+use super::flow::{Arrival, Flow, Register, IN_BLOCK};
+use super::mbarrier::Mbarrier;
+use super::point::{Code, Point};
+use super::sass::BYTES;
+use super::sites::{self, Site, Source};
+use super::sync::{Load, Operand, SharedAddress, RZ, URZ};
+use super::warps::{BlockSeen, Entry, Memory, WarpSeen};
+use super::{GpuFrame, GpuKernel};
+use crate::map::HashMap;
+use std::collections::BTreeMap;
+
+/// What is known of a warp's wait. Equal ones of two blocks are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Wait {
+    Mbarrier { offset: u32, parity: u32, state: Mbarrier },
+    Barrier { number: u32, expected: u32, there: u32 },
+    Cluster,
+    Memory { shared: bool },
+}
+
+/// A warp's state. The point is the number of the place at which it waits, so that places of one line are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum State {
+    Waits(Wait, usize),
+    Spins(Wait, usize),
+    Runs,
+}
+
+/// What a block's warps do, by their numbers; warps that have ended have none.
+pub(super) type States = BTreeMap<u32, State>;
+
+/// A block that is looked at, with the points at which its warps stand and what they read.
+pub(super) struct Block<'w> {
+    pub seen: &'w BlockSeen,
+    pub states: States,
+    pub points: HashMap<u32, usize>,
+    pub reads: HashMap<u32, Read>,
+}
+
+/// An address, and what was there.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Read {
+    pub address: Option<u64>,
+    pub value: Option<u64>,
+}
+
+/// What a warp was found at, with its point and what it reads.
+type Found = (State, usize, Read);
+
+pub(super) struct Finder<'f, 'i, 'a> {
+    pub code: &'f mut Code<'i, 'a>,
+    pub points: &'f [Point],
+    pub kernels: &'f [GpuKernel],
+    pub flows: HashMap<u64, Flow>,
+    sites: HashMap<usize, Site>,
+    /// The lines at which warps wait, and their numbers.
+    lines: Vec<Vec<GpuFrame>>,
+    by_line: HashMap<Vec<GpuFrame>, usize>,
+    /// The arrivals in each function's code, by its address.
+    pub arrivals: HashMap<u64, Vec<Arrival>>,
+}
+
+impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
+    pub fn new(code: &'f mut Code<'i, 'a>, points: &'f [Point], kernels: &'f [GpuKernel]) -> Self {
+        Self {
+            code,
+            points,
+            kernels,
+            flows: HashMap::default(),
+            sites: HashMap::default(),
+            lines: Vec::new(),
+            by_line: HashMap::default(),
+            arrivals: HashMap::default(),
+        }
+    }
+
+    pub fn block<'w>(&mut self, seen: &'w BlockSeen, memory: &mut dyn Memory) -> Block<'w> {
+        let mut block = Block { seen, states: States::new(), points: HashMap::default(), reads: HashMap::default() };
+        for warp in &seen.warps {
+            let (state, point, read) = self.warp(seen, warp, memory);
+            block.states.insert(warp.number, state);
+            block.points.insert(warp.number, point);
+            block.reads.insert(warp.number, read);
+        }
+        count_at_barriers(&mut block.states);
+        block
+    }
+
+    /// The state of a warp, with the point that decides it.
+    fn warp(&mut self, block: &BlockSeen, warp: &WarpSeen, memory: &mut dyn Memory) -> Found {
+        let mut decided: Option<Found> = None;
+        for &(point, lane) in &warp.at {
+            let found = match self.site(point) {
+                // Its other lanes decide.
+                Site::Lanes => continue,
+                site => self.evaluate(site, block, warp.entry, lane, memory),
+            };
+            let Some((wait, at, read)) = found else { return (State::Runs, point, Read::default()) };
+            let line = self.line(at, point);
+            let state = match wait {
+                Wait::Memory { .. } => State::Spins(wait, line),
+                _ => State::Waits(wait, line),
+            };
+            // One that spins decides over one that waits: it may be let go.
+            if !matches!(decided, Some((State::Spins(..), ..))) {
+                decided = Some((state, point, read));
+            }
+        }
+        decided.unwrap_or((State::Runs, warp.at.first().map_or(0, |(point, _)| *point), Read::default()))
+    }
+
+    fn site(&mut self, point: usize) -> Site {
+        if let Some(site) = self.sites.get(&point) {
+            return *site;
+        }
+        let key = &self.points[point].key;
+        let site = match self.flow(key.address) {
+            _ if key.blocked => Site::Lanes,
+            Some((flow, at)) => sites::of(flow, at),
+            None => Site::Runs,
+        };
+        self.sites.insert(point, site);
+        site
+    }
+
+    /// The flow of the function at an address, and the number of its instruction there.
+    pub fn flow(&mut self, address: u64) -> Option<(&Flow, usize)> {
+        let function = self.code.any_function(address)?;
+        let at = usize::try_from((address - function.address) / BYTES).ok()?;
+        let flow = self.flows.entry(function.address).or_insert_with(|| Flow::new(function.words()));
+        (at < flow.words().len()).then_some((&*flow, at))
+    }
+
+    fn line(&mut self, at: usize, point: usize) -> usize {
+        let key = &self.points[point].key;
+        let start = self.code.any_function(key.address).map_or(0, |function| function.address);
+        let frames = self.frames(start + at as u64 * BYTES, &key.callers, key.kernel);
+        let next = self.lines.len();
+        let line = *self.by_line.entry(frames.clone()).or_insert(next);
+        if line == next {
+            self.lines.push(frames);
+        }
+        line
+    }
+
+    /// The frames with the number of a state.
+    pub fn frames_of(&self, line: usize) -> Vec<GpuFrame> {
+        self.lines[line].clone()
+    }
+
+    pub fn frames(&mut self, address: u64, callers: &[u64], kernel: usize) -> Vec<GpuFrame> {
+        if !self.code.lines.contains_key(&address) {
+            self.code.find_lines(std::iter::once(address));
+        }
+        self.code.frames(address, callers, &self.kernels[kernel].name)
+    }
+
+    /// The wait at a site, if the barrier's state is that it lets nobody go: the number of the instruction, and what is read.
+    fn evaluate(
+        &self,
+        site: Site,
+        block: &BlockSeen,
+        warp: Entry,
+        lane: Entry,
+        memory: &mut dyn Memory,
+    ) -> Option<(Wait, usize, Read)> {
+        let mut operand = |operand| match operand {
+            Operand::Constant(value) => Some(value),
+            Operand::Bits { register, shift, mask } => Some(memory.register(lane, register)? >> shift & mask),
+        };
+        match site {
+            Site::Runs | Site::Lanes => None,
+            Site::Cluster { at } => Some((Wait::Cluster, at, Read::default())),
+            Site::Block { number, threads, at } => {
+                let (number, expected) = (operand(number)?, operand(threads)?);
+                Some((Wait::Barrier { number, expected, there: 0 }, at, Read::default()))
+            }
+            Site::Check { barrier, phase, at } => {
+                let offset = shared_address(barrier, warp, lane, memory)? & IN_BLOCK;
+                let parity = own(phase, lane, memory)? >> 31;
+                let state = Mbarrier::of(memory.shared(block.entry, offset)?)?;
+                let wait = Wait::Mbarrier { offset, parity, state };
+                let read = Read { address: Some(offset.into()), value: None };
+                state.holds(parity).then_some((wait, at, read))
+            }
+            Site::Spin { load, source, has_value, at } => {
+                let low = own(load.into, lane, memory).filter(|_| has_value);
+                let high = if load.bytes == 8 { own(load.into.wrapping_add(1), lane, memory) } else { Some(0) };
+                let value = low.zip(high).map(|(low, high)| u64::from(high) << 32 | u64::from(low));
+                let address = read_address(load, source, warp, lane, memory);
+                Some((Wait::Memory { shared: load.shared }, at, Read { address, value }))
+            }
+        }
+    }
+}
+
+fn own(register: u8, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
+    if register == RZ {
+        Some(0)
+    } else {
+        memory.register(lane, register)
+    }
+}
+
+fn of_warp(register: u8, warp: Entry, memory: &mut dyn Memory) -> Option<u32> {
+    if register == URZ {
+        Some(0)
+    } else {
+        memory.uniform(warp, register)
+    }
+}
+
+fn shared_address(at: SharedAddress, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
+    let register = own(at.register, lane, memory)?;
+    Some(register.wrapping_add(of_warp(at.uniform, warp, memory)?).wrapping_add(at.offset))
+}
+
+/// The address that a loop reads, where its registers have it.
+fn read_address(load: Load, source: Source, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u64> {
+    let mut half = |number: u8| match source {
+        Source::In(Register::Own(RZ)) => Some(0),
+        Source::In(Register::Own(register)) => own(register.saturating_add(number), lane, memory),
+        Source::In(Register::Uniform(register)) => of_warp(register.saturating_add(number), warp, memory),
+        Source::Lost | Source::Moves => None,
+    };
+    let low = half(0)?;
+    if load.shared {
+        let added = of_warp(load.uniform, warp, memory)?;
+        return Some(u64::from(low.wrapping_add(added).wrapping_add(load.offset as u32) & IN_BLOCK));
+    }
+    let high = half(1)?;
+    Some((u64::from(high) << 32 | u64::from(low)).wrapping_add_signed(load.offset))
+}
+
+/// A barrier at which enough threads are lets them go: such warps run.
+fn count_at_barriers(states: &mut States) {
+    let live = states.len() as u32 * 32;
+    let mut there: HashMap<u32, u32> = HashMap::default();
+    for state in states.values() {
+        if let State::Waits(Wait::Barrier { number, .. }, _) = state {
+            *there.entry(*number).or_default() += 32;
+        }
+    }
+    for state in states.values_mut() {
+        if let State::Waits(Wait::Barrier { number, expected, there: seen }, _) = state {
+            *seen = there[number];
+            *expected = if *expected == 0 { live } else { *expected };
+            if *seen >= *expected {
+                *state = State::Runs;
+            }
+        }
+    }
+}
