@@ -24,7 +24,8 @@ struct Graph {
     CUcontext context;
     CK(cuCtxGetCurrent(&context));
     CUstreamBatchMemOpParams operation{};
-    operation.waitValue = {type, address, {value}, flags, 0};
+    operation.waitValue.operation = type, operation.waitValue.address = address;
+    operation.waitValue.value64 = value, operation.waitValue.flags = flags;
     const CUDA_BATCH_MEM_OP_NODE_PARAMS node{context, 1, &operation, 0};
     return add(cuGraphAddBatchMemOpNode, &node);
   }

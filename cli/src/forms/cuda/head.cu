@@ -23,7 +23,7 @@ static std::string code(const Names& kernels, unsigned local_bytes) {
     text += ".visible .entry " + kernel + "(.param .u64 flag)\n{\n  .reg .pred %spins;\n  .reg .u32 %value;\n  .reg .u64 %at;\n";
     if (local_bytes > 0) text += "  .local .align 4 .b8 local[" + std::to_string(local_bytes) + "];\n";
     text += "  ld.param.u64 %at, [flag];\nagain:\n  ld.volatile.u32 %value, [%at];\n";
-    if (local_bytes > 0) text += "  st.volatile.local.u32 [local], %value;\n";
+    if (local_bytes > 0) text += "  .reg .u64 %place;\n  mov.u64 %place, local;\n  cvta.local.u64 %place, %place;\n  st.volatile.u32 [%place], %value;\n";
     text += "  setp.eq.u32 %spins, %value, 0;\n  @%spins bra again;\n  ret;\n}\n";
   }
   return text;

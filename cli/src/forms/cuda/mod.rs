@@ -17,8 +17,8 @@ use crate::folder::source::Opened;
 use crate::words::Failure;
 use calls::Calls;
 use lazyguard_core::api::result::NOT_READY;
-use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{Snapshot, Verdict};
+use lazyguard_core::api::{Class, Code};
+use lazyguard_core::diagnose::{BusyStream, Snapshot, Verdict};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
@@ -30,10 +30,13 @@ const MOST_LINES: usize = 150;
 pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict]) -> Result<String, Failure> {
     let first = verdicts.first().ok_or_else(|| Failure::Input("no hang is in it: there is nothing to reproduce".into()))?;
     let unmade = |why: String| Failure::Input(format!("no reproducer of this {} can be made: {why}", first.code));
+    if first.code == Code::LG201 && snapshot.loads.iter().any(|load| load.first_launch) {
+        return Err(unmade("its barrier is that of a kernel that prints".to_owned()));
+    }
     let mut lines = 0;
     // What stands further back on a stream matters only where a queue is full.
     for most in [usize::MAX, 16, 4] {
-        let entries = entries_of(opened, snapshot, most)?;
+        let entries = entries_of(opened, snapshot, verdicts, most)?;
         let mut calls = Calls::new(opened, snapshot, verdicts, &entries);
         let steps = steps(&mut calls, &entries, snapshot.at).map_err(unmade)?;
         let program = program(opened, snapshot, first, &calls, &steps);
@@ -86,9 +89,20 @@ impl Step {
 
 /// The calls that the hang is made of, in their order: what is in flight, `most` of each stream, what blocks, what was loaded behind work,
 /// and what wrote to the memory that a stream waits for.
-fn entries_of(opened: &Opened, snapshot: &Snapshot, most: usize) -> Result<Vec<Entry>, Failure> {
-    let since: BTreeMap<u32, Nanos> =
-        snapshot.streams.iter().map(|busy| (busy.stream.number, busy.oldest.at.min(busy.operations.first().map_or(Nanos::MAX, |op| op.at)))).collect();
+fn entries_of(
+    opened: &Opened,
+    snapshot: &Snapshot,
+    verdicts: &[Verdict],
+    most: usize,
+) -> Result<Vec<Entry>, Failure> {
+    // A stream stands at the operation that does not end.
+    let culprit = |stream: u32| {
+        let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
+        culprits.filter(|culprit| culprit.stream.number == stream).map(|culprit| culprit.operation.at).min()
+    };
+    let first = |busy: &BusyStream| busy.operations.first().map_or(busy.oldest.at, |op| op.at.min(busy.oldest.at));
+    let since = |busy: &BusyStream| culprit(busy.stream.number).unwrap_or_else(|| first(busy));
+    let since: BTreeMap<u32, Nanos> = snapshot.streams.iter().map(|busy| (busy.stream.number, since(busy))).collect();
     let is_near = |stream: u32, at: Nanos| {
         snapshot.stream(stream).is_some_and(|busy| busy.operations.iter().take(most).any(|op| op.at == at))
     };
