@@ -105,9 +105,20 @@ impl Header {
             lines.iter().filter_map(|line| line.strip_prefix(key)).map(group).collect::<Result<Vec<_>, _>>()
         };
         let is_keyed = |line: &&str| {
-            ["expect:", "hazard:", "prevented:", "env:", "default:", "told:", "with-profile:", "reproducer:", "card:", "build:"]
-                .iter()
-                .any(|key| line.starts_with(key))
+            [
+                "expect:",
+                "hazard:",
+                "prevented:",
+                "env:",
+                "default:",
+                "told:",
+                "with-profile:",
+                "reproducer:",
+                "card:",
+                "build:",
+            ]
+            .iter()
+            .any(|key| line.starts_with(key))
         };
         let what = lines.iter().take_while(|line| !is_keyed(line)).copied().collect::<Vec<_>>().join(" ");
         if !what.ends_with('.') {

@@ -45,7 +45,11 @@ impl<'a> Calls<'a> {
             opened,
             verdicts,
             objects,
-            culprits: verdicts.iter().flat_map(|verdict| &verdict.culprits).map(|culprit| culprit.operation.at).collect(),
+            culprits: verdicts
+                .iter()
+                .flat_map(|verdict| &verdict.culprits)
+                .map(|culprit| culprit.operation.at)
+                .collect(),
             host_functions: snapshot.host_functions.iter().map(|function| function.at).collect(),
             graphs: BTreeMap::new(),
         }
@@ -95,8 +99,11 @@ impl<'a> Calls<'a> {
                 let made = self.objects.other("module", "CUmodule {};");
                 format!("cuModuleLoadData(&{made}, code({{\"other\"}}, 0).c_str())")
             }
+            (Class::AllocateAsync | Class::FreeAsync, _) => {
+                return Err("a recording does not have the state of a memory pool".to_owned());
+            }
             (Class::GraphInstantiate, _) if record.sets_aside() => {
-                let kernel = self.objects.kernel(record.function, record.meant_at(), true);
+                let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), true);
                 let ready = self.objects.other("graph", "CUgraphExec {};");
                 self.objects.needs_graphs();
                 format!("Graph().launches({kernel}, already).instantiate(&{ready})")
@@ -111,14 +118,14 @@ impl<'a> Calls<'a> {
             let made = self.objects.other("module", "CUmodule {};");
             return format!("cuLibraryGetModule(&{made}, {})", Objects::library(owner(record)));
         }
-        let kernel = self.objects.kernel(record.function, record.meant_at(), false);
+        let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), false);
         let made = self.objects.other("function", "CUfunction {};");
         format!("cuKernelGetFunction(&{made}, reinterpret_cast<CUkernel>({kernel}))")
     }
 
     fn launch(&mut self, record: &Record, launch: Launch, stream: &str) -> String {
         let grows = record.kind == Kind::Call && record.returned == 0 && self.has(Code::LG204);
-        let kernel = self.objects.kernel(record.function, record.meant_at(), grows);
+        let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), grows);
         let flag = if self.culprits.contains(&record.entered) { "never" } else { "already" };
         let at_once = if record.at_once() { ", true" } else { "" };
         format!("launch({kernel}, {}, {}, {stream}, {flag}{at_once})", launch.blocks(), launch.threads())
@@ -145,14 +152,16 @@ impl<'a> Calls<'a> {
         };
         // A call that returns at once though its stream is busy has pinned memory.
         let host = if base.ends_with("Async") && record.returned != 0 { "pinned" } else { "pageable" };
-        let (on, objects) = (if base.ends_with("Async") { format!(", {stream}") } else { String::new() }, &mut self.objects);
+        let (on, objects) =
+            (if base.ends_with("Async") { format!(", {stream}") } else { String::new() }, &mut self.objects);
         let mut device = || objects.other("device", &format!("const CUdeviceptr {{}} = memory({bytes});"));
         Ok(match base.trim_end_matches("Async") {
             "cuMemFree" => format!("cuMemFree({})", device()),
             "cuMemcpy" | "cuMemcpyDtoD" => format!("{base}({}, {}, {bytes}{on})", device(), device()),
             "cuMemcpyPeer" => {
                 let (to, from, context) = (device(), device(), self.objects.context(record.context.into()));
-                format!("{base}({to}, {context}, {from}, {context}, {bytes}{on})")
+                // The other context is not recorded.
+                format!("{base}({to}, context[0], {from}, {context}, {bytes}{on})")
             }
             name if name.starts_with("cuMemsetD") && !name.contains("2D") => {
                 let each = name.trim_start_matches("cuMemsetD").parse().map_or(1, |bits: u64| bits / 8);
@@ -199,7 +208,11 @@ impl<'a> Calls<'a> {
     }
 
     fn host_function(&self, submitted: Nanos) -> &'static str {
-        if self.host_functions.contains(&submitted) { "waits_for_ever" } else { "returns" }
+        if self.host_functions.contains(&submitted) {
+            "waits_for_ever"
+        } else {
+            "returns"
+        }
     }
 
     fn has(&self, code: Code) -> bool {
@@ -231,11 +244,14 @@ impl<'a> Calls<'a> {
         let operation = |calls: &mut Self, kind: &str| {
             let word = calls.objects.word(part.what);
             let bits = if part.wide { 64 } else { 32 };
-            format!(".memory_operation(CU_STREAM_MEM_OP_{kind}_VALUE_{bits}, {word}, {:#x}u, {})", part.value, part.condition)
+            format!(
+                ".memory_operation(CU_STREAM_MEM_OP_{kind}_VALUE_{bits}, {word}, {:#x}u, {})",
+                part.value, part.condition
+            )
         };
         Ok(match part.kind {
             NodeKind::Kernel => {
-                let kernel = self.objects.kernel(part.what as u32, record.meant_at(), false);
+                let kernel = self.objects.kernel(part.what as u32, record.context.into(), record.meant_at(), false);
                 format!(".launches({kernel}, {})", if spins { "never" } else { "already" })
             }
             NodeKind::HostFunction => format!(".calls({})", self.host_function(record.entered)),

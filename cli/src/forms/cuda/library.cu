@@ -1,5 +1,5 @@
 // The kernels of a library are loaded by their first use.
-static CUlibrary library(const Names& kernels, bool in_context) {
+inline CUlibrary library(const Names& kernels, bool in_context) {
   CUlibrary made;
   CUmodule in_it;
   // The driver may read the text later.
@@ -7,7 +7,7 @@ static CUlibrary library(const Names& kernels, bool in_context) {
   if (in_context) CK(cuLibraryGetModule(&in_it, made));
   return made;
 }
-static CUfunction kernel(CUlibrary of, const char* name, bool loaded) {
+inline CUfunction kernel(CUlibrary of, const char* name, bool loaded) {
   CUkernel made;
   CUfunction of_it;
   CK(cuLibraryGetKernel(&made, of, name));

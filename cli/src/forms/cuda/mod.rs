@@ -28,10 +28,14 @@ const MOST_LINES: usize = 150;
 
 /// The program, or in words why there is none.
 pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict]) -> Result<String, Failure> {
-    let first = verdicts.first().ok_or_else(|| Failure::Input("no hang is in it: there is nothing to reproduce".into()))?;
+    let first =
+        verdicts.first().ok_or_else(|| Failure::Input("no hang is in it: there is nothing to reproduce".into()))?;
     let unmade = |why: String| Failure::Input(format!("no reproducer of this {} can be made: {why}", first.code));
     if first.code == Code::LG201 && snapshot.loads.iter().any(|load| load.first_launch) {
         return Err(unmade("its barrier is that of a kernel that prints".to_owned()));
+    }
+    if !first.fed.is_empty() {
+        return Err(unmade("threads feed its streams without a pause".to_owned()));
     }
     let mut lines = 0;
     // What stands further back on a stream matters only where a queue is full.
@@ -89,12 +93,7 @@ impl Step {
 
 /// The calls that the hang is made of, in their order: what is in flight, `most` of each stream, what blocks, what was loaded behind work,
 /// and what wrote to the memory that a stream waits for.
-fn entries_of(
-    opened: &Opened,
-    snapshot: &Snapshot,
-    verdicts: &[Verdict],
-    most: usize,
-) -> Result<Vec<Entry>, Failure> {
+fn entries_of(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict], most: usize) -> Result<Vec<Entry>, Failure> {
     // A stream stands at the operation that does not end.
     let culprit = |stream: u32| {
         let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
@@ -110,7 +109,8 @@ fn entries_of(
     let blocked = snapshot.blocked.iter().flat_map(|call| [call.entered, call.event_recorded.unwrap_or(call.entered)]);
     let loads = snapshot.loads.iter().map(|load| load.at);
     let at: BTreeSet<Nanos> = waits.chain(blocked).chain(loads).collect();
-    let written = |at: Nanos| snapshot.waits.iter().any(|wait| wait.newest_write.as_ref().is_some_and(|write| write.at == at));
+    let written =
+        |at: Nanos| snapshot.waits.iter().any(|wait| wait.newest_write.as_ref().is_some_and(|write| write.at == at));
     let context_waits = |event: u64| snapshot.event_waits.iter().any(|wait| wait.event == event);
     let (mut entries, mut of_stream) = (Vec::new(), BTreeMap::<u32, usize>::new());
     opened.each_in_order(|entry| {
@@ -152,7 +152,9 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
         verdict.sentence.replace('\n', " "),
         include_str!("head.cu")
     );
-    for (needed, part) in [(objects.has_library(), include_str!("library.cu")), (objects.has_graph(), include_str!("graph.cu"))] {
+    for (needed, part) in
+        [(objects.has_library(), include_str!("library.cu")), (objects.has_graph(), include_str!("graph.cu"))]
+    {
         if needed {
             text += part;
         }

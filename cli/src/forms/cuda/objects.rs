@@ -30,6 +30,7 @@ struct Kernel {
     number: u32,
     name: String,
     owner: u64,
+    context: u32,
     local: bool,
 }
 
@@ -85,14 +86,16 @@ impl<'a> Objects<'a> {
     }
 
     /// A kernel by the number of its function. `local` is whether it needs more local memory than there is.
-    pub fn kernel(&mut self, number: u32, at: Nanos, local: bool) -> String {
+    pub fn kernel(&mut self, number: u32, context: u32, at: Nanos, local: bool) -> String {
+        place(&mut self.contexts, context);
         let known = self.kernels.iter_mut().position(|kernel| kernel.number == number);
         let at = known.unwrap_or_else(|| {
             let function = self.texts.function(number, at);
             let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
-            let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '$' { c } else { '_' }).collect();
+            let name: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '$' { c } else { '_' }).collect();
             let owner = function.map_or(0, |function| function.owner);
-            self.kernels.push(Kernel { number, name, owner, local: false });
+            self.kernels.push(Kernel { number, name, owner, context, local: false });
             self.kernels.len() - 1
         });
         self.kernels[at].local |= local;
@@ -136,7 +139,7 @@ impl<'a> Objects<'a> {
         for at in 1..self.contexts.len() {
             let _ = writeln!(text, "CK(make_context(&context[{at}], device));");
         }
-        text += "CK(cuCtxSetCurrent(context[0]));\nconst CUdeviceptr never = memory(8), already = memory(8);\nCK(cuMemsetD32(already, 1, 1));\n";
+        text += "CK(cuCtxSetCurrent(context[0]));\n[[maybe_unused]] const CUdeviceptr never = memory(8), already = memory(8);\nCK(cuMemsetD32(already, 1, 1));\n";
         if !self.words.is_empty() {
             let _ = writeln!(text, "const CUdeviceptr words = memory({});", 8 * self.words.len());
         }
@@ -146,7 +149,16 @@ impl<'a> Objects<'a> {
             text += "for (CUevent& one : event) CK(cuEventCreate(&one, CU_EVENT_DISABLE_TIMING));\n";
         }
         self.kernels(&mut text);
+        self.enter(self.contexts.first().copied().unwrap_or(0), &mut text);
         text + &self.others + "CK(cuCtxSynchronize());\n"
+    }
+
+    /// Where there are several contexts, what follows is made in this one.
+    fn enter(&self, context: u32, text: &mut String) {
+        if self.contexts.len() > 1 {
+            let at = self.contexts.iter().position(|known| *known == context).unwrap_or(0);
+            let _ = writeln!(text, "CK(cuCtxSetCurrent(context[{at}]));");
+        }
     }
 
     fn streams(&self, text: &mut String) {
@@ -155,20 +167,26 @@ impl<'a> Objects<'a> {
         let all: Vec<_> = self.streams.iter().collect();
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
-            if self.contexts.len() > 1 {
-                let at = self.contexts.iter().position(|known| known == context).unwrap_or(0);
-                let _ = writeln!(text, "CK(cuCtxSetCurrent(context[{at}]));");
-            }
+            self.enter(*context, text);
             let numbers: Vec<_> = group.iter().map(|(number, _)| number.to_string()).collect();
-            let _ = writeln!(text, "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));", numbers.join(", "));
+            let _ = writeln!(
+                text,
+                "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));",
+                numbers.join(", ")
+            );
         }
     }
 
     fn kernels(&self, text: &mut String) {
-        let owners: BTreeSet<_> = self.kernels.iter().map(|kernel| (kernel.owner, kernel.local)).collect();
-        let owners = owners.into_iter().chain(self.libraries.keys().map(|owner| (*owner, false))).collect::<BTreeSet<_>>();
-        for (owner, local) in owners {
-            let of = self.kernels.iter().enumerate().filter(|(_, kernel)| (kernel.owner, kernel.local) == (owner, local));
+        let of_kernels = self.kernels.iter().map(|kernel| (kernel.context, kernel.owner, kernel.local));
+        let unused = self.libraries.keys().filter(|owner| self.kernels.iter().all(|kernel| kernel.owner != **owner));
+        let first = self.contexts.first().copied().unwrap_or(0);
+        let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (first, *owner, false))).collect();
+        for (context, owner, local) in owners {
+            self.enter(context, text);
+            let key = (context, owner, local);
+            let of = self.kernels.iter().enumerate();
+            let of = of.filter(|(_, kernel)| (kernel.context, kernel.owner, kernel.local) == key);
             let mut names: Vec<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
             if names.is_empty() {
                 names.push("\"other\"".to_owned());

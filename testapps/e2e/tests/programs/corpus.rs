@@ -195,9 +195,13 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
     );
 }
 
-pub(crate) fn until_the_final_verdict(running: &mut Running) -> Folder {
+fn until_the_final_verdict(running: &mut Running) -> Folder {
+    until_the_verdict_within(running, verdict())
+}
+
+pub(crate) fn until_the_verdict_within(running: &mut Running, limit: Duration) -> Folder {
     let out = running.out();
-    running.until("the final verdict, the driver asked", verdict(), |running| {
+    running.until("the final verdict, the driver asked", limit, |running| {
         // It is replaced, never changed, but may not be there yet.
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
         let final_one = hang["status"] == "hang" && !hang["probe"].is_null();

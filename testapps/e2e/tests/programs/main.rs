@@ -33,7 +33,14 @@ macro_rules! questions {
 use questions;
 
 fn main() -> ExitCode {
-    let lists = [apps::trials(), killed::trials(), hostile::trials(), corpus::trials(), reproducers::trials(), hazards::trials()];
+    let lists = [
+        apps::trials(),
+        killed::trials(),
+        hostile::trials(),
+        corpus::trials(),
+        reproducers::trials(),
+        hazards::trials(),
+    ];
     libtest_mimic::run(&Arguments::from_args(), lists.into_iter().flatten().collect()).exit_code()
 }
 

@@ -4,13 +4,10 @@
 //! A program of each code is tried; with `LAZYGUARD_TEST_LONG`, all are.
 
 use crate::{ask, corpus, part_of_corpus, questions};
-use lazyguard_e2e::{command, driver_folder, target, Expect, InCorpus, Outcome, Run, Work};
+use lazyguard_e2e::{command, driver_folder, target, Expect, InCorpus, Outcome, Run, Work, PATIENCE};
 use libtest_mimic::Trial;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-const COMPILED: Duration = Duration::from_secs(60);
 
 /// The everyday share.
 const SOME: [&str; 12] = [
@@ -42,7 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The program hangs, and is exported.
 fn exported(work: &Work, program: &InCorpus) -> Outcome {
     let mut running = corpus::guarded_as_it_says(work, program).start();
-    let folder = corpus::until_the_final_verdict(&mut running);
+    let folder = corpus::until_the_verdict_within(&mut running, PATIENCE);
     running.stop();
     let made = work.path().join("reproducer.cu");
     Run::new(work, command()).args(["export", "--to", "cuda", "-o"]).args([&made]).args([folder.path()]).finish()
@@ -53,7 +50,7 @@ fn compiled(work: &Work) -> Outcome {
     let (include, driver) = (format!("-I{}", path(&target().join("cuda/include"))), driver_folder());
     let compiler = Run::new(work, "c++").args(["-x", "c++", "-std=c++17", "-Wall", "-pthread", &include]);
     let files = [path(&work.path().join("reproducer.cu")), "-o".to_owned(), path(&work.path().join("reproducer"))];
-    compiler.args(files).args([format!("-L{}", path(&driver)), "-lcuda".to_owned()]).start().finish_within(COMPILED)
+    compiler.args(files).args([format!("-L{}", path(&driver)), "-lcuda".to_owned()]).start().finish_within(PATIENCE)
 }
 
 fn it_gets_the_code(test: &str, name: &str) {
@@ -67,7 +64,7 @@ fn it_gets_the_code(test: &str, name: &str) {
     assert_eq!((compiler.code, compiler.stderr.as_str()), (Some(0), ""), "{compiler}\n{text}");
     let run = Run::new(&work, work.path().join("reproducer")).guarded().kept().set("LAZYGUARD_PRELOAD", "off");
     let mut running = run.hang_after(&format!("{}ms", corpus::pace().as_millis())).start();
-    let folder = corpus::until_the_final_verdict(&mut running);
+    let folder = corpus::until_the_verdict_within(&mut running, PATIENCE);
     let outcome = running.stop();
     assert_eq!(folder.hang()["verdicts"][0]["code"], *code, "{outcome}\n{text}");
 }
