@@ -143,38 +143,60 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Copies, fills, releases, and what else waits for a whole context.
+    /// A call that is about no stream's order: it takes memory, copies it, fills it, or waits for a whole context.
     fn of_memory(&mut self, record: &Record, payload: Payload, stream: &str) -> Statement {
-        let base = record.entry_point.info().base();
         let bytes = match payload {
             Payload::Memory { bytes, .. } => bytes.max(1),
             _ => 1,
         };
+        let made = self.copies(record, bytes, stream).or_else(|| self.makes(record, bytes));
+        let made = made.or_else(|| self.waits_for_context(record, bytes));
+        made.ok_or_else(|| format!("there is no statement for {}", record.entry_point.symbol()))
+    }
+
+    fn copies(&mut self, record: &Record, bytes: u64, stream: &str) -> Option<String> {
+        let base = record.entry_point.info().base();
+        let is_asynchronous = base.ends_with("Async");
         // A call that returns at once though its stream is busy has pinned memory.
-        let host = if base.ends_with("Async") && record.returned != 0 { "pinned" } else { "pageable" };
-        let (on, objects) =
-            (if base.ends_with("Async") { format!(", {stream}") } else { String::new() }, &mut self.objects);
-        let mut device = || objects.other("device", &format!("const CUdeviceptr {{}} = memory({bytes});"));
-        Ok(match base.trim_end_matches("Async") {
-            "cuMemFree" => format!("cuMemFree({})", device()),
-            "cuMemcpy" | "cuMemcpyDtoD" => format!("{base}({}, {}, {bytes}{on})", device(), device()),
+        let host = if is_asynchronous && record.returned != 0 { "pinned" } else { "pageable" };
+        let on = if is_asynchronous { format!(", {stream}") } else { String::new() };
+        Some(match base.trim_end_matches("Async") {
+            "cuMemcpy" | "cuMemcpyDtoD" => {
+                format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.device(bytes))
+            }
             "cuMemcpyPeer" => {
-                let (to, from, context) = (device(), device(), self.objects.context(record.context.into()));
+                let (to, from) = (self.device(bytes), self.device(bytes));
+                let context = self.objects.context(record.context.into());
                 // The other context is not recorded.
                 format!("{base}({to}, context[0], {from}, {context}, {bytes}{on})")
             }
+            "cuMemcpyHtoD" => format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.host(host, bytes)),
+            "cuMemcpyDtoH" => format!("{base}({}, {}, {bytes}{on})", self.host(host, bytes), self.device(bytes)),
             name if name.starts_with("cuMemsetD") && !name.contains("2D") => {
                 let each = name.trim_start_matches("cuMemsetD").parse().map_or(1, |bits: u64| bits / 8);
-                format!("{base}({}, 0, {}{on})", device(), bytes / each)
+                format!("{base}({}, 0, {}{on})", self.device(bytes), bytes / each)
             }
-            "cuMemcpyHtoD" => {
-                let to = device();
-                format!("{base}({to}, {}, {bytes}{on})", self.host(host, bytes))
-            }
-            "cuMemcpyDtoH" => {
-                let from = device();
-                format!("{base}({}, {from}, {bytes}{on})", self.host(host, bytes))
-            }
+            _ => return None,
+        })
+    }
+
+    fn makes(&mut self, record: &Record, bytes: u64) -> Option<String> {
+        let (of, arguments) = match record.entry_point.info().base() {
+            "cuMemAlloc" => ("CUdeviceptr", format!(", {bytes}")),
+            "cuMemAllocHost" => ("void*", format!(", {bytes}")),
+            "cuMemHostAlloc" => ("void*", format!(", {bytes}, 0")),
+            "cuEventCreate" => ("CUevent", ", CU_EVENT_DISABLE_TIMING".to_owned()),
+            "cuStreamCreate" => ("CUstream", ", CU_STREAM_NON_BLOCKING".to_owned()),
+            "cuStreamCreateWithPriority" => ("CUstream", ", CU_STREAM_NON_BLOCKING, 0".to_owned()),
+            _ => return None,
+        };
+        let made = self.objects.other("made", &format!("{of} {{}};"));
+        Some(format!("{}(&{made}{arguments})", record.entry_point.info().base()))
+    }
+
+    fn waits_for_context(&mut self, record: &Record, bytes: u64) -> Option<String> {
+        Some(match record.entry_point.info().base() {
+            "cuMemFree" => format!("cuMemFree({})", self.device(bytes)),
             "cuMemFreeHost" => format!("cuMemFreeHost({})", self.host("pinned", bytes)),
             "cuMemHostUnregister" => {
                 let registered = self.host("pageable", 4096);
@@ -191,12 +213,13 @@ impl<'a> Calls<'a> {
             }
             "cuCtxSetLimit" => "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 32768)".to_owned(),
             "cuCtxSetFlags" => "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)".to_owned(),
-            "cuCtxDestroy" => {
-                let context = self.objects.context(u32::MAX);
-                format!("cuCtxDestroy({context})")
-            }
-            _ => return Err(format!("there is no statement for {}", record.entry_point.symbol())),
+            "cuCtxDestroy" => format!("cuCtxDestroy({})", self.objects.context(u32::MAX)),
+            _ => return None,
         })
+    }
+
+    fn device(&mut self, bytes: u64) -> String {
+        self.objects.other("device", &format!("const CUdeviceptr {{}} = memory({bytes});"))
     }
 
     fn host(&mut self, kind: &str, bytes: u64) -> String {

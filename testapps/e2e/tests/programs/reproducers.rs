@@ -62,11 +62,14 @@ fn it_gets_the_code(test: &str, name: &str) {
     assert!(text.lines().count() <= 150, "{text}");
     let compiler = compiled(&work);
     assert_eq!((compiler.code, compiler.stderr.as_str()), (Some(0), ""), "{compiler}\n{text}");
+    let bare = Run::new(&work, work.path().join("reproducer")).start();
     let run = Run::new(&work, work.path().join("reproducer")).guarded().kept().set("LAZYGUARD_PRELOAD", "off");
     let mut running = run.hang_after(&format!("{}ms", corpus::pace().as_millis())).start();
     let folder = corpus::until_the_verdict_within(&mut running, PATIENCE);
     let outcome = running.stop();
     assert_eq!(folder.hang()["verdicts"][0]["code"], *code, "{outcome}\n{text}");
+    let bare = bare.stop();
+    assert_eq!((bare.code, bare.stderr.as_str()), (None, ""), "it should hang: {bare}\n{text}");
 }
 
 fn it_is_refused_with_the_reason(test: &str, name: &str) {

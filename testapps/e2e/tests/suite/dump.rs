@@ -354,7 +354,7 @@ fn a_process_that_is_told_that_it_is_ready_loads_late_from_then_on() {
     assert_eq!(outcome.code, Some(0), "{outcome}");
     let report = Command::new(command()).args(["report", "--hazards"]).arg(outcome.out().path()).output();
     let (text, _) = texts(&report.unwrap_or_else(|error| panic!("{error}")));
-    assert_eq!(text.matches("key LG110|").count(), 1, "{text}");
+    assert_eq!(text.matches("key: LG110|").count(), 1, "{text}");
     let list = text.split("to warm up before the program is ready:\n").nth(1).unwrap_or_default();
     assert!(list.starts_with("cuModuleLoadData from ") && list.lines().count() == 1, "{text}");
 }
