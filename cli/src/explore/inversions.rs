@@ -6,7 +6,7 @@
 //! Must not: name operations of one thread, which are in that thread's order.
 
 use super::draw::hold;
-use super::schedule::{CallName, Hold, Point, Points};
+use super::schedule::{Hold, Point, Points};
 use crate::folder::source::{Opened, Run};
 use crate::words::Failure;
 use lazyguard_core::api::Class;
@@ -117,8 +117,8 @@ fn pairs(seen: &Seen) -> Vec<[&Operation; 2]> {
 
 /// The point at which a thread comes to the operation.
 fn call<'p>(points: &'p Points, operation: &Operation) -> Option<&'p Point> {
-    let before = points.calls.iter().filter(|point| point.thread == operation.thread && point.at <= operation.at);
-    before.last().filter(|point| CallName::function(&point.call) == operation.function)
+    let is_before = |point: &&Point| point.thread == operation.thread && point.at <= operation.at;
+    points.calls.iter().rfind(is_before).filter(|point| point.call.function() == operation.function)
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
     let mut text = format!(
         "// {}: {}\n// nvcc -std=c++17 -o reproducer THIS.cu -lcuda; lazyguard run --preload off -- ./reproducer\n{}",
         verdict.code,
-        verdict.sentence.replace('\n', " "),
+        verdict.sentence.replace(|c: char| c.is_control() || c == '\\', " "),
         include_str!("head.cu")
     );
     for (needed, part) in

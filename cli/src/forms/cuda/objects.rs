@@ -187,12 +187,8 @@ impl<'a> Objects<'a> {
             let key = (context, owner, local);
             let of = self.kernels.iter().enumerate();
             let of = of.filter(|(_, kernel)| (kernel.context, kernel.owner, kernel.local) == key);
-            let mut names: Vec<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
-            if names.is_empty() {
-                names.push("\"other\"".to_owned());
-            }
-            names.dedup();
-            let names = names.join(", ");
+            let names: BTreeSet<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
+            let names = if names.is_empty() { "\"other\"".to_owned() } else { Vec::from_iter(names).join(", ") };
             let in_context = self.libraries.get(&owner).filter(|_| !local);
             let made = match in_context {
                 Some(in_context) => {
