@@ -25,11 +25,16 @@ const SOME: [&str; 12] = [
     "threads_wait_for_each_other",
 ];
 
+const WITH_A_GRAPH: &str = "graph_waits_for_event";
+
 pub(crate) fn trials() -> Vec<Trial> {
     let all = std::env::var_os("LAZYGUARD_TEST_LONG").is_some();
     let mut programs = part_of_corpus("hang");
     programs.retain(|program| all || SOME.contains(&program.name.as_str()));
     let of = |program: InCorpus| match program.header.reproducer {
+        None if program.name == WITH_A_GRAPH => {
+            ask("reproducers", &program.name, questions![it_gets_the_code, the_compilers_for_devices_accept_it])
+        }
         None => ask("reproducers", &program.name, questions![it_gets_the_code]),
         Some(_) => ask("reproducers", &program.name, questions![it_is_refused_with_the_reason]),
     };
@@ -70,6 +75,31 @@ fn it_gets_the_code(test: &str, name: &str) {
     assert_eq!(folder.hang()["verdicts"][0]["code"], *code, "{outcome}\n{text}");
     let bare = bare.stop();
     assert_eq!((bare.code, bare.stderr.as_str()), (None, ""), "it should hang: {bare}\n{text}");
+}
+
+/// nvcc compiles the program, and ptxas the text of its kernels. A machine without them passes.
+fn the_compilers_for_devices_accept_it(test: &str, name: &str) {
+    let (work, program, tools) = (Work::new(test), InCorpus::named(name), target().join("cuda/bin"));
+    if !tools.join("nvcc").is_file() {
+        return;
+    }
+    exported(&work, &program);
+    let path = |name: &str| work.path().join(name).display().to_string();
+    let include = format!("-I{}", target().join("cuda/include").display());
+    let compiler = Run::new(&work, tools.join("nvcc")).args(["-std=c++17", &include, "-c", "-o", &path("object")]);
+    let compiler = compiler.args([path("reproducer.cu")]).start().finish_within(PATIENCE);
+    assert_eq!((compiler.code, compiler.stderr.as_str()), (Some(0), ""), "{compiler}");
+    let text = fs::read_to_string(path("reproducer.cu")).unwrap_or_default();
+    let functions = text.split("\nint main() {").next().unwrap_or_default();
+    let main = "int main() { std::fputs(code({\"one\", \"other$2\"}, 32768).c_str(), stdout); }\n";
+    fs::write(path("reproducer.cu"), format!("{functions}\n{main}")).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(compiled(&work).code, Some(0));
+    let printed = Run::new(&work, path("reproducer")).finish();
+    fs::write(path("kernels.ptx"), &printed.stdout).unwrap_or_else(|error| panic!("{error}"));
+    let assembler =
+        Run::new(&work, tools.join("ptxas")).args(["-arch=sm_75", "-o", &path("cubin"), &path("kernels.ptx")]);
+    let assembler = assembler.finish();
+    assert_eq!((assembler.code, assembler.stderr.as_str()), (Some(0), ""), "{assembler}\n{printed}");
 }
 
 fn it_is_refused_with_the_reason(test: &str, name: &str) {
