@@ -32,14 +32,17 @@ pub(crate) fn ready(arguments: &Arguments) -> Outcome {
 }
 
 fn processes(what: &Path) -> Result<Vec<u32>, Failure> {
+    let folders = match what.is_dir() {
+        true => process_folders(&newest_in(what), &mut Vec::new(), |_| true),
+        false => Vec::new(),
+    };
     let mut found = Vec::new();
-    if what.is_dir() {
-        for folder in process_folders(&newest_in(what), &mut Vec::new(), |_| true) {
-            found.extend(Run::find_quietly(&folder)?.open()?.and_then(|opened| opened.live_process()));
-        }
+    for folder in &folders {
+        found.extend(Run::find_quietly(folder)?.open()?.and_then(|opened| opened.live_process()));
     }
-    if found.is_empty() {
-        found.push(process_meant(what)?);
+    match (&found[..], &folders[..]) {
+        ([_, ..], _) => Ok(found),
+        ([], [_, _, ..]) => Err(Failure::Input(format!("{}: no process of it runs here any more", what.display()))),
+        ([], _) => Ok(vec![process_meant(what)?]),
     }
-    Ok(found)
 }
