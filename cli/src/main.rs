@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Health(arguments) => commands::health::health(arguments),
         Command::Metrics(arguments) => commands::metrics::metrics(arguments),
         Command::Dump(arguments) => commands::dump::dump(&arguments),
+        Command::Ready(arguments) => commands::ready::ready(&arguments),
         Command::Attach(arguments) => commands::attach::attach(&arguments),
         Command::Log(arguments) => commands::log::log(&arguments),
         Command::Export(arguments) => commands::export::export(&arguments),

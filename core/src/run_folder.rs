@@ -78,6 +78,8 @@ pub mod file {
     pub const MAIN_STACK: &str = "main-stack.json";
     /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
+    /// The program that hangs as the run did, likewise.
+    pub const REPRODUCER: &str = "reproducer.cu";
     /// The calls that a schedule may hold a thread before, as they came, a line each.
     pub const POINTS: &str = "points";
     /// In the folder of a run: marks it, and identifies the run; locked for as long as the run lasts.
@@ -92,7 +94,7 @@ pub mod file {
     pub const GPU_CORE: &str = "gpu.core";
     /// The pipe by which the driver is asked for that. The driver makes it with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
-    pub const OF_A_PROCESS: [&str; 15] = [
+    pub const OF_A_PROCESS: [&str; 16] = [
         LOG,
         RUN,
         HANG,
@@ -105,6 +107,7 @@ pub mod file {
         PYTHON,
         MAIN_STACK,
         TIMELINE,
+        REPRODUCER,
         GPU_CORE,
         GPU_PIPE,
         crate::stack::STACKS,

@@ -49,7 +49,7 @@ def parsed(name, text):
             break
         lines.append(line[3:])
     keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card|told|with-profile): ", line))
-    what = " ".join(line for line in lines if not re.match(r"(expect|hazard|prevented|env|default|told|with-profile|card|build): ", line))
+    what = " ".join(line for line in lines if not re.match(r"(expect|hazard|prevented|env|default|told|with-profile|reproducer|card|build): ", line))
     env = dict(word.split("=", 1) for word in keyed.get("env", "").split())
     stated = hazards.stated(lines)
     if stated is not None:

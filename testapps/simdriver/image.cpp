@@ -1,5 +1,5 @@
 // Reading what a program hands to a load call: a kernel file compiled for the host, or PTX, of which the simulated compiler knows
-// one instruction. Anything else answers what the real driver answers to an image that is not for this device.
+// two bodies. Anything else answers what the real driver answers to an image that is not for this device.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "entry.hpp"
 #include "loading.hpp"
@@ -100,7 +102,26 @@ std::vector<std::string> ptx_words(const std::string &text) {
 
 void do_nothing(const lgsim_grid &, size_t, size_t, void **) {}
 
-// The simulated compiler: entries whose body is a lone `ret;`, with scalar parameters.
+// Spins until the word at its first parameter is not zero.
+void spin(const lgsim_grid &, size_t, size_t, void **parameters) {
+  const volatile int *flag = *static_cast<const volatile int *const *>(parameters[0]);
+  while (*flag == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// What an entry's body does: nothing if it is a lone `ret;`, spins if it is a loop, as far as it needs `local` memory. Returns whether it is one of these.
+bool compile_body(const std::vector<std::string> &words, size_t &i, KernelInfo &kernel) {
+  if (words[i++] != "{") return false;
+  kernel.run = do_nothing;
+  for (; i + 3 < words.size() && words[i] != "}"; i++) {
+    if (words[i] == "bra") kernel.run = spin;
+    const std::string &word = words[i];
+    const size_t bytes = word.rfind("local[", 0) == 0 ? static_cast<size_t>(atol(word.c_str() + 6)) : 0;
+    if (bytes > 0) kernel.attributes.local_bytes = static_cast<unsigned>(bytes);
+  }
+  return words[i - 1] == ";" && words[i - 2] == "ret" && (kernel.run == spin || words[i - 3] == "{");
+}
+
+// The simulated compiler: entries with scalar parameters that return at once, or spin.
 CUresult compile_ptx(Image &image) {
   std::vector<std::string> words = ptx_words(image.bytes);
   // Enough to be noticed, and the more the more there is to compile; real kernels take a good while longer.
@@ -111,7 +132,6 @@ CUresult compile_ptx(Image &image) {
     if (words[i] != ".entry") continue;
     KernelInfo kernel;
     kernel.name = words[++i];
-    kernel.run = do_nothing;
     i++;
     if (words[i] == "(") {
       for (; i + 3 < words.size() && words[i] != ")"; i++) {
@@ -126,7 +146,7 @@ CUresult compile_ptx(Image &image) {
       }
       i++;
     }
-    if (words[i] != "{" || words[i + 1] != "ret" || words[i + 2] != ";" || words[i + 3] != "}") return CUDA_ERROR_INVALID_PTX;
+    if (!compile_body(words, i, kernel)) return CUDA_ERROR_INVALID_PTX;
     image.kernels.push_back(std::move(kernel));
   }
   return image.kernels.empty() ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     #[command(hide = true)]
     Dump(crate::commands::dump::Arguments),
+    /// Tell guarded processes that they are ready: what they load from then on is reported as LG110
+    Ready(crate::commands::ready::Arguments),
     /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
     ///
     /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to

@@ -27,7 +27,7 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 }
 
 /// A number that a process may have, or what is there.
-fn process_or_folder(text: &str) -> Result<PathBuf, String> {
+pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
         true => Ok(PathBuf::from(text)),
         false => {
@@ -38,7 +38,7 @@ fn process_or_folder(text: &str) -> Result<PathBuf, String> {
 }
 
 /// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
-fn process_meant(what: &Path) -> Result<u32, Failure> {
+pub(super) fn process_meant(what: &Path) -> Result<u32, Failure> {
     let shown = what.display();
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
         return Ok(process);

@@ -1,14 +1,16 @@
 //! `lazyguard export`: writes a recording in the format of another program.
 
 use crate::folder::runs::one_process;
-use crate::folder::source::{duration, hang_in};
+use crate::folder::source::{duration, hang_in, Opened};
+use crate::forms::cuda::reproducer;
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;
 use crate::words::output::{write_line, Output};
 use crate::words::{Failure, Outcome};
-use lazyguard_core::diagnose::SnapshotBuilder;
-use lazyguard_core::run_folder::file::TIMELINE;
+use lazyguard_core::diagnose::{diagnose, SnapshotBuilder};
+use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::{REPRODUCER, TIMELINE};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,6 +22,8 @@ use std::process::ExitCode;
 pub(crate) enum Format {
     /// A timeline for ui.perfetto.dev.
     Perfetto,
+    /// Of a hang a small CUDA program that hangs alike.
+    Cuda,
 }
 
 /// What to export, and where to.
@@ -28,10 +32,10 @@ pub(crate) struct Arguments {
     /// A process, or a run folder.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
-    /// What opens the timeline.
+    /// The format.
     #[arg(long, value_enum)]
     to: Format,
-    /// The file; `-` is standard output [default: trace.perfetto-trace in the run folder]
+    /// The file; `-` is standard output [default: trace.perfetto-trace or reproducer.cu in the run folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Only calls entered at this time or later: 1.5, 250ms; in seconds since the guard was armed, without a unit.
@@ -43,17 +47,68 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
-    let Format::Perfetto = arguments.to;
     let run = one_process(&arguments.what)?;
     let opened = run.must_open()?;
-    let in_folder = || opened.path.with_file_name(TIMELINE);
-    let path = arguments.output.clone().unwrap_or_else(in_folder);
-    let range = arguments.since.unwrap_or(0)..=arguments.until.unwrap_or(u64::MAX);
     // An unreadable report does not prevent the rest; lazyguard report says what is wrong with it.
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
-    let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
+    match arguments.to {
+        Format::Perfetto => timeline(arguments, &opened, hang.as_ref()),
+        Format::Cuda => program(arguments, &opened, hang),
+    }
+}
+
+fn program(arguments: &Arguments, opened: &Opened, hang: Option<HangReport>) -> Outcome {
+    let (snapshot, verdicts) = match hang {
+        Some(hang) => (hang.snapshot, hang.verdicts),
+        None => {
+            let mut builder = SnapshotBuilder::new(&opened.recording);
+            opened.each_record(|entry| {
+                builder.push(entry);
+                Ok(())
+            })?;
+            let snapshot = opened.standstill(&mut builder);
+            let verdicts = diagnose(&snapshot).verdicts;
+            (snapshot, verdicts)
+        }
+    };
+    let text = reproducer(opened, &snapshot, &verdicts)?;
+    write_out(arguments, opened, REPRODUCER, |out, failed| {
+        out.write_all(text.as_bytes()).map_err(failed)?;
+        Ok(format!("{} lines; its second line says how to compile it", text.lines().count()))
+    })
+}
+
+/// Writes a file by default into the run folder, and says in a line what is in it.
+fn write_out(
+    arguments: &Arguments,
+    opened: &Opened,
+    name: &str,
+    write: impl Fn(&mut dyn Write, &dyn Fn(io::Error) -> Failure) -> Result<String, Failure>,
+) -> Outcome {
+    let in_folder = || opened.path.with_file_name(name);
+    let path = arguments.output.clone().unwrap_or_else(in_folder);
+    let mut out = Output::standard();
+    if path.as_os_str() == OsStr::new("-") {
+        write(&mut out.raw(), &Failure::Output)?;
+    } else {
+        let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
+        // A link is followed only if the user named the file.
+        let made = match &arguments.output {
+            Some(path) => File::create(path),
+            None => files::create_in(path.parent().unwrap_or(Path::new("")), name),
+        };
+        let what = write(&mut made.map_err(failed)?, &failed).inspect_err(|_| discard(&path))?;
+        write_line!(out, "{}: {what}", path.display())?;
+    }
+    out.flush()?;
+    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn timeline(arguments: &Arguments, opened: &Opened, hang: Option<&HangReport>) -> Outcome {
+    let range = arguments.since.unwrap_or(0)..=arguments.until.unwrap_or(u64::MAX);
+    write_out(arguments, opened, TIMELINE, |out, failed| {
         let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
-        hang.iter().flat_map(of_report).for_each(|shown| timeline.judge(shown));
+        hang.into_iter().flat_map(of_report).for_each(|shown| timeline.judge(shown));
         let mut builder = SnapshotBuilder::new(&opened.recording);
         opened.each_record(|entry| {
             builder.push(entry);
@@ -64,7 +119,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         })?;
         let in_progress = opened.calls_in_progress();
         let calls: Vec<_> = in_progress.iter().map(|call| (call.thread, call.record.entered)).collect();
-        let over = hang.as_ref().map(|hang| over(hang, &opened.recording, &calls));
+        let over = hang.map(|hang| over(hang, &opened.recording, &calls));
         if let Some(Some(over)) = over {
             timeline.judged_until(over);
         }
@@ -74,25 +129,10 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         }
         let mut in_range = in_progress.iter().filter(|call| range.contains(&call.record.entered));
         in_range.try_for_each(|call| timeline.see(call)).map_err(failed)?;
-        timeline.finish(&opened.end_in_words(), &range).map_err(failed)
-    };
-    let mut out = Output::standard();
-    if path.as_os_str() == OsStr::new("-") {
-        write(&mut out.raw(), &Failure::Output)?;
-    } else {
-        let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-        // A link is followed only if the user named the file.
-        let made = match &arguments.output {
-            Some(path) => File::create(path),
-            None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
-        };
-        let written = write(&mut made.map_err(failed)?, &failed);
-        let (slices, bytes) = written.inspect_err(|_| discard(&path))?;
+        let (slices, bytes) = timeline.finish(&opened.end_in_words(), &range).map_err(failed)?;
         let size = bytes as f64 / 1e6;
-        write_line!(out, "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev", path.display())?;
-    }
-    out.flush()?;
-    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
+        Ok(format!("{slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev"))
+    })
 }
 
 /// Removes an incomplete file, unless it is a device or a pipe.

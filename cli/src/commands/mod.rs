@@ -15,6 +15,7 @@ pub(crate) mod log;
 pub(crate) mod manual;
 pub(crate) mod metrics;
 pub(crate) mod profile;
+pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod top;
 pub(crate) mod unusable;

@@ -52,7 +52,7 @@ pub(super) fn draw(run: u64, ranks: &[Points], budget: Nanos, random: &mut Rando
     }
 }
 
-fn hold(points: &Points, several: bool, call: &Point, until: Option<&Point>, most: Nanos) -> Hold {
+pub(super) fn hold(points: &Points, several: bool, call: &Point, until: Option<&Point>, most: Nanos) -> Hold {
     let rank = if several { points.rank.clone() } else { String::new() };
     Hold { rank, call: call.call.clone(), until: until.map(|until| until.call.clone()), most }
 }
@@ -181,7 +181,7 @@ mod tests {
             point(40, 1, "cuStreamWaitValue32"),
             point(50, 1, "cuStreamSynchronize"),
         ];
-        Points { rank: "0".to_owned(), calls }
+        Points { rank: "0".to_owned(), calls, ..Points::default() }
     }
 
     fn drawn(seed: u64) -> Vec<Vec<Hold>> {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `schedule` | a schedule, and the calls that a run made |
 //! | `draw` | which schedule comes next |
+//! | `inversions` | orders of collectives that ranks may have differently |
 //! | `options` | what is asked for |
 //! | `once` | one run |
 //! | `reduce` | the fewest holds that hang |
@@ -15,6 +16,7 @@
 //! than the bare run.
 
 mod draw;
+mod inversions;
 mod once;
 mod options;
 mod reduce;
@@ -27,6 +29,7 @@ use crate::run::{Caught, EXPLORED};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, Failure, Outcome};
 use draw::{aim, draw, Random};
+use inversions::{inversions, Inversion};
 use lazyguard_core::api::counted;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
@@ -66,7 +69,9 @@ struct Explorer {
     since: Instant,
     /// The hazards of all runs by their keys, and whether a hang is about them.
     hazards: BTreeMap<String, bool>,
-    /// Schedules that a hazard asks for.
+    /// Orders of collectives in the first run; they are told among the hazards.
+    inversions: Vec<Inversion>,
+    /// Schedules that a hazard or an inversion asks for.
     aims: Vec<Vec<Hold>>,
     progress: Progress,
     made: u64,
@@ -107,6 +112,7 @@ impl Explorer {
             seed,
             since: Instant::now(),
             hazards: BTreeMap::new(),
+            inversions: Vec::new(),
             aims: Vec::new(),
             progress: Progress::new(),
             made: 0,
@@ -130,6 +136,11 @@ impl Explorer {
             self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
         let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.runner.options.extend(limits(threshold, Some(timeout)));
+        self.inversions = inversions(&bare.ranks, bare.nanos);
+        for inversion in &self.inversions {
+            self.hazards.insert(inversion.key.clone(), false);
+            self.aims.push(vec![inversion.hold.clone()]);
+        }
         self.learn(&bare);
         if bare.ranks.iter().all(|points| points.calls.is_empty()) {
             say("no process made a call whose order may matter: there is nothing to explore");
@@ -248,7 +259,10 @@ impl Explorer {
             folder: PathBuf::new(),
         });
         for (key, provoked) in &mut self.hazards {
-            *provoked = found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call));
+            *provoked = match self.inversions.iter().find(|inversion| inversion.key == *key) {
+                Some(inversion) => inversion.is_in(&found.schedule.holds),
+                None => found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call)),
+            };
         }
         let when = match found.schedule.holds.is_empty() {
             true => " now and then, with no thread held".to_owned(),

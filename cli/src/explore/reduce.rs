@@ -106,7 +106,7 @@ mod tests {
         let name = |thread: u32, call: &str| CallName(format!("{call}@000%{thread}#1"));
         let point =
             |came, at, thread, call: &str| Point { came, at, thread, call: name(thread, call), held: came != at };
-        let points = |calls| [Points { rank: String::new(), calls }];
+        let points = |calls| [Points { calls, ..Points::default() }];
         let bare = points(vec![
             point(1, 1, 2, "begin"),
             point(2, 2, 2, "free"),

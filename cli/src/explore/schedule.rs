@@ -6,7 +6,7 @@ use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::run_folder::file::POINTS;
 use lazyguard_core::Nanos;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A call by its name in schedules: `FUNCTION@SITE%THREAD#NUMBER`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ impl CallName {
         self.0.split('@').next().unwrap_or_default()
     }
 
-    fn thread(&self) -> &str {
+    pub fn thread(&self) -> &str {
         let thread = self.0.split_once('%').and_then(|(_, rest)| rest.rsplit_once('#'));
         thread.map_or("", |(thread, _)| thread)
     }
@@ -54,6 +54,8 @@ pub(super) struct Point {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     pub rank: String,
+    /// Where its process left them.
+    pub folder: PathBuf,
     pub calls: Vec<Point>,
 }
 
@@ -62,7 +64,7 @@ impl Points {
         let text = files::read_text(folder.join(POINTS)).unwrap_or_default();
         let mut calls: Vec<_> = text.lines().filter_map(point).collect();
         calls.sort_by_key(|point| point.at);
-        Self { rank: rank.to_owned(), calls }
+        Self { rank: rank.to_owned(), folder: folder.to_owned(), calls }
     }
 
     pub fn find(&self, call: &CallName) -> Option<&Point> {

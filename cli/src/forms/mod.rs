@@ -3,6 +3,7 @@
 //! Must not: decide what is found.
 
 pub(crate) mod annotations;
+pub(crate) mod cuda;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;

@@ -6,9 +6,9 @@ use crate::judge::process::Process;
 use crate::judge::ranks::{compare, when_they_were_ended, Ranks};
 use crate::judge::seen::{End, FailedOn, Seen};
 use crate::judge::stood::{is_of_a_crash, Stood};
-use lazyguard_core::api::counted;
+use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most findings printed at the end of a run; the report has them all.
 const MOST_TOLD: usize = 8;
@@ -323,6 +323,19 @@ fn line_of(process: &Process) -> String {
     )
 }
 
+/// What the program is to load before it says that it is ready: a kernel, or a place of its code, on a line of its own.
+fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
+    let late = seen.judged.hazards.iter().map(|finding| &finding.hazard).filter(|hazard| hazard.code == Code::LG110);
+    let what = |hazard: &Hazard| match (&hazard.kernel, &hazard.first.place) {
+        (Some(kernel), _) => kernel.clone(),
+        (None, Some(place)) => format!("{} from {place}", hazard.call),
+        (None, None) => hazard.call.clone(),
+    };
+    let all: BTreeSet<_> = late.map(what).collect();
+    let title = (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned());
+    title.into_iter().chain(all).collect()
+}
+
 /// The hazards of a run, each in full; what was prevented comes last.
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -333,6 +346,7 @@ pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     if seen.judged.hazards.is_empty() {
         lines.push("no hazard is known".to_owned());
     }
+    lines.extend(to_warm_up(seen));
     let absent = seen.judged.absent.len() as u64;
     if absent > 0 {
         lines.push(format!("{} of the baseline did not turn up", counted(absent, "hazard")));

@@ -6,7 +6,8 @@
 //! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
 //! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
 //! that answer has Python's stacks, for which the process is forked. Where the next bit is set as well, the process is not ended: with
-//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does.
+//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does. The next bit alone says that
+//! the program is ready.
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
@@ -19,7 +20,7 @@ use crate::stacks::symbolize::Symbolizer;
 use crate::words::format::Format;
 use crate::words::output::{write_line, Output};
 use crate::words::{Failure, Outcome};
-use lazyguard_core::report::{fails, is_last, DumpReport};
+use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
 use rustix::process::getuid;
 use serde_json::Value;
@@ -47,7 +48,7 @@ pub(crate) fn can_be_asked(process: u32) -> bool {
 
 pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
     let asked = Asked::of(process)?;
-    let answer = asked.answer(limit)?;
+    let answer = asked.answer(Purpose::Report, limit)?;
     let mut out = Output::standard();
     match format {
         Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
@@ -72,12 +73,17 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Tells a process that it is ready, and waits until it knows.
+pub(crate) fn mark_ready(process: u32, limit: Duration) -> Result<(), Failure> {
+    Asked::of(process)?.answer(Purpose::Ready, limit).map(drop)
+}
+
 /// Asks all of these processes at once for their last report, and waits until each has answered or can no more, for at most so long. The
 /// answers lie in their folders. A process of another user is passed over, and one that takes no requests: it is not guarded, its
 /// guard is older, or has stepped aside.
 ///
 /// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
-pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
+pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
     let until = Instant::now() + limit;
     let asks = move |_: &_| {
         // Another user may put another file in the place of one that is asked through.
@@ -87,7 +93,7 @@ pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
         let mut asked = Vec::new();
         for process in processes.into_iter().filter(is_own).take_while(|_| Instant::now() < until) {
             let taken = Asked::of(process).ok().filter(|asked| asked.way.takes_requests());
-            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, last).ok()?, asked))));
+            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, purpose).ok()?, asked))));
         }
         while !asked.is_empty() && Instant::now() < until {
             std::thread::sleep(POLL);
@@ -105,20 +111,25 @@ struct Asked {
     way: Way,
 }
 
-/// Whether the process is to be ended after its answer, or to end the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
+/// Why a process is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
-    Yes,
-    No,
-    Fails,
+pub(crate) enum Purpose {
+    Report,
+    /// It is ended after its answer.
+    End,
+    /// It ends the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
+    Fail,
+    /// What it loads from now on comes too late.
+    Ready,
 }
 
 /// The least number of this kind that is not smaller.
-fn number_of(last: Last, least: u64) -> u64 {
-    let is_of_the_kind = |number: &u64| match last {
-        Last::No => !is_last(*number),
-        Last::Yes => is_last(*number) && !fails(*number),
-        Last::Fails => fails(*number),
+fn number_of(purpose: Purpose, least: u64) -> u64 {
+    let is_of_the_kind = |number: &u64| match purpose {
+        Purpose::Report => !is_last(*number) && !marks_ready(*number),
+        Purpose::End => is_last(*number) && !fails(*number),
+        Purpose::Fail => fails(*number),
+        Purpose::Ready => marks_ready(*number),
     };
     (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
 }
@@ -163,12 +174,12 @@ impl Asked {
     }
 
     /// Asks, and waits for the answer for at most so long.
-    fn answer(&self, limit: Duration) -> Result<String, Failure> {
+    fn answer(&self, purpose: Purpose, limit: Duration) -> Result<String, Failure> {
         let begin = Instant::now();
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
         self.expect_alive()?;
         self.expect_requests_to_be_taken(begin, limit)?;
-        let number = self.way.raise(0, Last::No).map_err(cannot)?;
+        let number = self.way.raise(0, purpose).map_err(cannot)?;
         loop {
             // The process writes the answer before the number of the answer.
             let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
@@ -187,7 +198,7 @@ impl Asked {
             }
             // Another request at the same time may have written a smaller number over this one.
             if self.way.number().map_err(cannot)? < number {
-                self.way.raise(number, Last::No).map_err(cannot)?;
+                self.way.raise(number, purpose).map_err(cannot)?;
             }
             std::thread::sleep(POLL);
         }
@@ -274,13 +285,13 @@ impl Way {
     }
 
     /// Makes a new request, of this number or a greater one; returns its number.
-    fn raise(&self, least: u64, last: Last) -> io::Result<u64> {
+    fn raise(&self, least: u64, purpose: Purpose) -> io::Result<u64> {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
         let there = self.number()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
-        let number = number_of(last, number);
+        let number = number_of(purpose, number);
         match self {
             Self::Recording { writes, .. } => {
                 writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;

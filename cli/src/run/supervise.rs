@@ -13,7 +13,7 @@ use super::unguarded;
 use super::unseen::Unseen;
 use crate::folder::ends::ProcessEnd;
 use crate::folder::process::{proc_is_mounted, Stat};
-use crate::inspect::dump::{ask_all, Last};
+use crate::inspect::dump::{ask_all, Purpose};
 use crate::judge::seen::{End, Unguarded};
 use crate::machine::system;
 use crate::words::on_hang::{FAIL, REVOKE};
@@ -352,7 +352,7 @@ impl Supervisor<'_> {
                 _ => hang::with_contexts(&self.places),
             };
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
-            ask_all(asked, Last::Fails, EVIDENCE_WITHIN);
+            ask_all(asked, Purpose::Fail, EVIDENCE_WITHIN);
             let others = others.into_iter().filter(|other| *other != folder);
             self.failing.extend(others.map(|other| Failing::new(other, until)));
         }
@@ -418,7 +418,7 @@ impl Supervisor<'_> {
     /// blame. Signals are passed on when they have answered, or the time is over.
     fn gather_evidence(&self) {
         let alive = self.alive();
-        ask_all(alive.clone(), Last::Yes, EVIDENCE_WITHIN);
+        ask_all(alive.clone(), Purpose::End, EVIDENCE_WITHIN);
         hang::keep_main_threads(&self.places, &alive, EVIDENCE_WITHIN);
     }
 

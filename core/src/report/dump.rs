@@ -40,6 +40,11 @@ pub const fn fails(request: u64) -> bool {
     request & 3 == 3
 }
 
+/// Whether a request of this number also says that the program is ready: what it loads from then on comes too late.
+pub const fn marks_ready(request: u64) -> bool {
+    request & 3 == 2
+}
+
 impl DumpReport {
     /// The answer to a request: `hang` is of a snapshot whose threshold every call in progress is past.
     pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {

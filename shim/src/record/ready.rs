@@ -1,5 +1,5 @@
 //! Whether the program has said that it is ready: what it loads from then on comes too late (LG110). It says so by `lazyguard_ready`, which
-//! it finds by `dlsym`, or by `LAZYGUARD_READY_AFTER`.
+//! it finds by `dlsym`, by a request of `lazyguard ready`, or by `LAZYGUARD_READY_AFTER`.
 
 use crate::runtime::process::Process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ static READY: AtomicBool = AtomicBool::new(false);
 
 /// The program's own function: from now on it loads nothing that it could have loaded before.
 #[no_mangle]
-extern "C" fn lazyguard_ready() {
+pub extern "C" fn lazyguard_ready() {
     READY.store(true, Ordering::Relaxed);
 }
 

@@ -7,11 +7,12 @@
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 
+use super::ready::lazyguard_ready;
 use super::recording::Backing;
 use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use lazyguard_core::report::{fails, is_last, DumpReport, HangReport};
+use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -67,6 +68,9 @@ impl Requests {
         let asked = asked.filter(|&number| number != answered);
         if asked.is_none() && !for_a_hang {
             return false;
+        }
+        if asked.is_some_and(marks_ready) {
+            lazyguard_ready();
         }
         let Some(report) = report() else { return false };
         let (number, threshold) = (asked.unwrap_or(answered), process.settings.hang_after_nanos);

@@ -133,11 +133,7 @@ impl Schedule {
             held = Some(held.unwrap_or(false) | self.hold(process, hold));
         }
         let now = process.now();
-        let told = match held {
-            None => "-",
-            Some(true) => "came",
-            Some(false) => "over",
-        };
+        let told = held.map_or("-", |came| if came { "came" } else { "over" });
         self.note(&format!("{now} {} {call} {} {told}\n", thread::own_number(), now - at));
         if self.holds.iter().any(|hold| hold.until.as_ref() == Some(&call)) {
             lock(&self.seen).came.push((call, now));

@@ -2,6 +2,7 @@
 // context's modules has a kernel that prints, and then the context's first launch, of whatever, puts a barrier behind all that is in
 // flight, as the load of a function does: the write that was submitted after it is never carried out.
 // expect: LG201 culprit=cuStreamWaitValue32_v2
+// reproducer: none, its barrier is that of a kernel that prints
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,6 +1,7 @@
 // The first kernel that prints is launched beside a persistent kernel. It was loaded before, and the launch returns, but the first of a
 // context puts a barrier behind all that is in flight: neither it nor a kernel that has run before starts any more.
 // expect: LG201 culprit=spin_until
+// reproducer: none, its barrier is that of a kernel that prints
 // card: yes
 #include "../corpus.hpp"
 

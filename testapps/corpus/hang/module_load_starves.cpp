@@ -1,6 +1,7 @@
 // Threads launch short kernels without a pause, three of them on each of three streams, and every kernel ends. A second module is loaded
 // meanwhile: the driver brings it in only once the context is idle, which it never is, and the load never returns.
 // expect: LG202 culprit=busy_for innocent=step
+// reproducer: none, threads feed its streams without a pause
 // card: no, because launches were seen to wait behind a load there, so that it has its turn; whether the driver's lock is fair is not known
 #include "../corpus.hpp"
 

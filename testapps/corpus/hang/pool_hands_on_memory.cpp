@@ -1,6 +1,7 @@
 // A pool may not grow. Memory that is freed in the order of one stream, behind a kernel that never ends, is handed on to a second stream, which the
 // driver makes wait for the first, without a call that says so. The kernel behind the allocation would end the first one.
 // expect: LG299 culprit=spin_until
+// reproducer: none, a recording does not have the state of a memory pool
 // card: yes
 #include "../corpus.hpp"
 

@@ -83,6 +83,8 @@ pub struct Header {
     pub told: Option<String>,
     /// Whether it hangs because of what a profile has the next run do before, and completes there.
     pub completes_with_profile: bool,
+    /// `none, WHY`, if `lazyguard export --to cuda` makes no program of its hang.
+    pub reproducer: Option<String>,
     /// Whether it is for a card.
     pub card: String,
 }
@@ -103,9 +105,20 @@ impl Header {
             lines.iter().filter_map(|line| line.strip_prefix(key)).map(group).collect::<Result<Vec<_>, _>>()
         };
         let is_keyed = |line: &&str| {
-            ["expect:", "hazard:", "prevented:", "env:", "default:", "told:", "with-profile:", "card:", "build:"]
-                .iter()
-                .any(|key| line.starts_with(key))
+            [
+                "expect:",
+                "hazard:",
+                "prevented:",
+                "env:",
+                "default:",
+                "told:",
+                "with-profile:",
+                "reproducer:",
+                "card:",
+                "build:",
+            ]
+            .iter()
+            .any(|key| line.starts_with(key))
         };
         let what = lines.iter().take_while(|line| !is_keyed(line)).copied().collect::<Vec<_>>().join(" ");
         if !what.ends_with('.') {
@@ -126,6 +139,7 @@ impl Header {
                 Some("completes") => true,
                 Some(other) => return Err(format!("with-profile: {other:?} is not completes")),
             },
+            reproducer: one("reproducer:")?.map(str::to_owned),
             card: one("card:")?.ok_or("there is no line \"card:\"")?.to_owned(),
         };
         header.fits_together()

@@ -19,7 +19,7 @@ const ANSWERS: Duration = Duration::from_millis(3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
 const ENDS: Duration = lazyguard_e2e::PATIENCE;
 
-fn pace() -> Duration {
+pub(crate) fn pace() -> Duration {
     PACE * slower()
 }
 
@@ -68,7 +68,7 @@ fn guarded<'w>(work: &'w Work, program: &InCorpus, pace: Duration) -> Run<'w> {
     at_pace(work, program, pace).guarded().kept().hang_after(&format!("{}ms", pace.as_millis()))
 }
 
-fn guarded_as_it_says<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
+pub(crate) fn guarded_as_it_says<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
     as_it_says(guarded(work, program, pace()), program)
 }
 
@@ -196,8 +196,12 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
 }
 
 fn until_the_final_verdict(running: &mut Running) -> Folder {
+    until_the_verdict_within(running, verdict())
+}
+
+pub(crate) fn until_the_verdict_within(running: &mut Running, limit: Duration) -> Folder {
     let out = running.out();
-    running.until("the final verdict, the driver asked", verdict(), |running| {
+    running.until("the final verdict, the driver asked", limit, |running| {
         // It is replaced, never changed, but may not be there yet.
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
         let final_one = hang["status"] == "hang" && !hang["probe"].is_null();

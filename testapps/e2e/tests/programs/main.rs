@@ -6,6 +6,7 @@
 //! | `killed` | what is known of it once it is killed while it hangs | every program of `programs.json` that hangs |
 //! | `hostile` | whether it does the same with the guard as without | every run of `hostile/programs.json` |
 //! | `corpus` | the code, the culprit, and that nothing slow is called a hang | every program of `corpus/hang` and `corpus/slow` |
+//! | `reproducers` | whether its reproducer gets its code | programs of `corpus/hang` |
 //! | `hazards` | its hazards, and that the controls have none | every program of `corpus/hazard` |
 //!
 //! The harness reads the lists when it lists the tests, so a new program needs no build of this file. It takes the arguments of
@@ -20,6 +21,7 @@ mod corpus;
 mod hazards;
 mod hostile;
 mod killed;
+mod reproducers;
 
 /// A question's name, and the function that asks it: of the test's name, and the program's.
 type Question = (&'static str, fn(&str, &str));
@@ -31,7 +33,14 @@ macro_rules! questions {
 use questions;
 
 fn main() -> ExitCode {
-    let lists = [apps::trials(), killed::trials(), hostile::trials(), corpus::trials(), hazards::trials()];
+    let lists = [
+        apps::trials(),
+        killed::trials(),
+        hostile::trials(),
+        corpus::trials(),
+        reproducers::trials(),
+        hazards::trials(),
+    ];
     libtest_mimic::run(&Arguments::from_args(), lists.into_iter().flatten().collect()).exit_code()
 }
 

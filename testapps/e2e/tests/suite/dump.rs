@@ -335,3 +335,48 @@ fn a_forked_child_is_not_taken_for_its_parent() {
         assert!(line.contains("does not take requests") || line.contains("was forked from"), "{line}");
     }
 }
+
+#[test]
+fn a_process_that_is_told_that_it_is_ready_loads_late_from_then_on() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let request = work.path().join("request");
+    let program = lazyguard_e2e::corpus_program("module_loaded_when_ready");
+    let mut running = Run::new(&work, program).guarded().kept().set("LG_REQUEST", &request).start();
+    let process = running.process().to_string();
+    let told = running.until("the process takes requests", 20 * SECOND, |_| {
+        let told = Command::new(command()).args(["ready", &process]).output().ok()?;
+        told.status.success().then(|| texts(&told))
+    });
+    let line = format!("process {process} is ready: what it loads from now on is LG110\n");
+    assert_eq!(told, (line, String::new()));
+    fs::write(&request, "").unwrap_or_else(|error| panic!("{error}"));
+    let outcome = running.finish_within(20 * SECOND);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let report = Command::new(command()).args(["report", "--hazards"]).arg(outcome.out().path()).output();
+    let (text, _) = texts(&report.unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!(text.matches("key: LG110|").count(), 1, "{text}");
+    let list = text.split("to warm up before the program is ready:\n").nth(1).unwrap_or_default();
+    assert!(list.starts_with("cuModuleLoadData from ") && list.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn all_processes_of_a_run_are_told_that_they_are_ready() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (request, out) = (work.path().join("request"), work.path().join("run"));
+    let program = lazyguard_e2e::corpus_program("module_loaded_when_ready");
+    let two = format!("{0} & {0} & wait", program.display());
+    let run = Run::new(&work, command()).args(["run", "--keep", "--out"]).args([&out]).args(["--", "sh", "-c", &two]);
+    let mut running = run.set("LG_REQUEST", &request).start();
+    let ready = || Command::new(command()).arg("ready").arg(&out).output();
+    running.until("both processes take requests", 20 * SECOND, |_| {
+        let (lines, _) = texts(&ready().ok()?);
+        (lines.matches(" is ready: ").count() == 2).then_some(())
+    });
+    fs::write(&request, "").unwrap_or_else(|error| panic!("{error}"));
+    let outcome = running.finish_within(20 * SECOND);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "served\nserved\n"), "{outcome}");
+    let (hazards, _) = texts(&Command::new(command()).args(["report", "--hazards"]).arg(&out).output().unwrap());
+    assert!(hazards.contains("2 times") || hazards.matches(", 1 time)").count() == 2, "{hazards}");
+    let (_, gone) = texts(&ready().unwrap());
+    assert!(gone.ends_with(": no process of it runs here any more\n"), "{gone}");
+}

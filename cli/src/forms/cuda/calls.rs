@@ -1,0 +1,305 @@
+//! The statement for a call of the recording.
+
+use super::objects::Objects;
+use crate::folder::source::Opened;
+use lazyguard_core::api::{Class, Code, GraphContents, GraphPart, NodeKind};
+use lazyguard_core::diagnose::{Snapshot, Verdict};
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::{Kind, Launch, Payload, Record};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct Calls<'a> {
+    opened: &'a Opened,
+    verdicts: &'a [Verdict],
+    pub objects: Objects<'a>,
+    /// When the operations were submitted that do not end.
+    culprits: BTreeSet<Nanos>,
+    /// When the host functions were submitted that do not return.
+    host_functions: BTreeSet<Nanos>,
+    graphs: BTreeMap<(u64, Nanos), String>,
+}
+
+type Statement = Result<String, String>;
+
+impl<'a> Calls<'a> {
+    pub fn new(opened: &'a Opened, snapshot: &'a Snapshot, verdicts: &'a [Verdict], entries: &[Entry]) -> Self {
+        let mut objects = Objects::new(opened.recording.strings());
+        let mut launched = BTreeSet::new();
+        for record in entries.iter().map(|entry| &entry.record) {
+            let is_cold = matches!(record.kind, Kind::ColdFunction | Kind::ColdModule);
+            if is_cold && record.entry_point.class() != Class::ModuleLoad {
+                let in_context = objects.libraries.entry(owner(record)).or_insert(true);
+                *in_context &= record.kind == Kind::ColdFunction;
+                if !launched.contains(&record.function) {
+                    objects.cold.insert(record.function);
+                }
+            }
+            launched.insert(record.function);
+        }
+        if verdicts.iter().any(|verdict| verdict.code == Code::LG211) {
+            // The queue of a stream follows from its place among all streams.
+            opened.recording.streams().iter().for_each(|stream| drop(objects.stream(stream.number, Nanos::MAX)));
+        }
+        Self {
+            opened,
+            verdicts,
+            objects,
+            culprits: verdicts
+                .iter()
+                .flat_map(|verdict| &verdict.culprits)
+                .map(|culprit| culprit.operation.at)
+                .collect(),
+            host_functions: snapshot.host_functions.iter().map(|function| function.at).collect(),
+            graphs: BTreeMap::new(),
+        }
+    }
+
+    /// An expression whose value is the driver's result; else why there is none.
+    pub fn statement(&mut self, entry: &Entry) -> Statement {
+        let record = &entry.record;
+        let class = record.entry_point.class();
+        if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule)
+            && !matches!(class, Class::ModuleLoad)
+            && (class != Class::Launch || !record.submitted() && record.returned != 0)
+        {
+            return Ok(self.loads(record));
+        }
+        let stream = self.objects.stream(record.stream, record.meant_at());
+        Ok(match (class, record.payload()) {
+            (Class::Launch, Payload::Launch(launch)) => self.launch(record, launch, &stream),
+            (Class::HostFunction, _) => {
+                let function = self.host_function(record.entered);
+                format!("cuLaunchHostFunc({stream}, {function}, nullptr)")
+            }
+            (Class::GraphLaunch, Payload::Graph(handle)) => {
+                let graph = self.graph(record, handle)?;
+                format!("cuGraphLaunch({graph}, {stream})")
+            }
+            (_, Payload::Wait(wait)) => {
+                let (bits, word) = (if wait.wide { 64 } else { 32 }, self.objects.word(wait.address));
+                format!("cuStreamWaitValue{bits}({stream}, {word}, {:#x}u, {})", wait.value, wait.flags)
+            }
+            (_, Payload::Write(write)) => {
+                let (bits, word) = (if write.wide { 64 } else { 32 }, self.objects.word(write.address));
+                format!("cuStreamWriteValue{bits}({stream}, {word}, {:#x}u, 0)", write.value)
+            }
+            (Class::StreamWaitEvent | Class::EventRecord | Class::EventSynchronize, Payload::Event(event)) => {
+                self.about_event(record, event, &stream)
+            }
+            (Class::EventQuery, Payload::Queries { event, .. } | Payload::Event(event)) => {
+                let event = self.objects.event(event, record.context.into());
+                polls(&format!("cuEventQuery({event})"))
+            }
+            (Class::StreamQuery, _) => polls(&format!("cuStreamQuery({stream})")),
+            (Class::StreamSynchronize, _) => format!("cuStreamSynchronize({stream})"),
+            (Class::StreamDestroy, _) => format!("cuStreamDestroy({stream})"),
+            (Class::ContextSynchronize, _) => "cuCtxSynchronize()".to_owned(),
+            (Class::ModuleLoad, _) => {
+                let made = self.objects.other("module", "CUmodule {};");
+                format!("cuModuleLoadData(&{made}, code({{\"other\"}}, 0).c_str())")
+            }
+            (Class::AllocateAsync | Class::FreeAsync, _) => {
+                return Err("a recording does not have the state of a memory pool".to_owned());
+            }
+            (Class::GraphInstantiate, _) if record.sets_aside() => {
+                let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), true);
+                let ready = self.objects.other("graph", "CUgraphExec {};");
+                self.objects.needs_graphs();
+                format!("Graph().launches({kernel}, already).instantiate(&{ready})")
+            }
+            (_, payload) => return self.of_memory(record, payload, &stream),
+        })
+    }
+
+    /// A call that loads a kernel or a library on its first use, and is no launch.
+    fn loads(&mut self, record: &Record) -> String {
+        if record.kind == Kind::ColdModule {
+            let made = self.objects.other("module", "CUmodule {};");
+            return format!("cuLibraryGetModule(&{made}, {})", Objects::library(owner(record)));
+        }
+        let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), false);
+        let made = self.objects.other("function", "CUfunction {};");
+        format!("cuKernelGetFunction(&{made}, reinterpret_cast<CUkernel>({kernel}))")
+    }
+
+    fn launch(&mut self, record: &Record, launch: Launch, stream: &str) -> String {
+        let grows = record.kind == Kind::Call && record.returned == 0 && self.has(Code::LG204);
+        let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), grows);
+        let flag = if self.culprits.contains(&record.entered) { "never" } else { "already" };
+        let at_once = if record.at_once() { ", true" } else { "" };
+        format!("launch({kernel}, {}, {}, {stream}, {flag}{at_once})", launch.blocks(), launch.threads())
+    }
+
+    fn about_event(&mut self, record: &Record, event: u64, stream: &str) -> String {
+        let event = self.objects.event(event, record.context.into());
+        let context = self.objects.context(record.context.into());
+        match (record.entry_point.class(), record.entry_point.info().base().starts_with("cuCtx")) {
+            (Class::StreamWaitEvent, true) => format!("cuCtxWaitEvent({context}, {event})"),
+            (Class::StreamWaitEvent, false) => format!("cuStreamWaitEvent({stream}, {event}, 0)"),
+            (Class::EventRecord, true) => format!("cuCtxRecordEvent({context}, {event})"),
+            (Class::EventRecord, false) => format!("cuEventRecord({event}, {stream})"),
+            _ => format!("cuEventSynchronize({event})"),
+        }
+    }
+
+    /// A call that is about no stream's order: it takes memory, copies it, fills it, or waits for a whole context.
+    fn of_memory(&mut self, record: &Record, payload: Payload, stream: &str) -> Statement {
+        let bytes = match payload {
+            Payload::Memory { bytes, .. } => bytes.max(1),
+            _ => 1,
+        };
+        let made = self.copies(record, bytes, stream).or_else(|| self.makes(record, bytes));
+        let made = made.or_else(|| self.waits_for_context(record, bytes));
+        made.ok_or_else(|| format!("there is no statement for {}", record.entry_point.symbol()))
+    }
+
+    fn copies(&mut self, record: &Record, bytes: u64, stream: &str) -> Option<String> {
+        let base = record.entry_point.info().base();
+        let is_asynchronous = base.ends_with("Async");
+        // A call that returns at once though its stream is busy has pinned memory.
+        let host = if is_asynchronous && record.returned != 0 { "pinned" } else { "pageable" };
+        let on = if is_asynchronous { format!(", {stream}") } else { String::new() };
+        Some(match base.trim_end_matches("Async") {
+            "cuMemcpy" | "cuMemcpyDtoD" => {
+                format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.device(bytes))
+            }
+            "cuMemcpyPeer" => {
+                let (to, from) = (self.device(bytes), self.device(bytes));
+                let context = self.objects.context(record.context.into());
+                // The other context is not recorded.
+                format!("{base}({to}, context[0], {from}, {context}, {bytes}{on})")
+            }
+            "cuMemcpyHtoD" => format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.host(host, bytes)),
+            "cuMemcpyDtoH" => format!("{base}({}, {}, {bytes}{on})", self.host(host, bytes), self.device(bytes)),
+            name if name.starts_with("cuMemsetD") && !name.contains("2D") => {
+                let each = name.trim_start_matches("cuMemsetD").parse().map_or(1, |bits: u64| bits / 8);
+                format!("{base}({}, 0, {}{on})", self.device(bytes), bytes / each)
+            }
+            _ => return None,
+        })
+    }
+
+    fn makes(&mut self, record: &Record, bytes: u64) -> Option<String> {
+        let (of, arguments) = match record.entry_point.info().base() {
+            "cuMemAlloc" => ("CUdeviceptr", format!(", {bytes}")),
+            "cuMemAllocHost" => ("void*", format!(", {bytes}")),
+            "cuMemHostAlloc" => ("void*", format!(", {bytes}, 0")),
+            "cuEventCreate" => ("CUevent", ", CU_EVENT_DISABLE_TIMING".to_owned()),
+            "cuStreamCreate" => ("CUstream", ", CU_STREAM_NON_BLOCKING".to_owned()),
+            "cuStreamCreateWithPriority" => ("CUstream", ", CU_STREAM_NON_BLOCKING, 0".to_owned()),
+            _ => return None,
+        };
+        let made = self.objects.other("made", &format!("{of} {{}};"));
+        Some(format!("{}(&{made}{arguments})", record.entry_point.info().base()))
+    }
+
+    fn waits_for_context(&mut self, record: &Record, bytes: u64) -> Option<String> {
+        Some(match record.entry_point.info().base() {
+            "cuMemFree" => format!("cuMemFree({})", self.device(bytes)),
+            "cuMemFreeHost" => format!("cuMemFreeHost({})", self.host("pinned", bytes)),
+            "cuMemHostUnregister" => {
+                let registered = self.host("pageable", 4096);
+                self.objects.other("", &format!("CK(cuMemHostRegister({registered}, 4096, 0));"));
+                format!("cuMemHostUnregister({registered})")
+            }
+            "cuModuleUnload" => {
+                let unloaded = self.objects.other("module", "const CUmodule {} = module({\"other\"});");
+                format!("cuModuleUnload({unloaded})")
+            }
+            "cuLibraryUnload" => {
+                self.objects.libraries.entry(0).or_insert(true);
+                format!("cuLibraryUnload({})", Objects::library(0))
+            }
+            "cuCtxSetLimit" => "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 32768)".to_owned(),
+            "cuCtxSetFlags" => "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)".to_owned(),
+            "cuCtxDestroy" => format!("cuCtxDestroy({})", self.objects.context(u32::MAX)),
+            _ => return None,
+        })
+    }
+
+    fn device(&mut self, bytes: u64) -> String {
+        self.objects.other("device", &format!("const CUdeviceptr {{}} = memory({bytes});"))
+    }
+
+    fn host(&mut self, kind: &str, bytes: u64) -> String {
+        let make = match kind {
+            "pinned" => format!("void* {{}};\nCK(cuMemHostAlloc(&{{}}, {bytes}, 0));"),
+            _ => format!("void* const {{}} = aligned_alloc(4096, {});", bytes.next_multiple_of(4096)),
+        };
+        self.objects.other(kind, &make)
+    }
+
+    fn host_function(&self, submitted: Nanos) -> &'static str {
+        if self.host_functions.contains(&submitted) {
+            "waits_for_ever"
+        } else {
+            "returns"
+        }
+    }
+
+    fn has(&self, code: Code) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.code == code)
+    }
+
+    /// The graph of a launch, with its nodes one after the other.
+    fn graph(&mut self, record: &Record, handle: u64) -> Statement {
+        let contents = self.opened.recording.strings().graph(handle, record.entered);
+        let contents = contents.filter(|contents| contents.unseen == 0);
+        let contents: &GraphContents = contents.ok_or("the content of a graph is not known")?;
+        let submitted = record.entered;
+        if let Some(known) = self.graphs.get(&(handle, submitted)) {
+            return Ok(known.clone());
+        }
+        let mut nodes = String::new();
+        for part in &contents.parts {
+            let node = self.node(record, part)?;
+            nodes.push_str(&node.repeat(part.count.min(4) as usize));
+        }
+        let name = self.objects.graph(&nodes);
+        self.graphs.insert((handle, submitted), name.clone());
+        Ok(name)
+    }
+
+    fn node(&mut self, record: &Record, part: &GraphPart) -> Statement {
+        let other_culprit = self.has(Code::LG207) || self.has(Code::LG203);
+        let spins = self.culprits.contains(&record.entered) && !other_culprit;
+        let operation = |calls: &mut Self, kind: &str| {
+            let word = calls.objects.word(part.what);
+            let bits = if part.wide { 64 } else { 32 };
+            format!(
+                ".memory_operation(CU_STREAM_MEM_OP_{kind}_VALUE_{bits}, {word}, {:#x}u, {})",
+                part.value, part.condition
+            )
+        };
+        Ok(match part.kind {
+            NodeKind::Kernel => {
+                let kernel = self.objects.kernel(part.what as u32, record.context.into(), record.meant_at(), false);
+                format!(".launches({kernel}, {})", if spins { "never" } else { "already" })
+            }
+            NodeKind::HostFunction => format!(".calls({})", self.host_function(record.entered)),
+            NodeKind::ValueWait => operation(self, "WAIT"),
+            NodeKind::ValueWrite => operation(self, "WRITE"),
+            NodeKind::EventWait => {
+                let event = self.objects.event(part.what, record.context.into());
+                format!(".add(cuGraphAddEventWaitNode, {event})")
+            }
+            NodeKind::EventRecord => {
+                let event = self.objects.event(part.what, record.context.into());
+                format!(".add(cuGraphAddEventRecordNode, {event})")
+            }
+            NodeKind::ChildGraph | NodeKind::MemoryOperations => String::new(),
+            NodeKind::Empty | NodeKind::Copy | NodeKind::Fill => ".add(cuGraphAddEmptyNode)".to_owned(),
+            _ => return Err("there is no statement for one of its graph's nodes".to_owned()),
+        })
+    }
+}
+
+/// The handle of the module or library of what a call loads.
+fn owner(record: &Record) -> u64 {
+    record.owner().unwrap_or(0)
+}
+
+fn polls(query: &str) -> String {
+    format!("[&] {{ CUresult is; while ((is = {query}) == CUDA_ERROR_NOT_READY) nap(1); return is; }}()")
+}

@@ -1,0 +1,187 @@
+//! The reproducer of a hang: a small CUDA program with the calls of the wait-for path, in their order, and spinning kernels in the place of
+//! the program's.
+//!
+//! | file | holds |
+//! |---|---|
+//! | here | which calls of the recording belong to the hang, and the program around them |
+//! | `calls` | the statement for a call |
+//! | `objects` | the streams, events, kernels and memory that the statements use |
+//! | `head.cu`, `library.cu`, `graph.cu` | the program's functions |
+//!
+//! Must not: decide what hangs; the snapshot and its verdicts say that.
+
+mod calls;
+mod objects;
+
+use crate::folder::source::Opened;
+use crate::words::Failure;
+use calls::Calls;
+use lazyguard_core::api::result::NOT_READY;
+use lazyguard_core::api::{Class, Code};
+use lazyguard_core::diagnose::{BusyStream, Snapshot, Verdict};
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::{Kind, Payload};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MOST_LINES: usize = 150;
+
+/// The program, or in words why there is none.
+pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict]) -> Result<String, Failure> {
+    let first =
+        verdicts.first().ok_or_else(|| Failure::Input("no hang is in it: there is nothing to reproduce".into()))?;
+    let unmade = |why: String| Failure::Input(format!("no reproducer of this {} can be made: {why}", first.code));
+    if first.code == Code::LG201 && snapshot.loads.iter().any(|load| load.first_launch) {
+        return Err(unmade("its barrier is that of a kernel that prints".to_owned()));
+    }
+    if !first.fed.is_empty() {
+        return Err(unmade("threads feed its streams without a pause".to_owned()));
+    }
+    let mut lines = 0;
+    // What stands further back on a stream matters only where a queue is full.
+    for most in [usize::MAX, 16, 4] {
+        let entries = entries_of(opened, snapshot, verdicts, most)?;
+        let mut calls = Calls::new(opened, snapshot, verdicts, &entries);
+        let steps = steps(&mut calls, &entries, snapshot.at).map_err(unmade)?;
+        let program = program(opened, snapshot, first, &calls, &steps);
+        lines = program.lines().count();
+        if lines <= MOST_LINES {
+            return Ok(program);
+        }
+    }
+    Err(unmade(format!("it would have {lines} lines, and a reproducer has {MOST_LINES} at most")))
+}
+
+/// The calls as statements; equal ones of a thread in a row are one.
+fn steps(calls: &mut Calls<'_>, entries: &[Entry], until: Nanos) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::<Step>::new();
+    for (number, entry) in entries.iter().enumerate() {
+        let statement = calls.statement(entry)?;
+        // Another thread's call came before this one returned.
+        let overtaken = entries.get(number + 1).is_some_and(|next| next.record.entered < entry.record.returned);
+        let has_returned = (1..=until).contains(&entry.record.returned);
+        let returns = has_returned && entry.record.kind != Kind::Queries && !overtaken;
+        let context = calls.objects.context(u32::from(entry.record.context));
+        match steps.last_mut() {
+            Some(last) if (last.thread, &last.statement, last.returns) == (entry.thread, &statement, true) => {
+                (last.times, last.returns) = (last.times + 1, returns);
+            }
+            _ => steps.push(Step { thread: entry.thread, context, statement, times: 1, returns }),
+        }
+    }
+    Ok(steps)
+}
+
+struct Step {
+    thread: u32,
+    context: String,
+    statement: String,
+    times: u64,
+    returns: bool,
+}
+
+impl Step {
+    fn text(&self, number: usize) -> String {
+        let Self { context, statement, times, returns, .. } = self;
+        let call = match times {
+            1 => format!("return {statement};"),
+            _ => format!("for (int i = 1; i < {times}; ++i) CK({statement}); return {statement};"),
+        };
+        format!("in_turn({number}, {context}, {returns}, [&] {{ {call} }});\n")
+    }
+}
+
+/// The calls that the hang is made of, in their order: what is in flight, `most` of each stream, what blocks, what was loaded behind work,
+/// and what wrote to the memory that a stream waits for.
+fn entries_of(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict], most: usize) -> Result<Vec<Entry>, Failure> {
+    // A stream stands at the operation that does not end.
+    let culprit = |stream: u32| {
+        let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
+        culprits.filter(|culprit| culprit.stream.number == stream).map(|culprit| culprit.operation.at).min()
+    };
+    let first = |busy: &BusyStream| busy.operations.first().map_or(busy.oldest.at, |op| op.at.min(busy.oldest.at));
+    let since = |busy: &BusyStream| culprit(busy.stream.number).unwrap_or_else(|| first(busy));
+    let since: BTreeMap<u32, Nanos> = snapshot.streams.iter().map(|busy| (busy.stream.number, since(busy))).collect();
+    let is_near = |stream: u32, at: Nanos| {
+        snapshot.stream(stream).is_some_and(|busy| busy.operations.iter().take(most).any(|op| op.at == at))
+    };
+    let waits = snapshot.event_waits.iter().filter(|wait| is_near(wait.stream, wait.at)).map(|wait| wait.recorded);
+    let blocked = snapshot.blocked.iter().flat_map(|call| [call.entered, call.event_recorded.unwrap_or(call.entered)]);
+    let loads = snapshot.loads.iter().map(|load| load.at);
+    let at: BTreeSet<Nanos> = waits.chain(blocked).chain(loads).collect();
+    let written =
+        |at: Nanos| snapshot.waits.iter().any(|wait| wait.newest_write.as_ref().is_some_and(|write| write.at == at));
+    let context_waits = |event: u64| snapshot.event_waits.iter().any(|wait| wait.event == event);
+    let (mut entries, mut of_stream) = (Vec::new(), BTreeMap::<u32, usize>::new());
+    opened.each_in_order(|entry| {
+        let record = &entry.record;
+        let is_call = match record.kind {
+            Kind::Call | Kind::ColdFunction | Kind::ColdModule => record.returned == 0 || record.result == 0,
+            Kind::Queries => record.result == NOT_READY || record.returned == 0,
+            _ => false,
+        };
+        let ends_stream = record.entry_point.class() == Class::StreamDestroy;
+        let mut in_flight = is_call
+            && (record.submitted() || ends_stream)
+            && since.get(&record.stream).is_some_and(|since| record.entered >= *since);
+        if in_flight {
+            let count = of_stream.entry(record.stream).or_default();
+            in_flight = *count < most;
+            *count += 1;
+        }
+        let concerns = match record.payload() {
+            Payload::Write(write) => written(write.at),
+            // A whole context waits.
+            Payload::Event(event) if record.stream == 0 => context_waits(event),
+            _ => false,
+        };
+        if is_call && record.entered <= snapshot.at && (in_flight || concerns || at.contains(&record.entered)) {
+            entries.push(*entry);
+        }
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Calls<'_>, steps: &[Step]) -> String {
+    let main = opened.recording.facts().process;
+    let (setup, objects) = (calls.objects.text(), &calls.objects);
+    let mut text = format!(
+        "// {}: {}\n// nvcc -std=c++17 -o reproducer THIS.cu -lcuda; lazyguard run --preload off -- ./reproducer\n{}",
+        verdict.code,
+        verdict.sentence.replace(|c: char| c.is_control() || c == '\\', " "),
+        include_str!("head.cu")
+    );
+    for (needed, part) in
+        [(objects.has_library(), include_str!("library.cu")), (objects.has_graph(), include_str!("graph.cu"))]
+    {
+        if needed {
+            text += part;
+        }
+    }
+    text += "\nint main() {\n";
+    let mut line = |depth: usize, line: &str| {
+        text.push_str(&"  ".repeat(depth));
+        text.push_str(line);
+    };
+    if snapshot.launch_blocking {
+        line(1, "setenv(\"CUDA_LAUNCH_BLOCKING\", \"1\", 1);\n");
+    }
+    if let Some(queues) = snapshot.connections {
+        line(1, &format!("setenv(\"CUDA_DEVICE_MAX_CONNECTIONS\", \"{queues}\", 1);\n"));
+    }
+    setup.lines().for_each(|text| line(1, &format!("{text}\n")));
+    let threads: BTreeSet<u32> = steps.iter().map(|step| step.thread).filter(|thread| *thread != main).collect();
+    let of_thread = |line: &mut dyn FnMut(usize, &str), thread: u32, depth: usize| {
+        let own = steps.iter().enumerate().filter(|(_, step)| step.thread == thread);
+        own.for_each(|(number, step)| line(depth, &step.text(number + 1)));
+    };
+    for thread in threads {
+        line(1, &format!("std::thread thread_{thread}([&] {{\n"));
+        of_thread(&mut line, thread, 2);
+        line(1, "});\n");
+        line(1, &format!("thread_{thread}.detach();\n"));
+    }
+    of_thread(&mut line, main, 1);
+    text + "  waits_for_ever(nullptr);\n}\n"
+}

@@ -1,0 +1,225 @@
+//! What the statements of a reproducer use, and the lines that make it. An object is made where it is first asked for its name.
+
+use lazyguard_core::api::StreamKind;
+use lazyguard_core::trace::read::{FunctionSeen, StringTable};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+pub(super) struct Objects<'a> {
+    texts: &'a StringTable,
+    /// The first context, which the program begins in.
+    contexts: Vec<u32>,
+    /// By number: the context, and the flags of its making.
+    streams: BTreeMap<u32, (u32, &'static str)>,
+    events: Vec<(u64, u32)>,
+    /// Addresses of words, in lots of eight bytes.
+    words: Vec<u64>,
+    kernels: Vec<Kernel>,
+    /// Libraries by the handles that they had, and whether one is in the context at the beginning.
+    pub libraries: BTreeMap<u64, bool>,
+    /// Kernels that are cold at the beginning.
+    pub cold: BTreeSet<u32>,
+    /// Lines that make other things, after the kernels.
+    others: String,
+    others_count: usize,
+    has_graph: bool,
+}
+
+struct Kernel {
+    number: u32,
+    name: String,
+    owner: u64,
+    context: u32,
+    local: bool,
+}
+
+/// As much local memory a thread as a context does not have at first.
+const LOCAL_BYTES: &str = "32768";
+
+impl<'a> Objects<'a> {
+    pub fn new(texts: &'a StringTable) -> Self {
+        Self {
+            texts,
+            contexts: Vec::new(),
+            streams: BTreeMap::new(),
+            events: Vec::new(),
+            words: Vec::new(),
+            kernels: Vec::new(),
+            libraries: BTreeMap::new(),
+            cold: BTreeSet::new(),
+            others: String::new(),
+            others_count: 0,
+            has_graph: false,
+        }
+    }
+
+    pub fn context(&mut self, number: u32) -> String {
+        format!("context[{}]", place(&mut self.contexts, number))
+    }
+
+    /// The program's stream of a number, as a call knew it that was made then.
+    pub fn stream(&mut self, number: u32, at: Nanos) -> String {
+        let Some(stream) = self.texts.stream(number, at) else { return "nullptr".to_owned() };
+        let flags = match stream.kind {
+            StreamKind::Legacy => return "CU_STREAM_LEGACY".to_owned(),
+            StreamKind::PerThread => return "CU_STREAM_PER_THREAD".to_owned(),
+            StreamKind::NonBlocking => "CU_STREAM_NON_BLOCKING",
+            _ => "CU_STREAM_DEFAULT",
+        };
+        place(&mut self.contexts, stream.context);
+        self.streams.insert(number, (stream.context, flags));
+        format!("stream[{number}]")
+    }
+
+    pub fn event(&mut self, handle: u64, context: u32) -> String {
+        let known = self.events.iter().position(|(known, _)| *known == handle);
+        let at = known.unwrap_or_else(|| {
+            self.events.push((handle, context));
+            self.events.len() - 1
+        });
+        format!("event[{at}]")
+    }
+
+    pub fn word(&mut self, address: u64) -> String {
+        format!("words + {}", 8 * place(&mut self.words, address >> 3) as u64 + (address & 7))
+    }
+
+    /// A kernel by the number of its function. `local` is whether it needs more local memory than there is.
+    pub fn kernel(&mut self, number: u32, context: u32, at: Nanos, local: bool) -> String {
+        place(&mut self.contexts, context);
+        let known = self.kernels.iter_mut().position(|kernel| kernel.number == number);
+        let at = known.unwrap_or_else(|| {
+            let function = self.texts.function(number, at);
+            let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
+            let name: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '$' { c } else { '_' }).collect();
+            let owner = function.map_or(0, |function| function.owner);
+            self.kernels.push(Kernel { number, name, owner, context, local: false });
+            self.kernels.len() - 1
+        });
+        self.kernels[at].local |= local;
+        format!("kernel_{at}")
+    }
+
+    /// A thing of its own; `make` is the line that makes it, with `{}` for its name.
+    pub fn other(&mut self, name: &str, make: &str) -> String {
+        self.others_count += 1;
+        let name = format!("{name}_{}", self.others_count);
+        let _ = writeln!(self.others, "{}", make.replace("{}", &name));
+        name
+    }
+
+    pub fn graph(&mut self, nodes: &str) -> String {
+        self.has_graph = true;
+        self.other("graph", &format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"))
+    }
+
+    pub fn needs_graphs(&mut self) {
+        self.has_graph = true;
+    }
+
+    pub fn library(owner: u64) -> String {
+        format!("library_{owner:x}")
+    }
+
+    pub fn has_library(&self) -> bool {
+        !self.libraries.is_empty()
+    }
+
+    pub fn has_graph(&self) -> bool {
+        self.has_graph
+    }
+
+    /// The lines that make everything.
+    pub fn text(&self) -> String {
+        let mut text = "CUdevice device;\nCK(cuInit(0));\nCK(cuDeviceGet(&device, 0));\n".to_owned();
+        let _ = writeln!(text, "CUcontext context[{}];", self.contexts.len().max(1));
+        text += "CK(cuDevicePrimaryCtxRetain(&context[0], device));\n";
+        for at in 1..self.contexts.len() {
+            let _ = writeln!(text, "CK(make_context(&context[{at}], device));");
+        }
+        text += "CK(cuCtxSetCurrent(context[0]));\n[[maybe_unused]] const CUdeviceptr never = memory(8), already = memory(8);\nCK(cuMemsetD32(already, 1, 1));\n";
+        if !self.words.is_empty() {
+            let _ = writeln!(text, "const CUdeviceptr words = memory({});", 8 * self.words.len());
+        }
+        self.streams(&mut text);
+        if !self.events.is_empty() {
+            let _ = writeln!(text, "CUevent event[{}];", self.events.len());
+            text += "for (CUevent& one : event) CK(cuEventCreate(&one, CU_EVENT_DISABLE_TIMING));\n";
+        }
+        self.kernels(&mut text);
+        self.enter(self.contexts.first().copied().unwrap_or(0), &mut text);
+        text + &self.others + "CK(cuCtxSynchronize());\n"
+    }
+
+    /// Where there are several contexts, what follows is made in this one.
+    fn enter(&self, context: u32, text: &mut String) {
+        if self.contexts.len() > 1 {
+            let at = self.contexts.iter().position(|known| *known == context).unwrap_or(0);
+            let _ = writeln!(text, "CK(cuCtxSetCurrent(context[{at}]));");
+        }
+    }
+
+    fn streams(&self, text: &mut String) {
+        let Some(last) = self.streams.keys().last() else { return };
+        let _ = writeln!(text, "CUstream stream[{}];", last + 1);
+        let all: Vec<_> = self.streams.iter().collect();
+        for group in all.chunk_by(|a, b| a.1 == b.1) {
+            let (context, flags) = group[0].1;
+            self.enter(*context, text);
+            let numbers: Vec<_> = group.iter().map(|(number, _)| number.to_string()).collect();
+            let _ = writeln!(
+                text,
+                "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));",
+                numbers.join(", ")
+            );
+        }
+    }
+
+    fn kernels(&self, text: &mut String) {
+        let of_kernels = self.kernels.iter().map(|kernel| (kernel.context, kernel.owner, kernel.local));
+        let unused = self.libraries.keys().filter(|owner| self.kernels.iter().all(|kernel| kernel.owner != **owner));
+        let first = self.contexts.first().copied().unwrap_or(0);
+        let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (first, *owner, false))).collect();
+        for (context, owner, local) in owners {
+            self.enter(context, text);
+            let key = (context, owner, local);
+            let of = self.kernels.iter().enumerate();
+            let of = of.filter(|(_, kernel)| (kernel.context, kernel.owner, kernel.local) == key);
+            let names: BTreeSet<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
+            let names = if names.is_empty() { "\"other\"".to_owned() } else { Vec::from_iter(names).join(", ") };
+            let in_context = self.libraries.get(&owner).filter(|_| !local);
+            let made = match in_context {
+                Some(in_context) => {
+                    let name = Self::library(owner);
+                    let _ = writeln!(text, "const CUlibrary {name} = library({{{names}}}, {in_context});");
+                    name
+                }
+                None => {
+                    let name = format!("module_{owner:x}{}", if local { "_local" } else { "" });
+                    let bytes = if local { LOCAL_BYTES } else { "0" };
+                    let _ = writeln!(text, "const CUmodule {name} = module({{{names}}}, {bytes});");
+                    name
+                }
+            };
+            for (at, kernel) in of {
+                let make = match in_context {
+                    Some(in_context) => {
+                        let loaded = *in_context && !self.cold.contains(&kernel.number);
+                        format!("kernel({made}, \"{}\", {loaded})", kernel.name)
+                    }
+                    None => format!("function({made}, \"{}\")", kernel.name),
+                };
+                let _ = writeln!(text, "const CUfunction kernel_{at} = {make};");
+            }
+        }
+    }
+}
+
+fn place<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|known| *known == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}
