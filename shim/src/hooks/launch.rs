@@ -2,8 +2,8 @@
 //!
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
-use super::call::{observe, Call, Entry, Real};
-use super::fast;
+use super::call::{observe, Again, Call, Entry, Real};
+use super::fast::{self, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::path;
 use crate::record::schedule::Schedule;
@@ -16,19 +16,20 @@ use std::mem::offset_of;
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real + Copy) -> i32 {
+pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Again) -> i32 {
     let begin = move || {
         let Extent { grid, block, shared_bytes } = size;
         if !RawPayload::launch_fits(grid, block) {
             return None;
         }
         let raw = RawPayload::launch_that_fits(grid, block, shared_bytes);
-        fast::begin(entry, function as u64, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)
+        let Subject { facts, .. } = Subject::launch(entry, function, stream, raw);
+        fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), |_, _| true)
     };
     let after = move |call: &Call, result| {
         call.launched(result);
         cold_launched(call, function, result);
-        call.repeats(entry, None, stream, result);
+        call.repeats(entry, (0, 0), stream, result);
     };
     let slowly = (move |call: &mut Call| launches(call, function, stream, size), after);
     fast::submission(entry, begin, real, |_, _, _| {}, slowly)
@@ -106,7 +107,7 @@ pub(super) fn cooperative(entry: Entry, function: Handle, stream: Handle, size: 
     })
 }
 
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Real + Copy) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Again) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();
