@@ -37,18 +37,14 @@ pub struct Known {
 
 /// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
 /// own. Each is asked for when it is needed, and so is in no register before.
-pub trait AtHand: Copy {
+pub trait AtHand<'a>: Copy {
     fn entry(self) -> ThreadEntry;
     fn places(self) -> Places<'static>;
-    fn known<'a>(self) -> &'a [CachedLaunch]
-    where
-        Self: 'a;
-    fn slot<'a>(self) -> &'a ThreadSlot
-    where
-        Self: 'a;
+    fn known(self) -> &'a [CachedLaunch];
+    fn slot(self) -> &'a ThreadSlot;
 }
 
-impl AtHand for &ThreadSlot {
+impl<'a> AtHand<'a> for &'a ThreadSlot {
     fn entry(self) -> ThreadEntry {
         self.entry
     }
@@ -57,17 +53,11 @@ impl AtHand for &ThreadSlot {
         self.places
     }
 
-    fn known<'a>(self) -> &'a [CachedLaunch]
-    where
-        Self: 'a,
-    {
+    fn known(self) -> &'a [CachedLaunch] {
         self.known_launches()
     }
 
-    fn slot<'a>(self) -> &'a ThreadSlot
-    where
-        Self: 'a,
-    {
+    fn slot(self) -> &'a ThreadSlot {
         self
     }
 }
@@ -237,8 +227,8 @@ impl ThreadSlot {
 /// asked twice, and so is in no register in between; `from` makes the record's word of it ([`crate::trace::from_word`]) by what is kept of the path of
 /// an earlier launch, or says that this one came by another path, which the slow path is to find.
 #[inline(always)]
-pub fn begin_fast(
-    hand: impl AtHand,
+pub fn begin_fast<'a>(
+    hand: impl AtHand<'a>,
     facts: SubmissionFacts,
     caller: impl Fn() -> Caller,
     from: impl Fn(&AtomicUsize) -> Option<u64>,
@@ -259,8 +249,8 @@ pub fn begin_fast(
 }
 
 #[inline(always)]
-fn begin_entered(
-    hand: impl AtHand,
+fn begin_entered<'a>(
+    hand: impl AtHand<'a>,
     entry: ThreadEntry,
     facts: SubmissionFacts,
     from: impl Fn(&AtomicUsize) -> Option<u64>,

@@ -415,18 +415,9 @@ impl ThreadSlot {
             .min()
     }
 
-    /// Adds to the newest record, of a call that has just returned, which stream it was about.
-    pub fn amend_stream(&self, open: &OpenRecord, stream: u32) {
-        open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
-    }
-
-    pub fn amend_context(&self, open: &OpenRecord, context: u32) {
-        open.place[record::PLACE].store(u64::from(context.min(0xffff)), Ordering::Relaxed);
-    }
-
-    /// Adds to the newest record, of a call that has just returned, what it gave out.
-    pub fn amend_detail(&self, open: &OpenRecord, detail: u64) {
-        open.place[record::DETAIL].store(detail, Ordering::Relaxed);
+    /// Stores a word of the newest record, of a call that has just returned: what it made or gave out.
+    pub fn amend(&self, open: &OpenRecord, word: usize, value: u64) {
+        open.place[word].store(value, Ordering::Relaxed);
     }
 
     /// Adds to the newest record, of a call that has just returned, that it has loaded a function, and which.

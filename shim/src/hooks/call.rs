@@ -26,7 +26,7 @@ use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamCla
 use lazyguard_core::replay::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
-use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::layout::{flag, record};
 use lazyguard_core::trace::{address_and_path, from_word, Keep, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::hint::black_box;
@@ -415,17 +415,17 @@ impl Call {
 
     /// A call that has succeeded made this stream: its record says so.
     pub fn made_stream(&self, stream: u32) {
-        self.open.iter().for_each(|open| self.slot.amend_stream(open, stream));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::SUBJECT, stream.into()));
     }
 
     /// A call that has succeeded made this context, or got it: its record says so.
     pub fn got_context(&self, context: u32) {
-        self.open.iter().for_each(|open| self.slot.amend_context(open, context));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::PLACE, context.min(0xffff).into()));
     }
 
     /// A call that has succeeded gave out this handle or address: its record says so.
     pub fn gave_out(&self, what: u64) {
-        self.open.iter().for_each(|open| self.slot.amend_detail(open, what));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::DETAIL, what));
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use super::call::{observe, succeeds, written, Again, Call, Entry};
 use super::context::gave_out;
-use super::fast::{self, Subject};
+use super::fast::{begin_out_of_line, in_order, repeats, Subject};
 use super::release::before_copy;
 use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
@@ -30,14 +30,8 @@ fn behind_releases<'f, R: Again>(entry: Entry<'f>, host: Option<[u64; 2]>, real:
     }
 }
 
-/// What is submitted in the order of a stream, about memory and no more: a later one is like it, wherever the memory is.
-#[inline(always)]
-fn in_order(entry: Entry, raw: RawPayload, stream: Handle, real: impl Again) -> i32 {
-    fast::repeats(entry, Subject::of(entry, 0, stream, raw), real, (|_, _| true, |_, _| {}), (|_| {}, |_, _| {}))
-}
-
 pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl Again) -> i32 {
-    in_order(entry, RawPayload::memory(to, bytes as u64), stream, behind_releases(entry, None, real))
+    in_order(entry, stream, RawPayload::memory(to, bytes as u64), behind_releases(entry, None, real))
 }
 
 /// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
@@ -129,9 +123,10 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Hand
             gave_out(call, memory);
         }
     };
-    fast::repeats(entry, subject, real, (|_, _| true, then), (|_| {}, after))
+    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
+    repeats(entry, subject, real, (begin, then), (|_| {}, after))
 }
 
 pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl Again) -> i32 {
-    in_order(entry, RawPayload::memory(address, 0), stream, real)
+    in_order(entry, stream, RawPayload::memory(address, 0), real)
 }

@@ -78,7 +78,8 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
             call.waits_for_event(event);
         }
     };
-    fast::repeats(entry, subject, real, (|_, _| true, |_, _| {}), (|_| {}, after))
+    let begin = move || fast::begin(entry, subject.facts, |_, _| Some(from_caller(entry)), |_, _| true);
+    fast::repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, after))
 }
 
 /// A thread waits for an event, or polls it.

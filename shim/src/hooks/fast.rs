@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[inline(always)]
 pub(super) fn submission(
     entry: Entry,
-    begin: impl FnOnce() -> Option<(&'static Guard, FastSubmission)>,
+    begin: impl FnOnce() -> Begun,
     real: impl Again,
     then: impl FnOnce(&'static Guard, FastSubmission, Nanos),
     (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
@@ -50,6 +50,9 @@ pub(super) fn submission(
     result
 }
 
+/// A submission up to its real call, where that is by the fast path.
+pub(super) type Begun = Option<(&'static Guard, FastSubmission)>;
+
 /// What a submission is about.
 #[derive(Clone, Copy)]
 pub(super) struct Subject {
@@ -58,13 +61,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// A launch of a function.
-    #[inline(always)]
-    pub fn launch(entry: Entry, function: Handle, stream: Handle, raw: RawPayload) -> Self {
-        Self { facts: SubmissionFacts::of(entry.entry_point, function as u64, key(entry, stream), raw), stream }
-    }
-
-    /// Another call, about an object by its handle, or about none.
+    /// Of a call other than a launch, about an object by its handle, or about none.
     #[inline(always)]
     pub fn of(entry: Entry, handle: u64, stream: Handle, raw: RawPayload) -> Self {
         let object = object_key(entry.entry_point, handle);
@@ -79,7 +76,7 @@ pub(super) fn begin(
     facts: SubmissionFacts,
     from: impl Fn(&'static Guard, &AtomicUsize) -> Option<u64>,
     is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
-) -> Option<(&'static Guard, FastSubmission)> {
+) -> Begun {
     let begun = door::leaf(|| {
         let guard = guard()?;
         let own = tls::own(&**guard)?;
@@ -105,17 +102,16 @@ pub(super) fn from_caller(entry: Entry) -> u64 {
     from_word(entry.caller().address as u64, 0)
 }
 
-/// A submission whose record says no more than its subject. `may` says whether a later one may take the fast path, by the guard and by a count of those
-/// that have; `then` is for the success of one that did, and the closures for one by the slow path.
+/// A submission whose record says no more than its subject. `begin` is its first half by the fast path, `then` is for the success of that, and the closures
+/// are for the slow path.
 #[inline(always)]
 pub(super) fn repeats(
     entry: Entry,
-    subject: Subject,
+    Subject { facts, stream }: Subject,
     real: impl Again,
-    (may, then): (impl Fn(&'static Guard, &AtomicUsize) -> bool, impl FnOnce(&'static Guard, FastSubmission)),
+    (begin, then): (impl FnOnce() -> Begun, impl FnOnce(&'static Guard, FastSubmission)),
     (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
 ) -> i32 {
-    let Subject { facts, stream } = subject;
     let before = move |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = facts.raw;
@@ -125,19 +121,27 @@ pub(super) fn repeats(
         after(call, result);
         call.repeats(entry, (facts.object, 0), stream, result);
     };
-    let begin = move || begin_out_of_line(entry, &facts, may);
     submission(entry, begin, real, |guard, fast, _| then(guard, fast), (before, after))
 }
 
-/// One function for the exports of a family, of which there are many.
+/// The first half where a count of those that took the fast path, and the guard, may send it to the slow one. It is one function for the exports of a
+/// family, of which there are many.
 #[inline(never)]
-fn begin_out_of_line(
+pub(super) fn begin_out_of_line(
     entry: Entry,
     facts: &SubmissionFacts,
     may: impl Fn(&'static Guard, &AtomicUsize) -> bool,
-) -> Option<(&'static Guard, FastSubmission)> {
+) -> Begun {
     let from = |guard, kept: &_| may(guard, kept).then(|| from_caller(entry));
     begin(entry, *facts, from, |_, _| true)
+}
+
+/// About memory, or about nothing that is known: a later one of the call on the stream is like it.
+#[inline(always)]
+pub(super) fn in_order(entry: Entry, stream: Handle, raw: RawPayload, real: impl Again) -> i32 {
+    let subject = Subject::of(entry, 0, stream, raw);
+    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
+    repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, |_, _| {}))
 }
 
 /// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
@@ -207,7 +211,7 @@ fn stood_out(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: 
 
 /// The stream's handle, made different where a default stream is the calling thread's own.
 #[inline(always)]
-fn key(entry: Entry, stream: Handle) -> u64 {
+pub(super) fn key(entry: Entry, stream: Handle) -> u64 {
     let handle = stream as u64;
     // No handle of the driver's is this small.
     if handle <= PER_THREAD && entry.entry_point.info().per_thread {

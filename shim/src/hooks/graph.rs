@@ -25,7 +25,7 @@ use cudarc::driver::sys::{
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::state::{Context, FunctionKind};
+use lazyguard_core::state::{Context, FastSubmission, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
@@ -38,11 +38,11 @@ const MOST_DEEP: u32 = 4;
 #[inline(always)]
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Again) -> i32 {
     let Subject { facts, .. } = Subject::of(entry, graph as u64, stream, RawPayload::about(graph as u64));
-    let begin = move || {
-        let (guard, fast) = fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), |_, _| true)?;
+    let launched = |guard: &'static Guard, fast: &FastSubmission| {
         guard.tracker.graph_launched(fast.entered());
-        Some((guard, fast))
+        true
     };
+    let begin = move || fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), launched);
     let before = move |call: &mut Call| {
         call.submits_to(stream);
         call.about.raw = facts.raw;

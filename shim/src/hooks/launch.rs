@@ -3,13 +3,14 @@
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, Again, Call, Entry, Real};
-use super::fast::{self, Subject};
+use super::fast;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::path;
 use crate::record::schedule::Schedule;
 use crate::runtime::{pass_through, readable, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::report::PassThrough;
+use lazyguard_core::state::SubmissionFacts;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
@@ -23,7 +24,7 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
             return None;
         }
         let raw = RawPayload::launch_that_fits(grid, block, shared_bytes);
-        let Subject { facts, .. } = Subject::launch(entry, function, stream, raw);
+        let facts = SubmissionFacts::of(entry.entry_point, function as u64, fast::key(entry, stream), raw);
         fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), |_, _| true)
     };
     let after = move |call: &Call, result| {

@@ -4,7 +4,7 @@
 //! the older form of the call, before it looks at the list.
 
 use super::call::{observe, succeeds, Again, Call, Entry, Real};
-use super::fast::{self, Subject};
+use super::fast::{begin_out_of_line, repeats, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::Guard;
 use crate::runtime::readable;
@@ -54,7 +54,8 @@ pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flag
             call.written(&write(call), &met);
         }
     };
-    fast::repeats(entry, subject, real, (may, then), (before, after))
+    let begin = move || begin_out_of_line(entry, &subject.facts, may);
+    repeats(entry, subject, real, (begin, then), (before, after))
 }
 
 pub(super) fn wait(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {

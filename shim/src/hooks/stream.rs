@@ -3,7 +3,7 @@
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
 use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
-use super::fast::{self, Subject};
+use super::fast::in_order;
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
@@ -68,8 +68,7 @@ pub(super) fn completes(entry: Entry, stream: Handle, real: impl Again) -> i32 {
 
 #[inline(always)]
 pub(super) fn submit(entry: Entry, stream: Handle, real: impl Again) -> i32 {
-    let subject = Subject::of(entry, 0, stream, RawPayload::default());
-    fast::repeats(entry, subject, real, (|_, _| true, |_, _| {}), (|_| {}, |_, _| {}))
+    in_order(entry, stream, RawPayload::default(), real)
 }
 
 /// A capture begins. Noted before the call, so that no thread makes a query that would invalidate it.
