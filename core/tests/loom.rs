@@ -524,18 +524,18 @@ const STREAM: StreamKey = StreamKey { handle: 0x200, context: 0, thread: 0 };
 fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool {
     let slot = tracker.thread(slot).unwrap();
     let now: fn() -> u64 = if at == 10 { || 10 } else { || 20 };
-    let facts = SubmissionFacts {
-        entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
-        object: 0xf0,
-        stream: STREAM.handle,
-        raw: RawPayload::default(),
-    };
+    let facts = SubmissionFacts::of(
+        EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
+        0xf0,
+        STREAM.handle,
+        RawPayload::default(),
+    );
     let Some(launch) =
         begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
     else {
         return false;
     };
-    launch.submit(Class::Launch);
+    launch.submit(true);
     inside();
     launch.end(at + 1, 0, u64::MAX);
     true

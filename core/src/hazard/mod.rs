@@ -42,4 +42,4 @@ pub use aggregator::{Aggregator, Counted, Gathered, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
 pub use group::{FirstOccurrence, Hazard, StreamClass};
-pub use waits::{Outstanding, Waits};
+pub use waits::{Outstanding, Waits, Writes};

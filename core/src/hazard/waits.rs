@@ -8,7 +8,8 @@
 
 use super::StreamClass;
 use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
-use std::collections::VecDeque;
+use std::ops::BitXor;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const MOST_WAITS: usize = 256;
 const MOST_WRITES: usize = 256;
@@ -28,7 +29,45 @@ pub struct Outstanding {
 #[derive(Default)]
 pub struct Waits {
     waits: Vec<Outstanding>,
-    writes: VecDeque<ValueWrite>,
+}
+
+/// The newest writes that were submitted. Any thread adds one without a lock: a reader that finds the words of two writes in one place finds none.
+pub struct Writes {
+    next: AtomicUsize,
+    /// Time, address, value, stream and width, and what makes the exclusive or of all words 0.
+    places: [[AtomicU64; WORDS]; MOST_WRITES],
+}
+
+const WORDS: usize = 5;
+/// In the word of the stream: the write is of 64 bits.
+const WIDE: u64 = 1 << 32;
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self { next: AtomicUsize::new(0), places: [const { [const { AtomicU64::new(0) }; WORDS] }; MOST_WRITES] }
+    }
+}
+
+impl Writes {
+    #[inline]
+    pub fn push(&self, write: &ValueWrite) {
+        let place = &self.places[self.next.fetch_add(1, Ordering::Relaxed) % MOST_WRITES];
+        let of_stream = u64::from(write.stream) | if write.wide { WIDE } else { 0 };
+        let words = [write.at, write.address, write.value, of_stream];
+        let check = words.into_iter().fold(0, BitXor::bitxor);
+        place.iter().zip(words.into_iter().chain([check])).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+    }
+
+    /// Newest first.
+    fn newest(&self) -> impl Iterator<Item = ValueWrite> + '_ {
+        let next = self.next.load(Ordering::Relaxed);
+        (1..=next.min(MOST_WRITES)).filter_map(move |back| {
+            let words = self.places[(next - back) % MOST_WRITES].each_ref().map(|word| word.load(Ordering::Relaxed));
+            let [at, address, value, of_stream, _] = words;
+            let is_one = words.into_iter().fold(0, BitXor::bitxor) == 0;
+            is_one.then_some(ValueWrite { at, address, value, stream: of_stream as u32, wide: of_stream & WIDE != 0 })
+        })
+    }
 }
 
 impl Waits {
@@ -44,14 +83,20 @@ impl Waits {
     /// may. Of several writes only the newest counts, if it precedes the wait on the wait's own stream or `is_done`; else the
     /// memory may pass through the value of an earlier one. `holds` is the content of the memory, if known; unknown memory
     /// may hold zero, its most likely initial value.
-    pub fn submitted(&mut self, wait: Outstanding, holds: Option<u64>, is_done: impl Fn(&ValueWrite) -> bool) {
+    pub fn submitted(
+        &mut self,
+        wait: Outstanding,
+        holds: Option<u64>,
+        writes: &Writes,
+        is_done: impl Fn(&ValueWrite) -> bool,
+    ) {
         let mut stands = None;
-        for write in self.writes.iter().rev() {
+        for write in writes.newest() {
             stands = match write.stores_for(&wait.wait) {
                 Stores::Nothing => continue,
                 Stores::Half => Some(false),
                 Stores::All(value) if wait.wait.satisfied_by(value) => Some(false),
-                Stores::All(_) if write.stream == wait.stream || is_done(write) => Some(true),
+                Stores::All(_) if write.stream == wait.stream || is_done(&write) => Some(true),
                 Stores::All(_) => continue,
             };
             break;
@@ -81,11 +126,6 @@ impl Waits {
                     Stores::Half => false,
                 }
         });
-        if self.writes.len() == MOST_WRITES {
-            self.writes.pop_front();
-        }
-        self.writes.reserve_exact(MOST_WRITES - self.writes.len());
-        self.writes.push_back(*write);
     }
 
     pub fn of(&self, concerns: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
@@ -114,8 +154,13 @@ mod tests {
     }
 
     /// All writes are done by then.
-    fn submit(waits: &mut Waits, wait: Outstanding) {
-        waits.submitted(wait, None, |_| true);
+    fn submit((waits, writes): &mut (Waits, Writes), wait: Outstanding) {
+        waits.submitted(wait, None, writes, |_| true);
+    }
+
+    fn written((waits, writes): &mut (Waits, Writes), write: ValueWrite) {
+        waits.written(&write);
+        writes.push(&write);
     }
 
     #[test]
@@ -127,7 +172,7 @@ mod tests {
             let mut waits = Waits::default();
             let slot_is_empty =
                 Outstanding { wait: ValueWait { flags: 1, ..wait(10, 1, 0x100, value).wait }, ..wait(10, 1, 0, 0) };
-            waits.submitted(slot_is_empty, holds, |_| true);
+            waits.submitted(slot_is_empty, holds, &Writes::default(), |_| true);
             assert_eq!(waits.count() == 1, expect, "{value} in {holds:?}");
         }
     }
@@ -139,10 +184,11 @@ mod tests {
             ..wait(at, 1, 0x100, value)
         };
         for (newest_of, done, expect) in [(2, false, false), (2, true, true), (1, false, true)] {
-            let mut waits = Waits::default();
-            waits.written(&write(5, 2, 0x100, 1));
-            waits.written(&write(6, newest_of, 0x100, 2));
-            waits.submitted(equal(10, 1), None, |_| done);
+            let mut both = Default::default();
+            written(&mut both, write(5, 2, 0x100, 1));
+            written(&mut both, write(6, newest_of, 0x100, 2));
+            let (waits, writes) = &mut both;
+            waits.submitted(equal(10, 1), None, writes, |_| done);
             assert_eq!(waits.count() == 1, expect, "the newest on stream {newest_of}, done: {done}");
         }
     }
@@ -156,52 +202,52 @@ mod tests {
             (write(20, 2, 0x100, 0), 0), // is not what is waited for
             (write(9, 2, 0x100, 1), 0),  // was submitted before
         ] {
-            let mut waits = Waits::default();
-            submit(&mut waits, wait(10, 1, 0x100, 1));
-            assert_eq!(waits.satisfied_by(&write).len(), expect, "{write:?}");
+            let mut both = Default::default();
+            submit(&mut both, wait(10, 1, 0x100, 1));
+            assert_eq!(both.0.satisfied_by(&write).len(), expect, "{write:?}");
         }
-        let mut waits = Waits::default();
-        submit(&mut waits, wait(10, 1, 0x100, 1));
-        waits.written(&write(20, 2, 0x100, 1));
-        assert!(waits.satisfied_by(&write(30, 2, 0x100, 2)).is_empty() && waits.count() == 0);
+        let mut both = Default::default();
+        submit(&mut both, wait(10, 1, 0x100, 1));
+        written(&mut both, write(20, 2, 0x100, 1));
+        assert!(both.0.satisfied_by(&write(30, 2, 0x100, 2)).is_empty() && both.0.count() == 0);
     }
 
     #[test]
     fn a_wait_whose_write_came_first_is_not_kept() {
-        let mut waits = Waits::default();
-        waits.written(&write(5, 2, 0x100, 3));
-        submit(&mut waits, wait(10, 1, 0x100, 3));
-        submit(&mut waits, wait(11, 1, 0x100, 4));
-        let kept: Vec<_> = waits.of(|_| true).iter().map(|kept| kept.wait.value).collect();
+        let mut both = Default::default();
+        written(&mut both, write(5, 2, 0x100, 3));
+        submit(&mut both, wait(10, 1, 0x100, 3));
+        submit(&mut both, wait(11, 1, 0x100, 4));
+        let kept: Vec<_> = both.0.of(|_| true).iter().map(|kept| kept.wait.value).collect();
         assert_eq!(kept, [4]);
-        waits.written(&write(12, 2, 0x100, 0));
-        submit(&mut waits, wait(13, 1, 0x100, 3));
-        assert_eq!(waits.of(|_| true).len(), 2, "the newest write decides");
+        written(&mut both, write(12, 2, 0x100, 0));
+        submit(&mut both, wait(13, 1, 0x100, 3));
+        assert_eq!(both.0.of(|_| true).len(), 2, "the newest write decides");
     }
 
     #[test]
     fn half_of_what_is_compared_decides_nothing() {
-        let mut waits = Waits::default();
+        let mut both = Default::default();
         let wide = |at| {
             let narrow = wait(at, 1, 0x100, 1);
             Outstanding { wait: ValueWait { wide: true, ..narrow.wait }, ..narrow }
         };
-        submit(&mut waits, wide(10));
-        assert!(waits.satisfied_by(&write(20, 2, 0x104, 1)).is_empty());
-        waits.written(&write(20, 2, 0x104, 1));
-        submit(&mut waits, wide(30));
-        assert_eq!(waits.count(), 0);
+        submit(&mut both, wide(10));
+        assert!(both.0.satisfied_by(&write(20, 2, 0x104, 1)).is_empty());
+        written(&mut both, write(20, 2, 0x104, 1));
+        submit(&mut both, wide(30));
+        assert_eq!(both.0.count(), 0);
     }
 
     #[test]
     fn what_is_kept_is_bounded_and_let_go_of() {
-        let mut waits = Waits::default();
+        let mut both = Default::default();
         for at in 1..5000 {
-            submit(&mut waits, wait(at, 1, 0x10_0000 + at * 8, 1));
-            waits.written(&write(at, 2, at * 8, 1));
+            submit(&mut both, wait(at, 1, 0x10_0000 + at * 8, 1));
+            written(&mut both, write(at, 2, at * 8, 1));
         }
-        assert_eq!((waits.waits.len(), waits.writes.len()), (MOST_WAITS, MOST_WRITES));
-        waits.forget(|wait| wait.wait.at <= 200);
-        assert_eq!(waits.of(|_| true).len(), MOST_WAITS - 200);
+        assert_eq!((both.0.waits.len(), both.1.newest().count()), (MOST_WAITS, MOST_WRITES));
+        both.0.forget(|wait| wait.wait.at <= 200);
+        assert_eq!(both.0.of(|_| true).len(), MOST_WAITS - 200);
     }
 }

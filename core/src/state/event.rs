@@ -44,6 +44,7 @@ impl Event {
         self.operations.store(untagged(operations) | tag(at), Ordering::Relaxed);
     }
 
+    #[inline(always)]
     pub fn recorded(&self) -> Option<Recorded> {
         let [at, place, operations] =
             [&self.recorded, &self.place, &self.operations].map(|word| word.load(Ordering::Relaxed));

@@ -10,11 +10,11 @@
 
 use super::caches::{place_of_launch, CachedLaunch, Line};
 use super::call_step::CallStep;
-use super::thread::{enter, leave, mark_at, unmark, Caller, ThreadEntry, ThreadSlot};
+use super::thread::{enter, leave, mark_at, unmark, Caller, ThreadEntry, ThreadSlot, FLAGS_AT};
 use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record, thread as place};
-use crate::trace::{complete_at, place_at, put_launch, subject_of, Cursor, Place, Places, RawPayload, Record};
+use crate::trace::{complete_at, place_at, put_submission, subject_of, Cursor, Place, Places, RawPayload, Record};
 use crate::Nanos;
 use std::sync::atomic::{compiler_fence, AtomicUsize};
 
@@ -37,18 +37,14 @@ pub struct Known {
 
 /// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
 /// own. Each is asked for when it is needed, and so is in no register before.
-pub trait AtHand: Copy {
+pub trait AtHand<'a>: Copy {
     fn entry(self) -> ThreadEntry;
     fn places(self) -> Places<'static>;
-    fn known<'a>(self) -> &'a [CachedLaunch]
-    where
-        Self: 'a;
-    fn slot<'a>(self) -> &'a ThreadSlot
-    where
-        Self: 'a;
+    fn known(self) -> &'a [CachedLaunch];
+    fn slot(self) -> &'a ThreadSlot;
 }
 
-impl AtHand for &ThreadSlot {
+impl<'a> AtHand<'a> for &'a ThreadSlot {
     fn entry(self) -> ThreadEntry {
         self.entry
     }
@@ -57,17 +53,11 @@ impl AtHand for &ThreadSlot {
         self.places
     }
 
-    fn known<'a>(self) -> &'a [CachedLaunch]
-    where
-        Self: 'a,
-    {
+    fn known(self) -> &'a [CachedLaunch] {
         self.known_launches()
     }
 
-    fn slot<'a>(self) -> &'a ThreadSlot
-    where
-        Self: 'a,
-    {
+    fn slot(self) -> &'a ThreadSlot {
         self
     }
 }
@@ -87,9 +77,9 @@ impl FastSubmission {
 
     /// Between the halves, once the gate has let the launch through.
     #[inline(always)]
-    pub fn submit(self, class: Class) {
+    pub fn submit(self, is_launch: bool) {
         let counts = [place::CALLS, place::LAUNCHES];
-        for &count in if class == Class::Launch { &counts[..] } else { &counts[..1] } {
+        for &count in if is_launch { &counts[..] } else { &counts[..1] } {
             self.entry[count].store(self.entry[count].load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
         CallStep::Submit.taken();
@@ -104,6 +94,12 @@ impl FastSubmission {
     #[inline(always)]
     pub fn entered(&self) -> Nanos {
         self.place[record::ENTERED].load(Ordering::Relaxed)
+    }
+
+    /// The call gave out this address: its record says so.
+    #[inline(always)]
+    pub fn gave_out(&self, what: u64) {
+        self.place[record::DETAIL].store(what, Ordering::Relaxed);
     }
 
     /// Where the thread's next record will be, unless this segment is full then: memory that the processor may fetch meanwhile.
@@ -140,12 +136,29 @@ impl FastSubmission {
 
 #[derive(Clone, Copy, Debug)]
 pub struct SubmissionFacts {
-    pub entry_point: EntryPoint,
+    /// The head of the record: one number, where the compiler knows the call.
+    head: u64,
+    pub is_launch: bool,
     /// The function of a launch. Of another call the handle of its object, or 0, made different from those of functions: see [`object_key`].
     pub object: u64,
     /// The stream's, as [`Known::stream`].
-    pub stream: u64,
+    stream: u64,
     pub raw: RawPayload,
+}
+
+impl SubmissionFacts {
+    #[inline(always)]
+    pub fn of(entry_point: EntryPoint, object: u64, stream: u64, raw: RawPayload) -> Self {
+        let flags = flag::SUBMITTED | flag::FOLDED_LATER;
+        let [head, ..] = Record { flags, ..Record::of(entry_point) }.to_words();
+        Self { head, is_launch: entry_point.class() == Class::Launch, object, stream, raw }
+    }
+
+    /// The same with these flags, which calls of its kind have.
+    #[inline(always)]
+    pub fn with(self, flags: u8) -> Self {
+        Self { head: self.head | u64::from(flags) << FLAGS_AT, ..self }
+    }
 }
 
 /// The number of the call in bits that no address has, so that objects of different calls differ.
@@ -214,8 +227,8 @@ impl ThreadSlot {
 /// asked twice, and so is in no register in between; `from` makes the record's word of it ([`crate::trace::from_word`]) by what is kept of the path of
 /// an earlier launch, or says that this one came by another path, which the slow path is to find.
 #[inline(always)]
-pub fn begin_fast(
-    hand: impl AtHand,
+pub fn begin_fast<'a>(
+    hand: impl AtHand<'a>,
     facts: SubmissionFacts,
     caller: impl Fn() -> Caller,
     from: impl Fn(&AtomicUsize) -> Option<u64>,
@@ -236,8 +249,8 @@ pub fn begin_fast(
 }
 
 #[inline(always)]
-fn begin_entered(
-    hand: impl AtHand,
+fn begin_entered<'a>(
+    hand: impl AtHand<'a>,
     entry: ThreadEntry,
     facts: SubmissionFacts,
     from: impl Fn(&AtomicUsize) -> Option<u64>,
@@ -262,16 +275,11 @@ fn begin_entered(
     // See `ThreadSlot::open`.
     fence(Ordering::Release);
     // The clock comes last: what is stored already need not be kept in registers while it is read.
-    let launch = Record {
-        flags: flag::SUBMITTED | flag::FOLDED_LATER,
-        context: cached.context.load(Ordering::Relaxed),
-        raw: facts.raw,
-        ..Record::of(facts.entry_point)
-    };
-    put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), from);
+    let subject = (cached.subject.load(Ordering::Relaxed), cached.context.load(Ordering::Relaxed));
+    put_submission(place, facts.head, subject, from, facts.raw);
     place[record::ENTERED].store(now(), Ordering::Relaxed);
     CallStep::Write.taken();
-    entry[place::MARK].store(mark_at(facts.entry_point, cursor), Ordering::Release);
+    entry[place::MARK].store(mark_at(facts.head as u16, cursor), Ordering::Release);
     CallStep::Mark.taken();
     Some(FastSubmission { place, entry, number: cached.number.load(Ordering::Relaxed) })
 }

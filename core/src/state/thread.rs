@@ -85,15 +85,15 @@ pub(super) fn unmark(entry: ThreadEntry) {
     entry[place::MARK].store(0, Ordering::Release);
 }
 
-/// The mark of a call whose record is in the place at the cursor, in the lane of work.
+/// The mark of a call of the form with this id, whose record is in the place at the cursor, in the lane of work.
 #[inline(always)]
-pub(super) fn mark_at(entry_point: EntryPoint, cursor: Cursor) -> u64 {
-    u64::from(entry_point.id()) | (Lane::Work as u64 + 1) << LANE_AT | (cursor.at() as u64) << NUMBER_AT
+pub(super) fn mark_at(id: u16, cursor: Cursor) -> u64 {
+    u64::from(id) | (Lane::Work as u64 + 1) << LANE_AT | (cursor.at() as u64) << NUMBER_AT
 }
 
 /// In the head of a record: where the kind, the flags and the result begin.
 const KIND_AT: u32 = 16;
-const FLAGS_AT: u32 = 24;
+pub(super) const FLAGS_AT: u32 = 24;
 const RESULT_AT: u32 = 32;
 /// In the subject of a record: where the function begins, behind the stream.
 const FUNCTION_AT: u32 = 32;
@@ -269,6 +269,11 @@ impl ThreadSlot {
         }
     }
 
+    /// Takes a segment for work where the thread's has no room: a call whose own record is in another lane takes none, and the fast path looks for none.
+    pub fn make_room(&self, now: Nanos) {
+        _ = self.next_place(Lane::Work, now);
+    }
+
     #[cold]
     fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
         let next = || self.recorder.place_in_next(&self.writers[lane as usize], self.owner(), lane, now);
@@ -329,7 +334,7 @@ impl ThreadSlot {
     pub(super) fn mark_of(&self, entry_point: EntryPoint, lane: Lane, kept: bool) -> u64 {
         let writer = &self.writers[lane as usize];
         if kept && lane == Lane::Work {
-            return mark_at(entry_point, writer.cursor());
+            return mark_at(entry_point.id(), writer.cursor());
         }
         let number = writer.next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
@@ -352,7 +357,7 @@ impl ThreadSlot {
                 Keep::IfSlow => {
                     returned.saturating_sub(open.place[record::ENTERED].load(Ordering::Relaxed)) >= SLOW_NANOS
                 }
-                Keep::Folded => !self.fold(open, head, returned),
+                Keep::Folded => !self.fold_query(open, returned, result),
             };
         if keep {
             open.place[record::RETURNED].store(returned, Ordering::Relaxed);
@@ -372,26 +377,24 @@ impl ThreadSlot {
         }
     }
 
-    /// Adds a query to the record of an equal one shortly before; `false` if there is none, or none to add to.
-    #[cold]
-    fn fold(&self, open: OpenRecord, head: u64, returned: Nanos) -> bool {
+    /// Adds a query to the record of an equal one shortly before, as made at this time; `false` if there is none, or none to add to.
+    #[inline]
+    pub fn fold_query(&self, open: OpenRecord, at: Nanos, result: i32) -> bool {
         const KIND: u64 = 0xff << KIND_AT;
-        let same = |word: usize, other: Place<'_>| {
-            open.place[word].load(Ordering::Relaxed) == other[word].load(Ordering::Relaxed)
-        };
+        let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
+        let head = get(open.place, record::HEAD) | u64::from(result as u32) << RESULT_AT;
         let Some(writer) = self.writers.get(open.lane as usize) else { return false };
         for earlier in self.recorder.newest(writer, FOLDED_AMONG) {
-            let earlier_head = earlier[record::HEAD].load(Ordering::Relaxed);
+            let earlier_head = get(earlier, record::HEAD);
             if (earlier_head ^ head) & KIND != 0 {
                 break;
             }
-            if same(record::SUBJECT, earlier) && same(record::DETAIL, earlier) {
+            if [record::SUBJECT, record::DETAIL].iter().all(|&word| get(open.place, word) == get(earlier, word)) {
                 // Another answer than last time is a transition, which is a record of its own.
                 let equal = earlier_head == head;
                 if equal {
-                    let count = earlier[record::EXTENT].load(Ordering::Relaxed);
-                    earlier[record::EXTENT].store(count + 1, Ordering::Relaxed);
-                    earlier[record::RETURNED].store(returned, Ordering::Relaxed);
+                    earlier[record::EXTENT].store(get(earlier, record::EXTENT) + 1, Ordering::Relaxed);
+                    earlier[record::RETURNED].store(at, Ordering::Relaxed);
                 }
                 return equal;
             }
@@ -412,18 +415,9 @@ impl ThreadSlot {
             .min()
     }
 
-    /// Adds to the newest record, of a call that has just returned, which stream it was about.
-    pub fn amend_stream(&self, open: &OpenRecord, stream: u32) {
-        open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
-    }
-
-    pub fn amend_context(&self, open: &OpenRecord, context: u32) {
-        open.place[record::PLACE].store(u64::from(context.min(0xffff)), Ordering::Relaxed);
-    }
-
-    /// Adds to the newest record, of a call that has just returned, what it gave out.
-    pub fn amend_detail(&self, open: &OpenRecord, detail: u64) {
-        open.place[record::DETAIL].store(detail, Ordering::Relaxed);
+    /// Stores a word of the newest record, of a call that has just returned: what it made or gave out.
+    pub fn amend(&self, open: &OpenRecord, word: usize, value: u64) {
+        open.place[word].store(value, Ordering::Relaxed);
     }
 
     /// Adds to the newest record, of a call that has just returned, that it has loaded a function, and which.

@@ -227,19 +227,15 @@ fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &Thre
 }
 
 fn facts() -> SubmissionFacts {
-    SubmissionFacts {
-        entry_point: EntryPoint::of_class(Class::Launch),
-        object: 0xf0,
-        stream: 0x100,
-        raw: RawPayload::launch([5, 6, 7], [8, 9, 10], 11).0,
-    }
+    let raw = RawPayload::launch([5, 6, 7], [8, 9, 10], 11).0;
+    SubmissionFacts::of(EntryPoint::of_class(Class::Launch), 0xf0, 0x100, raw)
 }
 
 fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastSubmission {
     let launch =
         begin_fast(slot, facts(), || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), now)
             .unwrap();
-    launch.submit(Class::Launch);
+    launch.submit(true);
     launch
 }
 
@@ -282,12 +278,12 @@ fn a_record_of_an_event_that_repeats_is_an_operation_of_its_stream_and_no_launch
     slot.cache_loaded_function(object_key(of_record, 0xe), context, tracker.epoch(), number);
     let begin = |entry_point: EntryPoint| {
         let object = object_key(entry_point, 0xe);
-        let facts = SubmissionFacts { entry_point, object, stream: 0x100, raw: RawPayload::about(0xe) };
+        let facts = SubmissionFacts::of(entry_point, object, 0x100, RawPayload::about(0xe));
         begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), tracker.epoch(), || 100)
     };
     assert!(begin(of_wait).is_none(), "another call about the event was not made");
     let fast = begin(of_record).unwrap();
-    fast.submit(Class::EventRecord);
+    fast.submit(false);
     assert_eq!((fast.number, fast.stream_and_context(), fast.entered()), (number, (stream, context), 100));
     fast.end(110, 0, Nanos::MAX);
     assert!(tracker.fold());

@@ -15,6 +15,7 @@
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
 use super::layout::{self, header, lane, record, segment, Shape, LANES};
+use super::raw::RawPayload;
 use super::record::Record;
 use crate::api::Lane;
 use crate::sync::{fence, AtomicU64, Ordering};
@@ -457,6 +458,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The thread's newest `count` complete records in its current segment, newest first.
+    #[inline]
     pub fn newest<'s>(&'s self, writer: &SegmentWriter<'_>, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
         let cursor = writer.cursor();
         let count = cursor.length(self.shape.records).min(count as usize);
@@ -625,14 +627,19 @@ pub fn put_record(place: Place<'_>, record: &Record) {
     }
 }
 
-/// Stores a record of a launch, with its subject and from where it was made ([`from_word`](super::from_word)), but for the time of entry, which is read as late as possible.
+/// Stores a record of a submission of the fast path ([`Record::to_words`]), but for the time of entry, which is read as late as possible.
 #[inline(always)]
-pub(crate) fn put_launch(place: Place<'_>, launch: &Record, subject: u64, from: u64) {
-    let mut words = launch.to_words();
-    words[record::SUBJECT] = subject;
-    words[record::CALLER] = from;
-    for n in (0..record::WORDS).filter(|&n| n != record::ENTERED) {
-        place[n].store(words[n], Ordering::Relaxed);
+pub(crate) fn put_submission(place: Place<'_>, head: u64, (subject, context): (u64, u16), from: u64, raw: RawPayload) {
+    for (word, value) in [
+        (record::HEAD, head),
+        (record::RETURNED, 0),
+        (record::SUBJECT, subject),
+        (record::PLACE, u64::from(context) | raw.three << 16),
+        (record::EXTENT, raw.extent),
+        (record::CALLER, from),
+        (record::DETAIL, raw.detail),
+    ] {
+        place[word].store(value, Ordering::Relaxed);
     }
 }
 

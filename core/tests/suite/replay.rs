@@ -147,7 +147,7 @@ impl Program {
         slot.remember_stream(epoch, &Known { stream, number: record.stream, context, default_stream: false });
         slot.cache_loaded_function(0xf0, context, epoch, 0);
         let entry_point = record.entry_point;
-        let facts = SubmissionFacts { entry_point, object: 0xf0, stream, raw: RawPayload::default() };
+        let facts = SubmissionFacts::of(entry_point, 0xf0, stream, RawPayload::default());
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
         let Some(launch) =
@@ -155,7 +155,7 @@ impl Program {
         else {
             return;
         };
-        launch.submit(Class::Launch);
+        launch.submit(true);
         self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
     }
 

@@ -23,11 +23,11 @@ use crate::watch::revoke;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
-use lazyguard_core::replay::proves;
+use lazyguard_core::replay::{proves, shows_the_end};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
-use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
+use lazyguard_core::trace::layout::{flag, record};
+use lazyguard_core::trace::{address_and_path, from_word, Keep, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::hint::black_box;
 use std::sync::atomic::AtomicUsize;
@@ -36,6 +36,11 @@ use std::sync::atomic::AtomicUsize;
 pub trait Real: FnOnce() -> i32 {}
 
 impl<F: FnOnce() -> i32> Real for F {}
+
+/// One that a path of its own mostly makes.
+pub trait Again: Real + Fn() -> i32 + Copy {}
+
+impl<F: Fn() -> i32 + Copy> Again for F {}
 
 #[derive(Clone, Copy)]
 pub struct Entry<'f> {
@@ -121,31 +126,32 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
     result
 }
 
-/// The same, where another path mostly takes the call. `real` is a copy, which the compiler does not see through (`black_box`): this gets its address, and
-/// the other path would have to write to memory what it is made of.
+/// The same, where another path mostly takes the call; one function for all exports of a family. `real` is a copy, which the compiler does not see through
+/// (`black_box`): this gets its address, and the other path would have to write to memory what it is made of.
 #[cold]
 #[inline(never)]
 pub fn observe_coldly(
     entry: Entry,
     before: impl FnOnce(&mut Call),
-    real: impl Real,
+    real: &dyn Fn() -> i32,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
     observe(entry, before, real, after)
 }
 
-/// The same of a call that submits nothing, for which the thread has all at hand. `at_hand` says what the call is about, or `None` if that takes a
-/// look-up: then `before` does. This is no visit behind the door: `at_hand` does not leave the library ([`door::leaf`]), and `after` does neither, nor
-/// panics, but through the door.
+/// The same of a call that submits nothing, for which the thread has all at hand. `at_hand` says in a record what the call is about, or `None` if that takes a
+/// look-up: then `before` does. `then` is for the success of a call that was entered at that time. This is no visit behind the door: neither closure leaves the
+/// library ([`door::leaf`]) but through the door.
 #[inline(always)]
 pub fn lightly(
     entry: Entry,
-    at_hand: impl FnOnce(&mut Call) -> Option<()>,
+    at_hand: impl FnOnce(&'static Guard, &'static ThreadSlot, Record) -> Option<Record>,
     before: impl FnOnce(&mut Call),
-    real: impl Real + Copy,
-    after: impl FnOnce(&Call, i32),
+    real: impl Again,
+    then: impl Fn(&'static Guard, Nanos),
 ) -> i32 {
-    let mut call = None;
+    let class = entry.entry_point.class();
+    let succeeds = |result| result == SUCCESS || class.answers_for_work() && shows_the_end(result);
     let begun = door::leaf(|| {
         let guard = guard()?;
         let slot = thread::slot_if_any(guard)?;
@@ -153,31 +159,61 @@ pub fn lightly(
             return None;
         }
         CallStep::Enter.taken();
-        let call = call.insert(Call::new(guard, slot, entry, guard.now()));
-        let class = entry.entry_point.class();
-        let open = at_hand(call).and_then(|()| slot.open_at_hand(&call.facts(entry.entry_point), class));
-        if open.is_none() {
+        let (kind, queries) = Kind::of_call(class);
+        let caller = entry.caller().address as u64;
+        let record = at_hand(guard, slot, Record { kind, caller, ..Record::of(entry.entry_point) });
+        let timed = |record: Record| Record { entered: guard.now(), raw: record.raw.with_queries(queries), ..record };
+        let Some((open, record)) =
+            record.map(timed).and_then(|record| Some((slot.open_at_hand(&record, class)?, record)))
+        else {
             slot.leave();
-        }
-        call.open = open;
+            return None;
+        };
         CallStep::Write.taken();
-        slot.mark(&open?);
+        slot.mark(&open);
         [CallStep::Mark, CallStep::Gate, CallStep::Submit].into_iter().for_each(CallStep::taken);
-        Some(())
+        Some((guard, slot, open, record.entered, record.context))
     });
-    if begun != Some(Some(())) {
-        return observe_coldly(entry.again(), before, black_box(real), after);
+    let Some(Some((guard, slot, open, entered, context))) = begun else {
+        let after = |call: &Call, result| {
+            if succeeds(result) {
+                then(call.guard, call.entered);
+                if class.answers_for_work() {
+                    call.load_pending(call.about.context);
+                }
+            }
+        };
+        return observe_coldly(entry.again(), before, &black_box(real), after);
+    };
+    let result = made(entry, Some(entered), real);
+    if !guard.is_armed() {
+        return result;
     }
-    let result = made(entry, call.as_ref().map(|call| call.entered), real);
-    let Some(call) = call.as_mut().filter(|call| call.guard.is_armed()) else { return result };
-    door::leaf(|| call.close(entry, result));
+    door::leaf(|| {
+        // Of a query like the one before no more is kept than when it was made.
+        if Keep::of(class) != Keep::Folded || !slot.fold_query(open, entered, result) {
+            slot.close(open, class, guard.now(), result);
+        }
+    });
+    CallStep::Complete.taken();
     CallStep::Settle.taken();
-    call.slot.unmark();
+    slot.unmark();
     CallStep::Unmark.taken();
-    after(call, result);
-    call.slot.leave();
+    if succeeds(result) {
+        then(guard, entered);
+        if class.answers_for_work() && guard.loader.may_have_pending() {
+            load_pending(guard, slot, entry.again(), context);
+        }
+    }
+    slot.leave();
     CallStep::Leave.taken();
     result
+}
+
+#[cold]
+#[inline(never)]
+fn load_pending(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, context: u16) {
+    door::inside(|| Call::new(guard, slot, entry, guard.now()).load_pending(context.into()));
 }
 
 /// Makes the real call, which was entered at that time as far as the guard knows. Returns the result that the program gets.
@@ -380,17 +416,17 @@ impl Call {
 
     /// A call that has succeeded made this stream: its record says so.
     pub fn made_stream(&self, stream: u32) {
-        self.open.iter().for_each(|open| self.slot.amend_stream(open, stream));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::SUBJECT, stream.into()));
     }
 
     /// A call that has succeeded made this context, or got it: its record says so.
     pub fn got_context(&self, context: u32) {
-        self.open.iter().for_each(|open| self.slot.amend_context(open, context));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::PLACE, context.min(0xffff).into()));
     }
 
     /// A call that has succeeded gave out this handle or address: its record says so.
     pub fn gave_out(&self, what: u64) {
-        self.open.iter().for_each(|open| self.slot.amend_detail(open, what));
+        self.open.iter().for_each(|open| self.slot.amend(open, record::DETAIL, what));
     }
 
     #[inline]
@@ -480,14 +516,6 @@ impl Call {
 
     pub fn load_pending(&self, context: u32) {
         self.load(context, false);
-    }
-
-    /// The same of a call that may be outside the door.
-    #[inline(always)]
-    pub fn load_pending_inside(&self, context: u32) {
-        if self.guard.loader.may_have_pending() {
-            door::inside(|| self.load_pending(context));
-        }
     }
 
     /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.

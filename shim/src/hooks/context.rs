@@ -2,7 +2,7 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{lightly, observe, published, succeeds, written, Call, Entry, Real};
+use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -167,6 +167,6 @@ pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {
 
 /// A context becomes the thread's current one, or is it no more.
 #[inline(always)]
-pub(super) fn current(entry: Entry, real: impl Real + Copy) -> i32 {
-    lightly(entry, |_| Some(()), |_| {}, real, |_, _| {})
+pub(super) fn current(entry: Entry, real: impl Again) -> i32 {
+    lightly(entry, |_, _, record| Some(record), |_| {}, real, |_, _| {})
 }

@@ -2,16 +2,18 @@
 //!
 //! Must not: read the memory that is copied.
 
-use super::call::{observe, published, succeeds, Call, Entry, Real};
+use super::call::{observe, succeeds, written, Again, Call, Entry};
 use super::context::gave_out;
+use super::fast::{begin_out_of_line, in_order, repeats, Subject};
 use super::release::before_copy;
-use crate::lookup::driver::Handle;
+use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
+use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
 /// A copy or memset on the default stream, which may block. Address and bytes are 0 where a structure describes them.
-pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl Real) -> i32 {
+pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl Again) -> i32 {
     let before = |call: &mut Call| {
         call.on_stream(std::ptr::null_mut());
         call.about.raw = RawPayload::memory(destination, bytes as u64);
@@ -21,21 +23,15 @@ pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: im
 }
 
 /// The real call, behind the releases that have to come before a copy from or to these addresses.
-fn behind_releases<'f, R: Real>(entry: Entry<'f>, host: Option<[u64; 2]>, real: R) -> impl Real + use<'f, R> {
+fn behind_releases<'f, R: Again>(entry: Entry<'f>, host: Option<[u64; 2]>, real: R) -> impl Again + use<'f, R> {
     move || {
         before_copy(entry, host);
         real()
     }
 }
 
-pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl Real) -> i32 {
-    let before = |call: &mut Call| orders(call, stream, to, bytes);
-    published(entry, behind_releases(entry, None, real), before)
-}
-
-fn orders(call: &mut Call, stream: Handle, address: u64, bytes: usize) {
-    call.submits_to(stream);
-    call.about.raw = RawPayload::memory(address, bytes as u64);
+pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, real: impl Again) -> i32 {
+    in_order(entry, stream, RawPayload::memory(to, bytes as u64), behind_releases(entry, None, real))
 }
 
 /// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
@@ -45,7 +41,7 @@ pub(super) fn copies(
     bytes: usize,
     host: [u64; 2],
     stream: Handle,
-    real: impl Real,
+    real: impl Again,
 ) -> i32 {
     copies_so_much(entry, destination, [bytes as u64; 2], host, stream, real)
 }
@@ -57,10 +53,11 @@ fn copies_so_much(
     [recorded, bytes]: [u64; 2],
     host: [u64; 2],
     stream: Handle,
-    real: impl Real,
+    real: impl Again,
 ) -> i32 {
     let before = |call: &mut Call| {
-        orders(call, stream, destination, recorded as usize);
+        call.submits_to(stream);
+        call.about.raw = RawPayload::memory(destination, recorded);
         call.copies(bytes, host);
     };
     observe(entry, before, behind_releases(entry, Some(host), real), |call, result| call.copied(result, host))
@@ -101,7 +98,7 @@ macro_rules! described {
     }};
 }
 
-pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl Real) -> i32 {
+pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl Again) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
@@ -110,7 +107,7 @@ pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl R
 }
 
 /// A copy of a block, described by a structure. Between devices it is the same one, with contexts where this has reserved words.
-pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl Real) -> i32 {
+pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl Again) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
@@ -118,11 +115,18 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl R
     copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
-pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Real) -> i32 {
-    let before = |call: &mut Call| orders(call, stream, 0, bytes);
-    succeeds(entry, before, real, |call| gave_out(call, memory))
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Again) -> i32 {
+    let subject = Subject::of(entry, 0, stream, RawPayload::memory(0, bytes as u64));
+    let then = move |_, fast: FastSubmission| written(memory).into_iter().for_each(|at| fast.gave_out(at as u64));
+    let after = move |call: &Call, result| {
+        if result == SUCCESS {
+            gave_out(call, memory);
+        }
+    };
+    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
+    repeats(entry, subject, real, (begin, then), (|_| {}, after))
 }
 
-pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl Real) -> i32 {
-    published(entry, real, |call| orders(call, stream, address, 0))
+pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl Again) -> i32 {
+    in_order(entry, stream, RawPayload::memory(address, 0), real)
 }

@@ -2,20 +2,19 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{lightly, published, succeeds, About, Call, Entry, Real};
-use super::fast;
+use super::call::{lightly, published, succeeds, About, Again, Call, Entry, Real};
+use super::fast::{self, from_caller, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
 use crate::runtime::door;
-use lazyguard_core::replay::shows_the_end;
-use lazyguard_core::state::FastSubmission;
+use lazyguard_core::state::{FastSubmission, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::RawPayload;
+use lazyguard_core::trace::{RawPayload, Record};
 use std::cell::Cell;
 
 #[inline(always)]
-pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
+pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Again) -> i32 {
     let operations = &Cell::new(0);
     let handle = event as u64;
     let is_known = move |guard: &'static Guard, fast: &FastSubmission| {
@@ -25,7 +24,8 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
         );
         guard.tracker.event_at(fast.number, handle).is_some()
     };
-    let begin = move || fast::begin_about(entry, handle, stream, RawPayload::about(handle), is_known);
+    let Subject { facts, .. } = Subject::of(entry, handle, stream, RawPayload::about(handle));
+    let begin = move || fast::begin(entry, facts, |_, _| Some(from_caller(entry)), is_known);
     let then = move |guard: &Guard, fast: FastSubmission, _| {
         let ((stream, context), number) = (fast.stream_and_context(), operations.get());
         let recorded = guard.tracker.event_at(fast.number, handle);
@@ -37,7 +37,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
         let _ = call.guard.tracker.fold_of(call.about.stream);
         // Read before the submission: operations of other threads meanwhile may come after the event.
         operations.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
-        call.about.raw = RawPayload::about(handle);
+        call.about.raw = facts.raw;
         if call.about.flags & flag::CAPTURED != 0 {
             // A record in a capture belongs to the graph, not to the stream, and a query of the event would end the capture.
             call.guard.tracker.event_gone(handle);
@@ -47,7 +47,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Rea
     let after = move |call: &Call, result| {
         if let (SUCCESS, About { submits: true, stream: on, context, .. }) = (result, call.about) {
             let number = call.guard.tracker.event_recorded(handle, on, operations.get(), context, call.entered);
-            call.repeats(entry, Some((event, number)), stream, result);
+            call.repeats(entry, (facts.object, number), stream, result);
         }
     };
     fast::submission(entry, begin, real, then, (before, after))
@@ -71,39 +71,30 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
 }
 
 #[inline(always)]
-pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Real + Copy) -> i32 {
-    let begin = move || fast::begin_about(entry, event as u64, stream, RawPayload::about(event as u64), |_, _| true);
-    let before = move |call: &mut Call| {
-        call.submits_to(stream);
-        call.about.raw = RawPayload::about(event as u64);
-    };
+pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl Again) -> i32 {
+    let subject = Subject::of(entry, event as u64, stream, RawPayload::about(event as u64));
     let after = move |call: &Call, result| {
         if result == SUCCESS && call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
-        call.repeats(entry, Some((event, 0)), stream, result);
     };
-    fast::submission(entry, begin, real, |_, _, _| {}, (before, after))
+    let begin = move || fast::begin(entry, subject.facts, |_, _| Some(from_caller(entry)), |_, _| true);
+    fast::repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, after))
 }
 
 /// A thread waits for an event, or polls it.
 #[inline(always)]
-pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> i32 {
+pub(super) fn completes(entry: Entry, event: Handle, real: impl Again) -> i32 {
     let number = &Cell::new(0);
-    let at_hand = move |call: &mut Call| {
-        number.set(call.slot.cached_stream(event_key(event), call.epoch)?);
-        let recorded = call.guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
-        (call.about.stream, call.about.context) = (recorded.stream, recorded.context);
-        call.about.raw = RawPayload::about(event as u64);
-        Some(())
+    let at_hand = move |guard: &'static Guard, slot: &'static ThreadSlot, record: Record| {
+        number.set(slot.cached_stream(event_key(event), guard.tracker.epoch())?);
+        let recorded = guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
+        let raw = RawPayload::about(event as u64);
+        Some(Record { stream: recorded.stream, context: recorded.context as u16, raw, ..record })
     };
-    let after = move |call: &Call, result| {
-        if shows_the_end(result) {
-            let tracker = &call.guard.tracker;
-            let on_context = |context, at| _ = door::inside(|| tracker.context_complete(context, at));
-            tracker.event_complete(number.get(), event as u64, call.entered, on_context);
-            call.load_pending_inside(call.about.context);
-        }
+    let then = move |guard: &'static Guard, entered| {
+        let on_context = |context, at| _ = door::inside(|| guard.tracker.context_complete(context, at));
+        guard.tracker.event_complete(number.get(), event as u64, entered, on_context);
     };
     let before = move |call: &mut Call| {
         number.set(call.guard.tracker.known_event(event as u64));
@@ -114,7 +105,7 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Real + Copy) -> 
         }
         call.about.raw = RawPayload::about(event as u64);
     };
-    lightly(entry, at_hand, before, real, after)
+    lightly(entry, at_hand, before, real, then)
 }
 
 /// In the cache of streams: no handle has these bits, and that of a context only one of them.

@@ -3,7 +3,7 @@
 //!
 //! Must not: cost a call an allocation, a lock or a system call.
 
-use super::call::{changed, observe_coldly, seen_again, Call, Entry, Real};
+use super::call::{changed, observe_coldly, seen_again, Again, Call, Entry};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[inline(always)]
 pub(super) fn submission(
     entry: Entry,
-    begin: impl FnOnce() -> Option<(&'static Guard, FastSubmission)>,
-    real: impl Real + Copy,
+    begin: impl FnOnce() -> Begun,
+    real: impl Again,
     then: impl FnOnce(&'static Guard, FastSubmission, Nanos),
     (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
 ) -> i32 {
-    let Some(Some((guard, fast))) = door::leaf(begin) else {
-        return observe_coldly(entry.again(), before, black_box(real), after);
+    let Some((guard, fast)) = begin() else {
+        return observe_coldly(entry.again(), before, &black_box(real), after);
     };
     let result = real();
     if result != SUCCESS {
@@ -50,44 +50,98 @@ pub(super) fn submission(
     result
 }
 
-/// The first half of a submission about this object of its call ([`SubmissionFacts::object`]), unless something sends it to the slow path.
+/// A submission up to its real call, where that is by the fast path.
+pub(super) type Begun = Option<(&'static Guard, FastSubmission)>;
+
+/// What a submission is about.
+#[derive(Clone, Copy)]
+pub(super) struct Subject {
+    pub facts: SubmissionFacts,
+    pub stream: Handle,
+}
+
+impl Subject {
+    /// Of a call other than a launch, about an object by its handle, or about none.
+    #[inline(always)]
+    pub fn of(entry: Entry, handle: u64, stream: Handle, raw: RawPayload) -> Self {
+        let object = object_key(entry.entry_point, handle);
+        Self { facts: SubmissionFacts::of(entry.entry_point, object, key(entry, stream), raw), stream }
+    }
+}
+
+/// The first half of a submission, unless something sends it to the slow path.
 #[inline(always)]
 pub(super) fn begin(
     entry: Entry,
-    object: u64,
-    stream: Handle,
-    raw: RawPayload,
-    from: impl Fn(&AtomicUsize) -> Option<u64>,
+    facts: SubmissionFacts,
+    from: impl Fn(&'static Guard, &AtomicUsize) -> Option<u64>,
     is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
-) -> Option<(&'static Guard, FastSubmission)> {
-    let guard = guard()?;
-    let own = tls::own(&**guard)?;
-    let facts = SubmissionFacts { entry_point: entry.entry_point, object, stream: key(entry, stream), raw };
-    // SAFETY: for `begin_fast` alone.
-    let hand = unsafe { own.at_hand() };
-    // Acquire: see `Tracker::epoch`, which this is of the armed process.
-    let epoch = HOT.epoch.load(Ordering::Acquire);
-    let fast = begin_fast(hand, facts, || entry.caller(), from, epoch, now)?;
-    if !gate::is_open() || !is_valid(guard, &fast) {
-        fast.cancel();
-        return None;
-    }
-    CallStep::Gate.taken();
-    fast.submit(entry.entry_point.class());
-    Some((guard, fast))
+) -> Begun {
+    let begun = door::leaf(|| {
+        let guard = guard()?;
+        let own = tls::own(&**guard)?;
+        // SAFETY: for `begin_fast` alone.
+        let hand = unsafe { own.at_hand() };
+        // Acquire: see `Tracker::epoch`, which this is of the armed process.
+        let epoch = HOT.epoch.load(Ordering::Acquire);
+        let fast = begin_fast(hand, facts, || entry.caller(), |kept| from(guard, kept), epoch, now)?;
+        if !gate::is_open() || !is_valid(guard, &fast) {
+            fast.cancel();
+            return None;
+        }
+        CallStep::Gate.taken();
+        fast.submit(facts.is_launch);
+        Some((guard, fast))
+    });
+    begun.flatten()
 }
 
-/// The same of a call other than a launch, whose record has the caller and no path.
+/// From where a call other than a launch is made: its record has the caller and no path.
 #[inline(always)]
-pub(super) fn begin_about(
+pub(super) fn from_caller(entry: Entry) -> u64 {
+    from_word(entry.caller().address as u64, 0)
+}
+
+/// A submission whose record says no more than its subject. `begin` is its first half by the fast path, `then` is for the success of that, and the closures
+/// are for the slow path.
+#[inline(always)]
+pub(super) fn repeats(
     entry: Entry,
-    handle: u64,
-    stream: Handle,
-    raw: RawPayload,
-    is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
-) -> Option<(&'static Guard, FastSubmission)> {
-    let from = |_: &AtomicUsize| Some(from_word(entry.caller().address as u64, 0));
-    begin(entry, object_key(entry.entry_point, handle), stream, raw, from, is_valid)
+    Subject { facts, stream }: Subject,
+    real: impl Again,
+    (begin, then): (impl FnOnce() -> Begun, impl FnOnce(&'static Guard, FastSubmission)),
+    (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
+) -> i32 {
+    let before = move |call: &mut Call| {
+        call.submits_to(stream);
+        call.about.raw = facts.raw;
+        before(call);
+    };
+    let after = move |call: &Call, result| {
+        after(call, result);
+        call.repeats(entry, (facts.object, 0), stream, result);
+    };
+    submission(entry, begin, real, |guard, fast, _| then(guard, fast), (before, after))
+}
+
+/// The first half where a count of those that took the fast path, and the guard, may send it to the slow one. It is one function for the exports of a
+/// family, of which there are many.
+#[inline(never)]
+pub(super) fn begin_out_of_line(
+    entry: Entry,
+    facts: &SubmissionFacts,
+    may: impl Fn(&'static Guard, &AtomicUsize) -> bool,
+) -> Begun {
+    let from = |guard, kept: &_| may(guard, kept).then(|| from_caller(entry));
+    begin(entry, *facts, from, |_, _| true)
+}
+
+/// About memory, or about nothing that is known: a later one of the call on the stream is like it.
+#[inline(always)]
+pub(super) fn in_order(entry: Entry, stream: Handle, raw: RawPayload, real: impl Again) -> i32 {
+    let subject = Subject::of(entry, 0, stream, raw);
+    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
+    repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, |_, _| {}))
 }
 
 /// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
@@ -157,7 +211,7 @@ fn stood_out(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: 
 
 /// The stream's handle, made different where a default stream is the calling thread's own.
 #[inline(always)]
-fn key(entry: Entry, stream: Handle) -> u64 {
+pub(super) fn key(entry: Entry, stream: Handle) -> u64 {
     let handle = stream as u64;
     // No handle of the driver's is this small.
     if handle <= PER_THREAD && entry.entry_point.info().per_thread {
@@ -168,24 +222,22 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 }
 
 impl Call {
-    /// If the call has succeeded, later ones of its kind on this stream take the fast path: launches of any function, other calls about this object,
-    /// which the fast path gets the number of.
-    pub(super) fn repeats(&self, entry: Entry, object: Option<(Handle, u32)>, stream: Handle, result: i32) {
+    /// If the call has succeeded, later ones of its kind on this stream take the fast path: launches of any function (`object` is 0), other calls about
+    /// this object ([`SubmissionFacts::object`]), which the fast path gets the number of.
+    pub(super) fn repeats(&self, entry: Entry, (object, number): (u64, u32), stream: Handle, result: i32) {
         let (default_stream, context) = (stream as u64 <= PER_THREAD, self.about.context);
         // With a schedule such calls are among the points at which a thread is held.
         let may_be_fast = self.guard.schedule.is_none() && self.guard.tracker.fast_launches(default_stream);
         if result != SUCCESS || !self.about.submits || !may_be_fast {
             return;
         }
-        if let Some((object, number)) = object {
-            let key = object_key(entry.entry_point, object as u64);
-            // What is remembered already keeps the path to it.
-            if self.slot.cached_loaded_function(key, context, self.epoch) != Some(number) {
-                self.slot.cache_loaded_function(key, context, self.epoch, number);
-            }
+        // What is remembered already keeps the path to it.
+        if object != 0 && self.slot.cached_loaded_function(object, context, self.epoch) != Some(number) {
+            self.slot.cache_loaded_function(object, context, self.epoch, number);
         }
         let known = Known { stream: key(entry, stream), number: self.about.stream, context, default_stream };
         self.slot.remember_stream(self.epoch, &known);
+        self.slot.make_room(self.returned);
         thread::know_launches();
     }
 }
@@ -313,12 +365,8 @@ mod tests {
         let slot = thread::slot(guard).unwrap();
         let here = 0u8;
         let caller = Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 };
-        let facts = SubmissionFacts {
-            entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
-            object: FUNCTION,
-            stream: STREAM.handle,
-            raw: RawPayload::default(),
-        };
+        let call = EntryPoint::by_symbol(b"cuLaunchKernel").unwrap();
+        let facts = SubmissionFacts::of(call, FUNCTION, STREAM.handle, RawPayload::default());
         let from = |kept: &_| path::from(kept, caller);
         let begun = begin_fast(slot, facts, || caller, from, guard.tracker.epoch(), clock::now);
         begun.map(FastSubmission::cancel).is_some()

@@ -10,9 +10,10 @@
 //!
 //! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{published, succeeds, written, Call, Entry, Real};
+use super::call::{published, succeeds, written, Again, Call, Entry, Real};
 use super::cold::number_of;
-use super::{fast, host, memop};
+use super::fast::{self, Subject};
+use super::{host, memop};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::record::{path, Guard};
@@ -24,7 +25,7 @@ use cudarc::driver::sys::{
 use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::map::HashSet;
-use lazyguard_core::state::{object_key, Context, FunctionKind};
+use lazyguard_core::state::{Context, FastSubmission, FunctionKind};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
@@ -35,23 +36,22 @@ const MOST_NODES: usize = 1024;
 const MOST_DEEP: u32 = 4;
 
 #[inline(always)]
-pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Real + Copy) -> i32 {
-    let key = object_key(entry.entry_point, graph as u64);
-    let begin = move || {
-        let raw = RawPayload::about(graph as u64);
-        let (guard, fast) = fast::begin(entry, key, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)?;
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Again) -> i32 {
+    let Subject { facts, .. } = Subject::of(entry, graph as u64, stream, RawPayload::about(graph as u64));
+    let launched = |guard: &'static Guard, fast: &FastSubmission| {
         guard.tracker.graph_launched(fast.entered());
-        Some((guard, fast))
+        true
     };
+    let begin = move || fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), launched);
     let before = move |call: &mut Call| {
         call.submits_to(stream);
-        call.about.raw = RawPayload::about(graph as u64);
-        call.about.from = call.made_from(call.slot.path_to(key, call.about.context, call.epoch));
+        call.about.raw = facts.raw;
+        call.about.from = call.made_from(call.slot.path_to(facts.object, call.about.context, call.epoch));
         call.guard.tracker.graph_launched(call.entered);
     };
     let after = move |call: &Call, result| {
         call.guard.tracker.graph_launched(call.returned);
-        call.repeats(entry, Some((graph, 0)), stream, result);
+        call.repeats(entry, (facts.object, 0), stream, result);
     };
     let then = move |guard: &Guard, _, returned| guard.tracker.graph_launched(returned);
     fast::submission(entry, begin, real, then, (before, after))

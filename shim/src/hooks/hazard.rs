@@ -75,7 +75,7 @@ impl Call {
             };
             self.guard.hazards.note(self.guard, self.slot, &noted);
         }
-        self.guard.hazards.with_waits(self.guard, |waits| waits.written(write));
+        self.guard.hazards.written(self.guard, write);
     }
 
     pub fn waited(&self, wait: ValueWait) {

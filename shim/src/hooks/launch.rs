@@ -2,7 +2,7 @@
 //!
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
-use super::call::{observe, Call, Entry, Real};
+use super::call::{observe, Again, Call, Entry, Real};
 use super::fast;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::path;
@@ -10,25 +10,27 @@ use crate::record::schedule::Schedule;
 use crate::runtime::{pass_through, readable, tls};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::report::PassThrough;
+use lazyguard_core::state::SubmissionFacts;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
-pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real + Copy) -> i32 {
+pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Again) -> i32 {
     let begin = move || {
         let Extent { grid, block, shared_bytes } = size;
         if !RawPayload::launch_fits(grid, block) {
             return None;
         }
         let raw = RawPayload::launch_that_fits(grid, block, shared_bytes);
-        fast::begin(entry, function as u64, stream, raw, |kept| path::from(kept, entry.caller()), |_, _| true)
+        let facts = SubmissionFacts::of(entry.entry_point, function as u64, fast::key(entry, stream), raw);
+        fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), |_, _| true)
     };
     let after = move |call: &Call, result| {
         call.launched(result);
         cold_launched(call, function, result);
-        call.repeats(entry, None, stream, result);
+        call.repeats(entry, (0, 0), stream, result);
     };
     let slowly = (move |call: &mut Call| launches(call, function, stream, size), after);
     fast::submission(entry, begin, real, |_, _, _| {}, slowly)
@@ -106,7 +108,7 @@ pub(super) fn cooperative(entry: Entry, function: Handle, stream: Handle, size: 
     })
 }
 
-pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Real + Copy) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl Again) -> i32 {
     if config.is_null() {
         pass_through::note(PassThrough::NoDescription);
         return real();

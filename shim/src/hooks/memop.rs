@@ -3,8 +3,10 @@
 //! Must not: read more of the program's list than the driver does, or what is not there: it refuses flags that it does not know, too many operations, and
 //! the older form of the call, before it looks at the list.
 
-use super::call::{observe, succeeds, Call, Entry, Real};
+use super::call::{observe, succeeds, Again, Call, Entry, Real};
+use super::fast::{begin_out_of_line, repeats, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::record::Guard;
 use crate::runtime::readable;
 use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union as Params,
@@ -13,29 +15,47 @@ use cudarc::driver::sys::{
 };
 use lazyguard_core::api::{ValueWait, ValueWrite};
 use lazyguard_core::hazard::Outstanding;
+use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::cell::RefCell;
 use std::mem::{offset_of, ManuallyDrop};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn is_wide(entry: Entry) -> bool {
     entry.entry_point.info().base().ends_with("64")
 }
 
-pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {
-    let (wide, met) = (is_wide(entry), kept_across_the_call());
-    let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
-    let before = |call: &mut Call| {
-        call.submits_to(stream);
-        describe(call, &MemoryOperation { waits: false, wide, address, value, flags });
+/// One of so many writes to one address and stream takes the slow path: its record is a rare event, which stays when the others are overwritten.
+const WRITES_A_RARE_EVENT: usize = 64;
+
+pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Again) -> i32 {
+    let (wide, met) = (is_wide(entry), &kept_across_the_call());
+    let operation = MemoryOperation { waits: false, wide, address, value, flags };
+    let subject = Subject::of(entry, address, stream, operation.raw());
+    let subject = Subject { facts: subject.facts.with(operation.bits()), ..subject };
+    let may = move |guard: &Guard, count: &AtomicUsize| {
+        let number = count.load(Ordering::Relaxed) + 1;
+        count.store(number, Ordering::Relaxed);
+        !guard.hazards.has_waits() && number < WRITES_A_RARE_EVENT
+    };
+    let then = move |guard: &Guard, fast: FastSubmission| {
+        let (stream, _) = fast.stream_and_context();
+        guard.hazards.written(guard, &ValueWrite { at: fast.entered(), address, value, stream, wide });
+    };
+    let write = move |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
+    let before = move |call: &mut Call| {
+        describe(call, &operation);
         met.replace(call.waits_met(&write(call)));
     };
-    observe(entry, before, real, |call, result| {
+    let after = move |call: &Call, result| {
         let met = met.take();
         if result == SUCCESS {
             call.written(&write(call), &met);
         }
-    })
+    };
+    let begin = move || begin_out_of_line(entry, &subject.facts, may);
+    repeats(entry, subject, real, (begin, then), (before, after))
 }
 
 pub(super) fn wait(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {
@@ -87,7 +107,7 @@ enum Submitted {
 
 fn describe(call: &mut Call, operation: &MemoryOperation) {
     call.about.flags |= operation.bits();
-    call.about.raw = RawPayload::memory_operation(operation.address, operation.value, operation.flags);
+    call.about.raw = operation.raw();
 }
 
 /// A list of a call. It is leaked where an exception leaves the call: a drop would take a landing pad in the frame that calls the driver.
@@ -99,6 +119,7 @@ fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
 const MOST_OPERATIONS: u32 = 256;
 
 /// A wait for a value or a write of one, from a list of operations.
+#[derive(Clone, Copy)]
 pub(super) struct MemoryOperation {
     pub waits: bool,
     pub wide: bool,
@@ -110,6 +131,10 @@ pub(super) struct MemoryOperation {
 impl MemoryOperation {
     fn bits(&self) -> u8 {
         (if self.wide { flag::WIDE } else { 0 }) | if self.waits { flag::WAIT } else { 0 }
+    }
+
+    fn raw(&self) -> RawPayload {
+        RawPayload::memory_operation(self.address, self.value, self.flags)
     }
 }
 

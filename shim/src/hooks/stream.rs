@@ -2,12 +2,14 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{lightly, observe, published, succeeds, written, Call, Entry, Real};
+use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::fast::in_order;
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
-use lazyguard_core::replay::shows_the_end;
-use lazyguard_core::state::{StreamKey, StreamKind};
+use crate::record::Guard;
+use lazyguard_core::state::{StreamKey, StreamKind, ThreadSlot};
+use lazyguard_core::trace::{RawPayload, Record};
 use std::cell::Cell;
 
 /// `CU_STREAM_NON_BLOCKING`.
@@ -43,29 +45,30 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
 
 /// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
 #[inline(always)]
-pub(super) fn completes(entry: Entry, stream: Handle, real: impl Real + Copy) -> i32 {
-    let at_hand = move |call: &mut Call| {
+pub(super) fn completes(entry: Entry, stream: Handle, real: impl Again) -> i32 {
+    let number = &Cell::new(0);
+    let at_hand = move |guard: &'static Guard, slot: &'static ThreadSlot, record: Record| {
         // A default stream is another one in another context, and may wait for others.
         let handle = Some(stream as u64).filter(|handle| *handle > PER_THREAD)?;
-        call.about_stream(call.slot.cached_stream(handle, call.epoch)?);
-        call.about.stream_entry.map(|_| ())
+        number.set(slot.cached_stream(handle, guard.tracker.epoch())?);
+        let context = guard.tracker.stream_entry(number.get())?.context();
+        Some(Record { stream: number.get(), context: context as u16, ..record })
     };
-    let after = move |call: &Call, result| {
-        if let (true, Some(entry)) = (shows_the_end(result), call.about.stream_entry) {
-            entry.complete_until(call.entered);
-            call.load_pending_inside(call.about.context);
-        }
+    let then = move |guard: &Guard, entered| {
+        let entry = guard.tracker.stream_entry(number.get());
+        entry.into_iter().for_each(|entry| entry.complete_until(entered));
     };
     let before = move |call: &mut Call| {
         call.on_stream(stream);
+        number.set(call.about.stream);
         call.waits_for_others();
     };
-    lightly(entry, at_hand, before, real, after)
+    lightly(entry, at_hand, before, real, then)
 }
 
-#[inline]
-pub(super) fn submit(entry: Entry, stream: Handle, real: impl Real) -> i32 {
-    observe(entry, |call| call.submits_to(stream), real, |_, _| {})
+#[inline(always)]
+pub(super) fn submit(entry: Entry, stream: Handle, real: impl Again) -> i32 {
+    in_order(entry, stream, RawPayload::default(), real)
 }
 
 /// A capture begins. Noted before the call, so that no thread makes a query that would invalidate it.

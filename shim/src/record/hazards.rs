@@ -13,7 +13,7 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use crate::runtime::standard_error;
 use lazyguard_core::api::{Code, ValueWrite};
-use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
+use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
@@ -32,6 +32,7 @@ pub struct Hazards {
     /// Waits for values that no submitted write satisfies, and how many there are: a call that finds none need not look.
     waits: Mutex<Waits>,
     waiting: AtomicUsize,
+    writes: Writes,
     load_ended: AtomicU64,
     to_compile: Mutex<HashSet<u64>>,
     /// Grids in flight that fill their device.
@@ -114,7 +115,16 @@ impl Hazards {
             let stream = process.tracker.stream_entry(write.stream);
             stream.is_none_or(|s| s.has_ended(write.at, process.tracker.stream_idle_until(s)))
         };
-        self.with_waits(process, |waits| waits.submitted(wait, holds, is_done));
+        self.with_waits(process, |waits| waits.submitted(wait, holds, &self.writes, is_done));
+    }
+
+    /// A write was submitted. Takes a lock only while a stream may be at a wait.
+    #[inline]
+    pub fn written(&self, process: &Process, write: &ValueWrite) {
+        self.writes.push(write);
+        if self.has_waits() {
+            door::inside(|| self.with_waits(process, |waits| waits.written(write)));
+        }
     }
 
     // --- loads ---

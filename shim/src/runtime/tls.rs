@@ -180,7 +180,7 @@ impl Own {
 #[derive(Clone, Copy)]
 pub struct Hand(Own);
 
-impl AtHand for Hand {
+impl AtHand<'static> for Hand {
     #[inline(always)]
     fn entry(self) -> ThreadEntry {
         // SAFETY: the entry is there when the process's pointer is: see `set`. It is of a recording, which is never taken away. Volatile: it is read after
@@ -200,7 +200,7 @@ impl AtHand for Hand {
     }
 
     #[inline(always)]
-    fn known<'a>(self) -> &'a [CachedLaunch] {
+    fn known(self) -> &'static [CachedLaunch] {
         // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see
         // `set_launches`. The thread has entered its slot.
         unsafe {
@@ -211,7 +211,7 @@ impl AtHand for Hand {
     }
 
     #[inline(always)]
-    fn slot<'a>(self) -> &'a ThreadSlot {
+    fn slot(self) -> &'static ThreadSlot {
         self.0.slot()
     }
 }

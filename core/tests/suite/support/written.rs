@@ -1,6 +1,6 @@
 //! A short run, recorded by the writer.
 
-use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{
     begin_fast, Caller, FastSubmission, FunctionKind, Known, StreamKey, StreamKind, SubmissionFacts, Tracker,
 };
@@ -72,10 +72,10 @@ fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> Fa
     slot.cache_loaded_function(0xf001, context, epoch, 1);
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
     let stream = 0x6000_0000;
-    let facts = SubmissionFacts { entry_point, object: 0xf001, stream, raw: RawPayload::default() };
+    let facts = SubmissionFacts::of(entry_point, 0xf001, stream, RawPayload::default());
     let launch = begin_fast(slot, facts, || Caller { stack: 1, ..Caller::default() }, |_| Some(0), epoch, || 96_000)
         .expect("a place");
-    launch.submit(Class::Launch);
+    launch.submit(true);
     launch
 }
 

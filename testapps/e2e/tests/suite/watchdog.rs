@@ -1,8 +1,8 @@
 //! The verdict: its time, its destinations and its text.
 
 use lazyguard_e2e::{
-    app, corpus_program, expect_a_block, expect_slow, expect_uneventful, log_of, number, run, text, watchdog_blocks,
-    App, Folder, Json, Outcome, Run, Running, Work,
+    app, corpus_program, expect_a_block, expect_slow, expect_uneventful, hazards_of, log_of, number, run, text,
+    text_report_of, watchdog_blocks, App, Folder, Json, Outcome, Run, Running, Work,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -683,4 +683,54 @@ fn a_hang_after_many_slow_calls_is_reported() {
     assert!(stderr.contains("lazyguard: LG203 ("), "{stderr}");
     let slow = stderr.matches("lazyguard: SLOW ").count();
     assert!(slow <= 20, "{slow} reports: {stderr}");
+}
+
+/// Writes two hundred values to one address, and waits there for one that is none of them. Another thread writes that if it is told to.
+const WRITES_MANY: &str = "import ctypes, sys\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, waits, writes, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+    def ck(result): assert result == 0, result\n\
+    ck(driver.cuInit(0))\n\
+    ck(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))\n\
+    ck(driver.cuCtxSetCurrent(context))\n\
+    ck(driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)))\n\
+    for stream in (waits, writes): ck(driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+    for value in range(1, 201): ck(driver.cuStreamWriteValue32_v2(writes, word, value, 0))\n\
+    ck(driver.cuStreamSynchronize(writes))\n\
+    ck(driver.cuStreamWaitValue32_v2(waits, word, int(sys.argv[1]), 1))\n\
+    if len(sys.argv) > 2: ck(driver.cuStreamWriteValue32_v2(writes, word, int(sys.argv[1]), 0))\n\
+    ck(driver.cuStreamSynchronize(waits))\n";
+
+/// Most of them by the fast path, which leaves no rare event.
+#[test]
+fn of_many_writes_to_one_address_the_newest_counts() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = Run::new(&work, "python3").args(["-c", WRITES_MANY, "1000"]).guarded().kept().hang_after("200ms");
+    let mut running = run.start();
+    running.until_a_hang_is_reported();
+    let outcome = running.stop();
+    assert!(outcome.stderr.contains("lazyguard: LG203 ("), "{outcome}");
+    let hang = outcome.out().hang();
+    assert_eq!(number(&hang, "/waits/0/newest_write/value"), 200, "{hang:#}");
+    assert_eq!(number(&hang, "/waits/0/other_writes"), 200, "{hang:#}");
+    let recorded = text_report_of(outcome.out().path().join("trace.lgt"));
+    assert!(recorded.contains("the newest write there is of 200"), "{recorded}");
+    let log = log_of(outcome.out().path(), &[]);
+    let written = || log.iter().filter(|line| line["call"] == "cuStreamWriteValue32_v2");
+    let of_lane = |lane: &str| written().filter(|line| line["lane"] == lane).count();
+    assert_eq!(of_lane("work") + of_lane("rare_events"), 200);
+    assert!((3..=8).contains(&of_lane("rare_events")), "{}", of_lane("rare_events"));
+}
+
+/// A wait for the value of a write that came before it stands before none; one for another value stands before the write of that.
+#[test]
+fn a_wait_behind_many_writes_is_a_hazard_only_where_none_of_them_satisfies_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (value, expect) in [("200", 0), ("1000", 1)] {
+        let run = Run::new(&work, "python3").args(["-c", WRITES_MANY, value, "write"]).guarded().kept();
+        let outcome = run.finish();
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+        let hazards = hazards_of(outcome.out().path());
+        assert_eq!(hazards.as_array().map_or(0, Vec::len), expect, "a wait for {value}: {hazards:#}");
+    }
 }
