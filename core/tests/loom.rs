@@ -6,7 +6,7 @@
 //! Runs under `--cfg loom` only: `scripts/loom`.
 #![cfg(loom)]
 
-use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{
     begin_fast, Caller, Known, OpenRecord, StreamKey, StreamKind, SubmissionFacts, ThreadSlot, Tracker,
 };

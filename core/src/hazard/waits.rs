@@ -226,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn words_of_two_writes_are_none() {
+        let (one, other) = (Writes::default(), Writes::default());
+        one.push(&ValueWrite { wide: true, ..write(5, 2, 0x100, u64::MAX) });
+        other.push(&write(6, 3, 0x200, 1));
+        assert_eq!(one.newest().collect::<Vec<_>>(), [ValueWrite { wide: true, ..write(5, 2, 0x100, u64::MAX) }]);
+        for (word, of_other) in one.places[0].iter().zip(&other.places[0]) {
+            let before = word.swap(of_other.load(Ordering::Relaxed), Ordering::Relaxed);
+            assert_eq!(one.newest().count(), 0);
+            word.store(before, Ordering::Relaxed);
+        }
+        assert_eq!(one.newest().count(), 1);
+    }
+
+    #[test]
     fn half_of_what_is_compared_decides_nothing() {
         let mut both = Default::default();
         let wide = |at| {

@@ -1,5 +1,5 @@
-//! The fast path of a submission that is like an earlier one of its thread: a launch of the same function, a record of the same event, a launch of
-//! the same graph, on the same stream.
+//! The fast path of a submission that is like an earlier one of its thread: a launch of the same function, another call about the same object or
+//! about none, on the same stream.
 //!
 //! The first one looks everything up, and the thread keeps the results for the epoch, in which no handle changes its
 //! meaning. A later one writes its record and the mark. `state::fold` brings the record into the stream's entry, whose lines of memory the driver

@@ -28,7 +28,7 @@ pub(super) fn submission(
     then: impl FnOnce(&'static Guard, FastSubmission, Nanos),
     (before, after): (impl FnOnce(&mut Call), impl FnOnce(&Call, i32)),
 ) -> i32 {
-    let Some((guard, fast)) = begin() else {
+    let Some(Some((guard, fast))) = begin() else {
         return observe_coldly(entry.again(), before, &black_box(real), after);
     };
     let result = real();
@@ -50,8 +50,8 @@ pub(super) fn submission(
     result
 }
 
-/// A submission up to its real call, where that is by the fast path.
-pub(super) type Begun = Option<(&'static Guard, FastSubmission)>;
+/// A submission up to its real call, where that is by the fast path, as [`door::leaf`] gives it.
+pub(super) type Begun = Option<Option<(&'static Guard, FastSubmission)>>;
 
 /// What a submission is about.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ pub(super) fn begin(
     from: impl Fn(&'static Guard, &AtomicUsize) -> Option<u64>,
     is_valid: impl FnOnce(&'static Guard, &FastSubmission) -> bool,
 ) -> Begun {
-    let begun = door::leaf(|| {
+    door::leaf(|| {
         let guard = guard()?;
         let own = tls::own(&**guard)?;
         // SAFETY: for `begin_fast` alone.
@@ -92,8 +92,7 @@ pub(super) fn begin(
         CallStep::Gate.taken();
         fast.submit(facts.is_launch);
         Some((guard, fast))
-    });
-    begun.flatten()
+    })
 }
 
 /// From where a call other than a launch is made: its record has the caller and no path.

@@ -55,14 +55,15 @@ pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
 
 #[cold]
 fn before_copy_beside_what_waits(entry: Entry, addresses: Option<[u64; 2]>) {
-    let Some(guard) = guard().filter(|_| entry.entry_point.info().base().starts_with("cuMemcpy")) else { return };
+    let Some(guard) = guard() else { return };
     let must_end = || {
+        let copies = entry.entry_point.info().base().starts_with("cuMemcpy");
         let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());
         let may_be_of_one = |begin: u64| match addresses {
             Some(addresses) => addresses.iter().any(|&at| at >= begin && driver_queries::is_page_locked(at)),
             None => true,
         };
-        !captures && guard.loader.releases.registrations().into_iter().any(may_be_of_one)
+        copies && !captures && guard.loader.releases.registrations().into_iter().any(may_be_of_one)
     };
     if door::inside(must_end) == Some(true) {
         releases_now();
