@@ -232,7 +232,7 @@ settings! {
         on_hang,
         "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; revoke the communicators of NCCL that wait, and have the blocked calls return error 909. `lazyguard run` also takes kill: it ends every process that it has started";
     gpu_dump: GpuDump = GPU_DUMP, "--gpu-dump", "on, full, off", "off", gpu_dump,
-        "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core; full: and their blocks' shared memory, which shows who waits for whom inside a kernel";
+        "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core; full: with shared memory";
     gpu_dump_wait_nanos: u64 = "LAZYGUARD_GPU_DUMP_WAIT", "--gpu-dump-wait", "a duration: 500ms, 10s", "10s", duration,
         "the most time that the guard waits for gpu.core before it goes on without";
     /// `None` is a private folder.

@@ -266,7 +266,7 @@ fn damage_anywhere_is_taken() {
         seed
     };
     let mut outcomes = BTreeMap::new();
-    for name in ["warp_sync", "traps"] {
+    for name in ["warp_sync", "traps", "inside/wrong_phase", "inside/triton_early_exit", "inside/remote_arrival"] {
         let whole = fixture(name);
         for _ in 0..200 {
             let mut bytes = whole.clone();
@@ -326,6 +326,16 @@ fn verdicts_are_told_what_was_on_the_device() {
             fix: String::new(),
         }]
     };
+    let inside = super::tests::core("inside/opposite_order");
+    let exchange = "_Z8exchangePf";
+    for (code, expect) in [(Code::LG299, Code::LG210), (Code::LG206, Code::LG210), (Code::LG204, Code::LG204)] {
+        let mut sharpened = verdict(code, Some(exchange), &[]);
+        inside.sharpen(&mut sharpened);
+        assert_eq!(sharpened[0].code, expect);
+        assert_eq!(sharpened[0].sentence.starts_with("exchange: 2 of 2 blocks: warp 0 waits"), expect == Code::LG210);
+    }
+    let said = inside.beside(&verdict(Code::LG299, Some(exchange), &[]));
+    assert_eq!(said, ["LG210 in place of LG299: exchange<<<(2,1,1), (64,1,1)>>> keeps itself from ending"]);
     let mut core = core("barrier_and_spin");
     let launch = "barrier_and_spin<<<(2,1,1), (64,1,1)>>>";
     let named = "_Z16barrier_and_spinPViPi";
