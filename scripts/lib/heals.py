@@ -28,7 +28,7 @@ Row = namedtuple("Row", "fault limit fail kill revoke verdict")
 HEADER = Row("fault", f"PyTorch's limit of {LIMIT_S} s", "`fail`", "`kill`", "`revoke`", "result")
 RUN_LIMIT_S = 150.0
 # A job that hangs waits most of the time.
-AT_A_TIME = 3
+AT_A_TIME = 5
 MOST_S = 20.0
 
 Ended = namedtuple("Ended", "how seconds right wrong outcome")
