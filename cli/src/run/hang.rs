@@ -25,11 +25,11 @@ use std::time::Duration;
 
 const MOST_LOOKED_AT: usize = 16;
 
-/// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
-/// work as before. Asked of a process that lives.
-pub(super) fn answers(folder: &Path) -> bool {
-    // A process that does not hang itself has no report: it is to end.
-    report_in(folder).is_some_and(|hang| !hang["resolved"].is_null() && hang["gpu_dump"]["ignored"] != true)
+/// When a process has answered the error that its blocked calls return on purpose, on its own clock: none of them is blocked any more, and it does
+/// not launch work as before. A process that does not hang itself, or was slow at another time, has no such report: it is to end.
+pub(super) fn answered_at(folder: &Path) -> Option<u64> {
+    let hang = report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?;
+    hang["resolved"].as_u64()
 }
 
 /// Whether the guard in this process waits for what becomes of its request to the driver.

@@ -122,13 +122,19 @@ struct Failing {
     folder: PathBuf,
     /// Until when it may go without an answer.
     until: Instant,
-    /// Its calls of the driver when that was asked for.
+    /// Its calls of the driver when that was asked for, and when it had answered before.
     calls: Option<u64>,
+    answered: Option<u64>,
 }
 
 impl Failing {
     fn new(folder: PathBuf, until: Instant) -> Self {
-        Self { calls: hang::calls_of(&folder), folder, until }
+        Self { calls: hang::calls_of(&folder), answered: hang::answered_at(&folder), folder, until }
+    }
+
+    fn answers(&self) -> bool {
+        let answered = hang::answered_at(&self.folder);
+        answered.is_some() && answered != self.answered
     }
 
     /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, or that cannot be known. It may be
@@ -351,13 +357,15 @@ impl Supervisor<'_> {
                 REVOKE => hang::with_communicators(&self.places),
                 _ => hang::with_contexts(&self.places),
             };
+            // As they are before they are asked.
+            let others = others.into_iter().filter(|other| *other != folder).map(|other| Failing::new(other, until));
+            let others: Vec<_> = others.collect();
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
             ask_all(asked, Purpose::Fail, EVIDENCE_WITHIN);
-            let others = others.into_iter().filter(|other| *other != folder);
-            self.failing.extend(others.map(|other| Failing::new(other, until)));
+            self.failing.extend(others);
         }
         self.failing.retain(|known| known.folder != folder);
-        self.failing.push(Failing::new(folder, until));
+        self.failing.push(Failing { answered: None, ..Failing::new(folder, until) });
     }
 
     fn does_not_answer(&mut self) -> Option<PathBuf> {
@@ -375,7 +383,7 @@ impl Supervisor<'_> {
             now >= known.until + self.limits.gpu_dump_wait
                 || now >= known.until && !hang::waits_for_the_driver(&known.folder)
         };
-        let late = self.failing.iter().filter(is_late).find(|known| !hang::answers(&known.folder));
+        let late = self.failing.iter().filter(is_late).find(|known| !known.answers());
         late.map(|known| known.folder.clone())
     }
 

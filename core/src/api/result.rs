@@ -4,6 +4,9 @@
 
 use super::texts::{self, Span};
 
+/// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
+pub const REVOKED_RESULT: i32 = 909;
+
 /// `CUDA_ERROR_NOT_READY`: the answer of a query about work that has not ended, which is no failure.
 pub const NOT_READY: i32 = 600;
 

@@ -326,7 +326,7 @@ fn verdicts_are_told_what_was_on_the_device() {
             fix: String::new(),
         }]
     };
-    let inside = super::tests::core("inside/opposite_order");
+    let inside = core("inside/opposite_order");
     let exchange = "_Z8exchangePf";
     for (code, expect) in [(Code::LG299, Code::LG210), (Code::LG206, Code::LG210), (Code::LG204, Code::LG204)] {
         let mut sharpened = verdict(code, Some(exchange), &[]);

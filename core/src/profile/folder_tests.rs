@@ -66,7 +66,7 @@ fn the_limits_are_those_that_the_documentation_names() {
         [MOST_IMAGE_BYTES, MOST_BYTES, MOST_LIBRARY_BYTES, MOST_BYTES_OF_LIBRARIES].map(|bytes| bytes >> 20);
     for limits in [
         format!("Images of up to {image} MiB each are kept, and {images} MiB of them in all"),
-        format!("more than {library} MiB are left alone, and the others are loaded up to {libraries} MiB in all"),
+        format!("none of more than {library} MiB is loaded, and {libraries} MiB in all"),
     ] {
         assert!(page.contains(&limits), "{limits}");
     }

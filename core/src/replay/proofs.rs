@@ -7,8 +7,8 @@
 //! Must not: believe a call that has not returned, or one that failed.
 
 use super::remembered::Remembered;
+use crate::api::result::REVOKED_RESULT;
 use crate::api::{Class, EntryPoint};
-use crate::report::REVOKED_RESULT;
 use crate::trace::layout::flag;
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;

@@ -2,11 +2,9 @@
 
 use crate::api::counted;
 use crate::api::result::error_in_words;
+pub use crate::api::result::REVOKED_RESULT;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
-
-/// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
-pub const REVOKED_RESULT: i32 = 909;
 
 /// How the names of PyTorch's own threads begin that ask for the ends of collectives.
 pub const WATCHES_COLLECTIVES: &str = "pt_nccl_";

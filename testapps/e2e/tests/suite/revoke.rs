@@ -172,6 +172,19 @@ fn a_rank_that_does_not_come_back_in_time_ends_the_job() {
     assert!(sleeps.stderr.contains("has not answered --on-hang revoke in 1s"), "{sleeps}");
 }
 
+/// The end of an operation that was slow is no answer.
+#[test]
+fn a_stopped_rank_that_was_slow_before_ends_the_job() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let late = job(&work, 3, "skip").replace("for r in 0 1 2; do", "for r in 0 2 1; do [ $r != 1 ] || sleep 1.5;");
+    let late = late.replace("c=0;", "sleep 1; set -- $p; kill -STOP $2; c=0;");
+    let options = [&OPTIONS[..], &["--kill-after", "2s", "--timeout", "20s"]].concat();
+    let outcome = under(&work, &options, &["sh", "-c", &late]).start().finish_within(LONG);
+    assert!(outcome.stderr.contains("in ncclCommInitRank"), "a rank was slow at first: {outcome}");
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    assert!(outcome.stderr.contains("has not answered --on-hang revoke in 2s"), "{outcome}");
+}
+
 /// Each time, ranks are slow for longer than is left of the time that an earlier hang has given them.
 #[test]
 fn a_job_that_hangs_again_and_again_goes_on_each_time() {

@@ -54,9 +54,11 @@ fn not_even_with_settings_that_make_no_sense() {
 fn the_environment_is_as_it_was() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let [bare, guarded] = bare_and_guarded("env", &[], &work, &[]);
-    // TMPDIR is each run's own, and LD_PRELOAD is the guard.
+    // These folders are each run's own, and LD_PRELOAD is the guard.
     let rest = |outcome: &Outcome| {
-        let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TMPDIR=");
+        let differs =
+            |line: &str| ["LD_PRELOAD=", "TMPDIR=", "XDG_CACHE_HOME="].iter().any(|name| line.starts_with(name));
+        let own = |line: &&str| !differs(line);
         outcome.stdout.lines().filter(own).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!((guarded.code, rest(&guarded), &guarded.stderr), (bare.code, rest(&bare), &bare.stderr));
