@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     /// Only driver calls with this in their name.
     #[arg(long, value_name = "TEXT")]
     call: Option<String>,
-    /// Only records of this lane: what is submitted, and queries; calls in which a thread waits; loads, memory operations, what blocked, and whatever
-    /// else is rare.
+    /// Only records of this lane: what is submitted, and queries; calls in which a thread waits; loads, memory operations that are not repeated,
+    /// what blocked, and whatever else is rare.
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["work", "waits", "rare-events"]))]
     lane: Option<String>,
     /// Only records of this event; a launch that loaded on first use is both a launch and a load.
