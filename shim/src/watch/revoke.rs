@@ -164,6 +164,12 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
     tell(guard, Some(report), seen, None)
 }
 
+/// Whether a revoke was over so lately that the calls which it has ended may not have returned yet.
+pub fn was_lately(now: Nanos, patience: Nanos) -> bool {
+    let revoked = REVOKED_AT.load(Ordering::Relaxed);
+    revoked != 0 && now < revoked.saturating_add(patience)
+}
+
 /// Whether the path of a hang ends in collectives that a revoke has ended: what is known of them is old.
 fn was_ended(report: &HangReport) -> bool {
     let revoked = REVOKED_AT.load(Ordering::Relaxed);

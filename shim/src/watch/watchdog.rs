@@ -281,7 +281,7 @@ impl Watch {
     fn act(&mut self, now: Nanos) {
         let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
         // Asked last: it looks at every thread.
-        if !is_due || !self.lasts() {
+        if !is_due || revoke::was_lately(now, self.guard.settings.patience_nanos()) || !self.lasts() {
             return;
         }
         let (awake_since, threshold) = (self.awake_since, self.threshold);
