@@ -10,7 +10,6 @@ import re
 import shlex
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +20,8 @@ import processes
 import ranks
 import spare_time
 from checks import Row, Scratch, judge
-from tools import ROOT
 
-SOURCES = ROOT / "testapps" / "frameworks" / "all_gpus"
+SOURCES = ranks.SOURCES / "all_gpus"
 LEAST_GPUS = 4
 AT_A_TIME = 3
 ACTIONS = ("kill", "fail", "revoke")
@@ -51,9 +49,6 @@ def timed(command, environment, scratch, limit_s):
     except subprocess.TimeoutExpired:
         pass
     finally:
-        # What a program leaves behind holds the pipes open.
-        for left in processes.of_session(process.pid):
-            subprocess.run(["kill", "-KILL", str(left)], check=False, capture_output=True)
         processes.kill_group(process.pid)
     process.wait(timeout=processes.CLEAN_UP_S)
     for reader in readers:
@@ -73,7 +68,7 @@ def between(before, after):
 def hangs(program, action, count):
     with Scratch() as scratch:
         out = scratch.path / "run"
-        environment = {**frameworks.with_own_caches(guard.clean_environment(), scratch), "PYTHONPATH": str(SOURCES)}
+        environment = {**frameworks.with_own_caches(guard.clean_environment(), scratch), "PYTHONPATH": str(ranks.SOURCES)}
         options = ["--out", out, "--keep", "--hang-after", HANG_AFTER, "--on-hang", action, "--kill-after", KILL_AFTER, "--timeout", f"{LIMIT_S - 10:g}s"]
         code, ended, lines = timed([guard.COMMAND, "run", *options, "--", *ranks.job(program.path, count=count)], environment, scratch, LIMIT_S)
         text = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
@@ -103,7 +98,7 @@ def trained(program, kind, count):
             with Scratch() as scratch:
                 out = scratch.path / "run"
                 options = {"bare": [], "guarded": [guard.COMMAND, "run", "--out", out, "--hang-after", "10s", "--"]}[how]
-                environment = {**frameworks.with_own_caches(guard.clean_environment(), scratch), "PYTHONPATH": str(SOURCES)}
+                environment = {**frameworks.with_own_caches(guard.clean_environment(), scratch), "PYTHONPATH": str(ranks.SOURCES)}
                 outcome = scratch.run([*options, *ranks.job(f"{program.path}", kind, count=count)], environment, LIMIT_S)
             seen[how].append(outcome)
             faults += [f"{how}: {frameworks.of_text(outcome)}"] if outcome.code != 0 else []
@@ -144,7 +139,3 @@ def check(progress, wanted, count):
     left = len(jobs) + len(ends) - len(rows)
     rows += [Row(f"{left} jobs", "", "", "not begun: --within is over", "SKIP")] if left else []
     return sorted(rows), [data for _, data in found]
-
-
-if __name__ == "__main__":
-    sys.exit("run scripts/gpu-check --all-gpus")

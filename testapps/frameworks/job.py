@@ -1,13 +1,18 @@
-"""What every program here begins with: one rank of two, each on a GPU of its own, and a process group of NCCL."""
+"""What every program here and in all_gpus begins with: one rank of several, each on a GPU of its own, and a process group of NCCL."""
 import os
 
 import torch
 import torch.distributed as dist
 
-rank = int(os.environ["RANK"])
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
 store = dist.distributed_c10d._get_default_store()
+
+
+def fault():
+    """Here a job of all_gpus begins to hang."""
+    print("fault", flush=True)
 
 
 def values():

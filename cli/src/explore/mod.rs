@@ -69,7 +69,7 @@ struct Explorer {
     since: Instant,
     /// The hazards of all runs by their keys, and whether a hang is about them.
     hazards: BTreeMap<String, bool>,
-    /// Orders of collectives in the first run; they are told among the hazards.
+    /// The first run had these orders of collectives. The result lists them with the hazards.
     inversions: Vec<Inversion>,
     /// Schedules that a hazard or an inversion asks for.
     aims: Vec<Vec<Hold>>,

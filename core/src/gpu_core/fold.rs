@@ -161,7 +161,7 @@ impl Fold {
         count(&mut self.warps, here);
     }
 
-    /// Whether what its kernels' warps wait for can be told: of other architectures nobody has shown it.
+    /// Whether the reader knows the instructions of the device, and so what warps wait for.
     pub fn knows_waits(&self) -> bool {
         self.major == KNOWN_MAJOR
     }

@@ -18,7 +18,7 @@ pub(super) struct Mbarrier {
     pub phase: u32,
     pub arrivals_pending: u32,
     pub arrivals_expected: u32,
-    /// Negative where bytes have come that nobody has announced yet.
+    /// A negative count says how many bytes have come before a thread announced them.
     pub bytes_pending: i32,
 }
 

@@ -82,7 +82,7 @@ impl Finder<'_, '_, '_> {
         if !exact.is_empty() {
             return (exact, true);
         }
-        // Of rings of barriers, it is the one that begins last before it, also where the other kind of instruction says where one begins.
+        // Barriers that lie in rings belong to the ring that begins last before them. A wait or an arrival says where a ring begins.
         let in_ring = |place: Place| {
             place.moves
                 && (FIRST_BARRIER..=address).contains(&place.base)

@@ -159,7 +159,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         self.code.frames(address, callers, &self.kernels[kernel].name)
     }
 
-    /// The wait at a site, if the barrier's state is that it lets nobody go: the number of the instruction, and what is read.
+    /// The wait at a site whose barrier lets no warp go: the number of its instruction, and the state that was read.
     fn evaluate(
         &self,
         site: Site,

@@ -1,7 +1,7 @@
 //! The instructions by which the warps of a kernel wait for each other, with their operands. The numbers are those of `ptxas` of CUDA 13.0 for
 //! sm_90, as `nvdisasm` of CUDA 13.5 reads them, and what they do was seen in cores of an H100.
 //!
-//! Must not: be asked about other architectures. Their instructions look alike and nobody has shown that they are.
+//! Must not: be asked about other architectures, whose instructions look alike and may mean something else.
 
 /// The register that reads as zero, of a thread and of a warp.
 pub(super) const RZ: u8 = 255;

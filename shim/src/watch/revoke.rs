@@ -50,7 +50,7 @@ const OVER: u8 = 2;
 static PHASE: AtomicU8 = AtomicU8::new(0);
 /// Calls that were entered before were blocked when the revokes began, on the guard's clock.
 static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
-/// When the newest revokes were over, on the guard's clock.
+/// When the newest revokes were over that have ended something, on the guard's clock; 0 without any.
 static REVOKED_AT: AtomicU64 = AtomicU64::new(0);
 /// When blocked calls return at the latest, on the system's monotonic clock.
 static UNTIL: AtomicU64 = AtomicU64::new(0);
@@ -60,6 +60,7 @@ static TO_TELL: AtomicPtr<Vec<AtomicU32>> = AtomicPtr::new(std::ptr::null_mut())
 /// A forked child has no collective that waits. Only stores: the caller is the handler of a fork.
 pub fn forked() {
     PHASE.store(0, Ordering::Relaxed);
+    REVOKED_AT.store(0, Ordering::Relaxed);
     results::clear(REVOKED);
 }
 
@@ -165,9 +166,9 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
 }
 
 /// Whether a revoke was over so lately that the calls which it has ended may not have returned yet.
-pub fn was_lately(now: Nanos, patience: Nanos) -> bool {
+pub fn was_lately(guard: &Guard, now: Nanos) -> bool {
     let revoked = REVOKED_AT.load(Ordering::Relaxed);
-    revoked != 0 && now < revoked.saturating_add(patience)
+    revoked != 0 && now < revoked + guard.settings.patience_nanos()
 }
 
 /// Whether the path of a hang ends in collectives that a revoke has ended: what is known of them is old.
@@ -249,14 +250,15 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     if meant.is_empty() {
         return None;
     }
-    REVOKED_AT.store(guard.now(), Ordering::Relaxed);
+    let at = guard.now();
     let (done, not): (Vec<_>, Vec<_>) = meant.iter().zip(results).partition(|(_, result)| *result == nccl::SUCCESS);
     for (one, _) in &done {
         place_in(&REVOKED_IDS, one).into_iter().for_each(|id| id.store(one.id(), Ordering::Relaxed));
+        REVOKED_AT.store(at, Ordering::Relaxed);
     }
     let missing: Vec<_> = not.iter().map(|(one, result)| why_not(one.number, *result)).collect();
     Some(RevokedSeen {
-        at: guard.now(),
+        at,
         nanos: since.elapsed().as_nanos() as u64,
         communicators: done.iter().map(|(one, _)| given_up(one)).collect(),
         missing: (!missing.is_empty()).then(|| missing.join("; ")),

@@ -210,7 +210,7 @@ impl Watch {
         self.act(now);
         match &self.incident {
             // Its calls return in a moment, unless they wait for something else as well.
-            Some(incident) if incident.acted && self.was_revoked_lately(&incident.report, now) => {}
+            Some(incident) if incident.acted && revoke::was_lately(self.guard, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
@@ -281,7 +281,7 @@ impl Watch {
     fn act(&mut self, now: Nanos) {
         let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
         // Asked last: it looks at every thread.
-        if !is_due || revoke::was_lately(now, self.guard.settings.patience_nanos()) || !self.lasts() {
+        if !is_due || revoke::was_lately(self.guard, now) || !self.lasts() {
             return;
         }
         let (awake_since, threshold) = (self.awake_since, self.threshold);
@@ -329,11 +329,6 @@ impl Watch {
             ]));
             take_gpu_dump(guard, self.incident.as_mut().map(Incident::acts));
         }
-    }
-
-    fn was_revoked_lately(&self, report: &HangReport, now: Nanos) -> bool {
-        let done = report.revoked.as_ref().filter(|revoked| revoked.is_done());
-        done.is_some_and(|revoked| now < revoked.at + self.guard.settings.patience_nanos())
     }
 
     fn take_part_in_a_revoke(&mut self) {

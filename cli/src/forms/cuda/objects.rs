@@ -153,7 +153,7 @@ impl<'a> Objects<'a> {
         text + &self.others + "CK(cuCtxSynchronize());\n"
     }
 
-    /// Where there are several contexts, what follows is made in this one.
+    /// Writes the statement that makes this context current, where the program has several.
     fn enter(&self, context: u32, text: &mut String) {
         if self.contexts.len() > 1 {
             let at = self.contexts.iter().position(|known| *known == context).unwrap_or(0);
