@@ -140,7 +140,7 @@ def program(name, kind, entry, simulated):
             return outcome, verdict_codes(folder)
 
     if hangs:
-        # The two runs that hang may share the card. The guarded run has to complete in time, so that nothing runs beside it.
+        # The two runs that hang may share the card. The guarded run has to complete in time, so that neither runs beside it.
         with ThreadPoolExecutor(2) as pool:
             hanging = [pool.submit(run_bare), pool.submit(run_off)]
             bare, (off, codes) = (run.result() for run in hanging)
