@@ -6,6 +6,7 @@ each of these a program that ends is run. A program that hangs prints `fault` wh
 
 import json
 import queue
+import random
 import re
 import shlex
 import statistics
@@ -94,7 +95,7 @@ def trained(program, kind, count):
     """A training bare and guarded in turn: the same losses; the seconds of a step and to the first one beside each other."""
     seen, faults = {"bare": [], "guarded": []}, []
     for _ in range(ROUNDS):
-        for how in seen:
+        for how in random.sample(list(seen), len(seen)):
             with Scratch() as scratch:
                 out = scratch.path / "run"
                 options = {"bare": [], "guarded": [guard.COMMAND, "run", "--out", out, "--hang-after", "10s", "--"]}[how]

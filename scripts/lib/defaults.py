@@ -10,6 +10,7 @@ Must not: call it the same where another output, a process that goes on, or a fi
 import random
 import subprocess
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import bench_stats
 import frameworks
@@ -31,35 +32,41 @@ MODES = {"bare": None, "off": ["--profile", "off", "--on-hang", "report"], "defa
 OWN = {".cache", "home", *(name.lower() for name in frameworks.CACHES)}
 
 
-def memory_used():
-    """MB of all devices."""
-    asked = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True)
+def environment_of(devices):
+    return {**guard.clean_environment(), **({"CUDA_VISIBLE_DEVICES": devices} if devices else {})}
+
+
+def memory_used(devices):
+    """MB of these devices; of all where they are None."""
+    only = ["-i", devices] if devices else []
+    asked = subprocess.run(["nvidia-smi", *only, "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True)
     return sum(int(line) for line in asked.stdout.split() if line.isdigit())
 
 
 class Peak:
     """The most memory of the devices during a run, above that before it."""
 
-    def __init__(self):
-        self.before, self.most, self.looks = memory_used(), 0, 0
+    def __init__(self, devices):
+        self.devices = devices
+        self.before, self.most, self.looks = memory_used(devices), 0, 0
 
     def look(self):
         self.looks += 1
         if self.looks % LOOK_EVERY == 1:
-            self.most = max(self.most, memory_used() - self.before)
+            self.most = max(self.most, memory_used(self.devices) - self.before)
         return False
 
 
 Seen = namedtuple("Seen", "outcome memory written")
 
 
-def runs(command, prefix, number, scratch):
+def runs(command, prefix, number, scratch, devices):
     """Runs of a program in one folder; each with what it has left there."""
-    environment = {**frameworks.with_own_caches(guard.clean_environment(), scratch), "HOME": str(scratch.path / "home")}
+    environment = {**frameworks.with_own_caches(environment_of(devices), scratch), "HOME": str(scratch.path / "home")}
     (scratch.path / "home").mkdir()
     found = []
     for _ in range(number):
-        peak = Peak()
+        peak = Peak(devices)
         outcome = scratch.run([*prefix, *command()], environment, LIMIT_S, peak.look)
         found.append(Seen(outcome, peak.most, written(scratch)))
     return found
@@ -71,11 +78,11 @@ def written(scratch):
     return names - {f"./{name}" for name in OWN} - {".cache/lazyguard"}
 
 
-def round_of(program):
+def round_of(program, devices):
     """Two runs bare and two guarded, in an order of their own."""
     def pair(prefix):
         with Scratch() as scratch:
-            return runs(lambda: ranks.job(program.path) if is_job(program) else ranks.command_of(program), prefix, 2, scratch)
+            return runs(lambda: ranks.job(program.path) if is_job(program) else ranks.command_of(program), prefix, 2, scratch, devices)
 
     order = random.sample(("bare", "guarded"), 2)
     found = {mode: pair(PLAIN if mode == "guarded" else []) for mode in order}
@@ -135,20 +142,20 @@ def row_of(program, rounds):
     return Row(program.path.stem, " and ".join(f"{seconds:.2f} s" for seconds in bare), "; ".join(faults) or first, second, verdict), data
 
 
-def job_once(program, options):
+def job_once(program, options, devices):
     prefix = [] if options is None else [guard.COMMAND, "run", *options, "--"]
     with Scratch() as scratch:
-        outcome = scratch.run([*prefix, *ranks.job(program.path)], guard.clean_environment(), LIMIT_S)
+        outcome = scratch.run([*prefix, *ranks.job(program.path)], environment_of(devices), LIMIT_S)
     if outcome.code != 0:
         raise ValueError(f"{program.path.stem}: {frameworks.of_text(outcome)}: {outcome.stderr[-300:]}")
     return outcome.seconds
 
 
-def cost_of_a_job(program, progress):
+def cost_of_a_job(program, progress, devices):
     """Seconds of the job in each mode, in rounds; each has a row's cell with an interval."""
     found = {mode: [] for mode in MODES}
     while len(found["bare"]) < ROUNDS_OF_A_JOB and not (spare_time.is_over() and found["bare"]):
-        of_round = {mode: job_once(program, MODES[mode]) for mode in random.sample(list(MODES), len(MODES))}
+        of_round = {mode: job_once(program, MODES[mode], devices) for mode in random.sample(list(MODES), len(MODES))}
         for mode, seconds in of_round.items():
             found[mode].append(seconds)
         progress(f"{program.path.stem}, round {len(found['bare'])}: " + ", ".join(f"{mode} {seconds:.2f} s" for mode, seconds in of_round.items()))
@@ -159,25 +166,37 @@ def cost_of_a_job(program, progress):
     return Row(f"{program.path.stem}, median of {len(found['bare'])}", middle["bare"], *words, verdict), found
 
 
+def rounds_of_all(programs, progress, devices):
+    """Each program and its rounds: the first of all, then the second, as time allows."""
+    found = [(program, []) for program in programs]
+    for number in range(MOST_ROUNDS):
+        for program, rounds in found:
+            if spare_time.is_over():
+                break
+            rounds.append(round_of(program, devices))
+            progress(f"{program.path.stem}, round {number + 1}")
+    return found
+
+
 def check(progress, wanted, cards):
-    """The rows and data. The job's cost is measured first, as two ranks need both devices."""
+    """The rows and data. The job, which has two ranks, comes before the programs; on four cards, beside them."""
     ending = {name: program for name, program in ranks.sources().items() if program.code == "none"}
     chosen = [program for program in frameworks.chosen_of(ending, wanted) if cards >= ranks.RANKS or not is_job(program)]
     lacks = frameworks.lacking(chosen)
     rows, data, cost = [Row(name, "", "", what, "SKIP") for name, what in lacks.items()], [], None
-    if cards >= ranks.RANKS and (not wanted or JOB in wanted):
-        row, cost = cost_of_a_job(ending[JOB], progress)
+    of_job, of_programs = ("0,1", "2,3") if cards >= 2 * ranks.RANKS else (None, None)
+    with ThreadPoolExecutor(2 if of_job else 1) as lanes:
+        has_job = cards >= ranks.RANKS and (not wanted or JOB in wanted)
+        job = lanes.submit(cost_of_a_job, ending[JOB], progress, of_job) if has_job else None
+        found = lanes.submit(rounds_of_all, [program for program in chosen if program.path.stem not in lacks], progress, of_programs)
+    if job:
+        row, cost = job.result()
         rows.append(row)
-    found = {program.path.stem: (program, []) for program in chosen if program.path.stem not in lacks}
-    for number in range(MOST_ROUNDS):
-        for name, (program, rounds) in found.items():
-            if spare_time.is_over():
-                break
-            rounds.append(round_of(program))
-            progress(f"{name}, round {number + 1}")
-    for program, rounds in found.values():
+    for program, rounds in found.result():
         if rounds:
             row, about = row_of(program, rounds)
             rows.append(row)
             data.append(about)
+        else:
+            rows.append(Row(program.path.stem, "", "", "not begun: --within is over", "SKIP"))
     return rows, {"programs": data, "job": cost}

@@ -7,7 +7,7 @@ use super::fast;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::path;
 use crate::record::schedule::Schedule;
-use crate::runtime::{pass_through, readable, tls};
+use crate::runtime::{pass_through, readable};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::SubmissionFacts;
@@ -148,23 +148,10 @@ fn is_cooperative(config: &CUlaunchConfig, function: Handle) -> bool {
 /// read: a warm launch asks the kernel nothing.
 #[inline(always)]
 fn has_attributes(config: &CUlaunchConfig) -> bool {
-    let first = config.attrs.addr();
-    let last = first.wrapping_add(config.numAttrs as usize * size_of::<CUlaunchAttribute>() - 1);
+    let (first, bytes) = (config.attrs.addr(), config.numAttrs as usize * size_of::<CUlaunchAttribute>());
     let page = |at: usize| at / readable::PAGE;
-    let known = [std::ptr::from_ref(config).addr(), tls::attributes()].map(page);
-    // The first page is nobody's.
-    let is_known = |at: usize| page(at) != 0 && known.contains(&page(at));
-    is_known(first) && is_known(last) || has_attributes_elsewhere(config.attrs.cast(), first, last)
-}
-
-#[cold]
-#[inline(never)]
-fn has_attributes_elsewhere(attributes: *const u8, first: usize, last: usize) -> bool {
-    let can_be_read = readable::bytes(attributes, last.wrapping_sub(first) + 1).is_some();
-    if can_be_read {
-        tls::set_attributes(last);
-    }
-    can_be_read
+    let own = page(std::ptr::from_ref(config).addr());
+    own == page(first) && own == page(first.wrapping_add(bytes - 1)) || readable::again(config.attrs.cast(), bytes)
 }
 
 /// `CUDA_LAUNCH_PARAMS`, which headers since 13.0 no longer describe.

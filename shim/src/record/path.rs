@@ -5,7 +5,7 @@
 //!
 //! Each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into
 //! a function whose frame is as large as it was. A function with a frame pointer may have a frame of another size; behind the runtime's,
-//! the fast path reads past such a frame only on the page that it is on.
+//! the fast path reads past such a frame only on the page that it is on, or on one that this thread could read before.
 //!
 //! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack
 //! that has no room for it.
@@ -34,7 +34,7 @@ const STACK_OF_A_WALK: usize = 32 << 10;
 /// The most paths of a process: their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
 /// Paths that a launch compares before it takes the slow path.
-const MOST_OTHERS: usize = 16;
+const MOST_IN_TURN: usize = 17;
 /// In place of a path: there are too many, or no runtime makes these launches.
 const NONE: usize = 1;
 
@@ -71,9 +71,12 @@ impl Path {
     /// The same where the word of the line is on another page than those before it, which is asked for first.
     fn leads_across(&self, caller: Caller) -> Option<u64> {
         let line = caller.stack.wrapping_add_signed(self.outside as isize) as *const u8;
-        let is_there =
-            self.crosses(caller) && self.begins(caller) && readable::bytes(line, size_of::<usize>()).is_some();
+        let is_there = self.crosses(caller) && self.begins(caller) && readable::again(line, size_of::<usize>());
         is_there.then(|| self.line(caller))?
+    }
+
+    fn leads_anywhere(&self, caller: Caller) -> Option<u64> {
+        self.leads(caller).or_else(|| self.leads_across(caller))
     }
 
     #[inline(always)]
@@ -122,14 +125,15 @@ pub fn from(kept: &AtomicUsize, caller: Caller) -> Option<u64> {
     path.leads(caller).or_else(|| from_another(kept, path, caller))
 }
 
+/// The same by another path of the ring, or by one whose line is on another page, which the slow path would take far longer for.
 #[cold]
 #[inline(never)]
 fn from_another(kept: &AtomicUsize, path: &Path, caller: Caller) -> Option<u64> {
     let next = |path: &&Path| Path::kept(path.next.load(Ordering::Acquire));
-    let mut others = std::iter::successors(next(&path), next).take(MOST_OTHERS);
-    others.find_map(|other| {
-        let from = other.leads(caller)?;
-        kept.store(from_ref(other).addr(), Ordering::Relaxed);
+    let mut known = std::iter::successors(Some(path), next).take(MOST_IN_TURN);
+    known.find_map(|one| {
+        let from = one.leads_anywhere(caller)?;
+        kept.store(from_ref(one).addr(), Ordering::Relaxed);
         Some(from)
     })
 }
@@ -156,8 +160,7 @@ impl Paths {
     #[inline(never)]
     pub fn find(&self, process: &Process, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
         let mut known = lock(&self.0);
-        let leads = |path: &Path| path.leads(caller).or_else(|| path.leads_across(caller));
-        let led = known.paths.iter().find_map(|path| Some((*path, leads(path)?)));
+        let led = known.paths.iter().find_map(|path| Some((*path, path.leads_anywhere(caller)?)));
         let found = led.or_else(|| known.walk(process, caller));
         if let Some(kept) = kept {
             // Under the lock, so that no two threads join rings at a time.
@@ -310,6 +313,32 @@ mod tests {
             let stack = caller(&words[at..]);
             assert_eq!(path([0; 3], 1, true).leads(stack).is_some(), is_read);
             assert!(path([0; 3], 1, false).leads(stack).is_some());
+        }
+    }
+
+    #[test]
+    fn a_line_on_another_page_is_read_where_that_page_can_be_read() {
+        let map = |protection| {
+            let (size, flags) = (2 * readable::PAGE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new memory, wherever there is room.
+            let begin =
+                unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            assert_ne!(begin, libc::MAP_FAILED);
+            // SAFETY: the second page of it.
+            assert_eq!(
+                unsafe { libc::mprotect(begin.wrapping_byte_add(readable::PAGE), readable::PAGE, protection) },
+                0
+            );
+            begin.addr() + readable::PAGE - 3 * size_of::<usize>()
+        };
+        for protection in [libc::PROT_READ, libc::PROT_NONE, libc::PROT_READ] {
+            let stack = map(protection);
+            let known = path([0; 3], 4, true);
+            let kept = AtomicUsize::new(from_ref(known).addr());
+            for _ in 0..2 {
+                let found = from(&kept, Caller { address: 0, stack, frame: 0 });
+                assert_eq!(found, (protection == libc::PROT_READ).then(|| from_word(0, 4)));
+            }
         }
     }
 

@@ -3,8 +3,9 @@
 //! signal mask in a way that does not exist reads eight bytes of the new mask first, and changes nothing. Every filter of system calls lets
 //! it through that lets threads begin.
 //!
-//! Must not: touch `errno`, or be asked by a launch on the fast path.
+//! Must not: touch `errno`, or ask the kernel in a launch on the fast path, beside the first one about a page.
 
+use super::tls;
 use std::arch::asm;
 use std::ffi::CStr;
 
@@ -20,7 +21,7 @@ pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
     let last = end.checked_sub(1).filter(|_| count > 0 && isize::try_from(count).is_ok())?;
     // Not by `step_by`, which may panic: a launch asks outside the door.
     let mut look = begin;
-    while look < last {
+    while look / PAGE < last / PAGE {
         if !answers(look & !7) {
             return None;
         }
@@ -28,6 +29,31 @@ pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
     }
     // SAFETY: the kernel could read each of these pages just now. The program owns them, and does not take them away in its own call.
     answers(last & !7).then(|| unsafe { std::slice::from_raw_parts(at, count) })
+}
+
+/// Whether at most a page of bytes from here on can be read, for launches that come back to the same few pages: of one that the calling thread could read
+/// before, the kernel is not asked again.
+#[inline(always)]
+pub fn again(at: *const u8, count: usize) -> bool {
+    let pages = [at as usize, (at as usize).wrapping_add(count.wrapping_sub(1))].map(|at| at / PAGE);
+    let known = tls::readable_pages();
+    // The first page is nobody's.
+    pages.iter().all(|page| *page != 0 && known.contains(page)) || is_answered(at, count, pages)
+}
+
+#[cold]
+#[inline(never)]
+fn is_answered(at: *const u8, count: usize, pages: [usize; 2]) -> bool {
+    let can_be_read = bytes(at, count).is_some();
+    for page in pages.into_iter().filter(|_| can_be_read) {
+        let mut known = tls::readable_pages();
+        if !known.contains(&page) {
+            known.rotate_right(1);
+            known[0] = page;
+            tls::set_readable_pages(known);
+        }
+    }
+    can_be_read
 }
 
 /// A value from here on, if it can be read.

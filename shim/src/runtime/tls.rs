@@ -27,12 +27,15 @@ impl Door {
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
+/// So many that the attributes of a loop's launches, and the frames of its paths, have theirs.
+pub const READABLE_PAGES: usize = 4;
+
 /// The thread-local variable. What a launch reads is on its first line of a processor's cache.
 #[repr(C, align(64))]
 struct Variable {
     mine: Mine,
     door: Door,
-    attributes: usize,
+    readable_pages: [usize; READABLE_PAGES],
     visits: u32,
 }
 
@@ -109,7 +112,7 @@ fn place() -> *mut Variable {
 #[cfg(not(target_arch = "x86_64"))]
 fn place() -> *mut Variable {
     thread_local!(static OWN: std::cell::UnsafeCell<Variable> =
-        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE, attributes: 0, visits: 0 }) });
+        const { std::cell::UnsafeCell::new(Variable { mine: Mine::NONE, door: Door::NONE, readable_pages: [0; READABLE_PAGES], visits: 0 }) });
     OWN.with(std::cell::UnsafeCell::get)
 }
 
@@ -237,7 +240,7 @@ pub fn set_door(door: Door) {
 }
 
 macro_rules! field {
-    ($(#[$doc:meta])* $get:ident $set:ident $of:ident) => {
+    ($(#[$doc:meta])* $get:ident $set:ident $of:ty) => {
         $(#[$doc])*
         #[inline(always)]
         pub fn $get() -> $of {
@@ -254,8 +257,8 @@ macro_rules! field {
 }
 
 field! {
-    /// Where the attributes of a launch of the calling thread's could be read; 0 at the beginning.
-    attributes set_attributes usize
+    /// The numbers of pages that the calling thread could read (`readable::again`), the newest first; 0 at the beginning.
+    readable_pages set_readable_pages [usize; READABLE_PAGES]
 }
 field! {
     /// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
