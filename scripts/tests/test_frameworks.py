@@ -408,8 +408,8 @@ class TheDefaults(unittest.TestCase):
 
     def test_each_mode_of_a_job_has_a_run_in_each_round(self):
         modes = []
-        with mock.patch.object(defaults, "job_once", lambda program, options: modes.append(options) or 3.0):
-            row, found = defaults.cost_of_a_job(frameworks.stated(PATH, "# code: none\n"), lambda _: None)
+        with mock.patch.object(defaults, "job_once", lambda program, options, devices: modes.append(options) or 3.0):
+            row, found = defaults.cost_of_a_job(frameworks.stated(PATH, "# code: none\n"), lambda _: None, None)
         self.assertEqual({len(values) for values in found.values()}, {defaults.ROUNDS_OF_A_JOB})
         self.assertEqual({str(sorted(map(str, modes[at:at + 3]))) for at in range(0, len(modes), 3)}, {str(sorted(map(str, defaults.MODES.values())))})
         self.assertEqual((row.one, row.verdict), ("3.00 s, x1.000 (1.00 to 1.00)", "PASS"))
@@ -417,8 +417,8 @@ class TheDefaults(unittest.TestCase):
     def test_what_a_program_leaves_is_seen_and_what_is_meant_for_it_is_not(self):
         with checks.Scratch() as scratch:
             command = ["sh", "-c", "mkdir -p \"$HOME/x\" \"$XDG_CACHE_HOME/lazyguard/profiles\"; touch y; sleep 9 & echo a"]
-            with mock.patch.object(defaults, "memory_used", lambda: 0):
-                [seen] = defaults.runs(lambda: command, [], 1, scratch)
+            with mock.patch.object(defaults, "memory_used", lambda _: 0):
+                [seen] = defaults.runs(lambda: command, [], 1, scratch, None)
             self.assertEqual(seen.written, {"home/x", "./y"})
             self.assertEqual(len(seen.outcome.left), 1)
 
