@@ -1,4 +1,4 @@
-"""Loops of PyTorch that are asked for one batch at a time (testapps/bench/worker.hpp says how); `--loop` says which.
+"""Loops of PyTorch that are asked for one batch at a time (testapps/bench/worker.hpp says how), each under its name.
 
 operations: a launch is one operation here: eight small ones over and over, each far shorter on the card than
 its submission, so that the loop is bound by the host. tokens: a launch is one token that a small transformer decodes
@@ -24,7 +24,6 @@ functional = torch.nn.functional
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--core", type=int)
-    parser.add_argument("--loop", choices=LOOPS, default="operations")
     return parser.parse_args()
 
 
@@ -117,10 +116,10 @@ LOOPS = {"operations": Operations, "tokens": Tokens, "replays": Replays}
 def main():
     chosen = options()
     torch.manual_seed(20)
-    loop = LOOPS[chosen.loop]()
-    chunk = loop.chunk
+    loops = {name: loop() for name, loop in LOOPS.items()}
 
-    def batch(launches):
+    def batch(loop, launches):
+        chunk = loop.chunk
         wall = cpu = closing = 0
         loop.launch(chunk)
         torch.cuda.synchronize()
@@ -137,7 +136,8 @@ def main():
         done = launches // chunk * chunk
         return wall / done, cpu / done, closing / done
 
-    batch(chunk * 4)
+    for loop in loops.values():
+        batch(loop, loop.chunk * 4)
     # Everything is there that is started by itself: only this thread is pinned.
     if chosen.core is not None:
         os.sched_setaffinity(0, {chosen.core})
@@ -146,16 +146,17 @@ def main():
     gc.disable()
     print("ready", flush=True)
     for line in sys.stdin:
-        what, number = line.split()
+        what, number, name = line.split()
+        loop = loops[name]
         if what == "settle":
-            for _ in range(int(number) // chunk):
-                loop.launch(chunk)
+            for _ in range(int(number) // loop.chunk):
+                loop.launch(loop.chunk)
                 torch.cuda.synchronize()
             print(f"launches={number}", flush=True)
             continue
         if what != "batch":
             break
-        wall, cpu, closing = batch(int(number))
+        wall, cpu, closing = batch(loop, int(number))
         print(f"wall_ns={wall:.3f} cpu_ns={cpu:.3f} closing_ns={closing:.3f} instructions=-1 cache_misses=-1", flush=True)
 
 

@@ -11,8 +11,8 @@ import guard
 from bench_plan import AGAIN, BARE, GUARD, UNRECORDED
 from bench_workers import Loop, Lost, Mode, steps
 
-# Whole segments of 63 records, so that what is done once a segment has its share; a real driver's launch is thousands of steps.
-STEP_LAUNCHES, CARD_STEP_LAUNCHES = 126, 63
+# Whole segments of 63 records, so that what is done once a segment has its share; a real driver's launch is thousands of steps, as is a call that launches a graph.
+STEP_LAUNCHES, FEW_STEP_LAUNCHES = 126, 63
 STEP_LIMIT_S = 60
 VALGRIND_LIMIT_S = 300
 VALGRIND_LAUNCHES = (2000, 22000)
@@ -34,7 +34,7 @@ def start_rows(rounds):
     parts = [lives[at:at + tenth] for at in range(0, tenth * (len(lives) // tenth), tenth)]
     loop = Loop("start", START, "process", command, 1, 1)
     found = []
-    for column, mode in ((1, Mode(AGAIN, "bare, once more", None, None, 0)), (2, Mode(GUARD, "preloaded", None, None, 0))):
+    for column, mode in ((1, Mode(AGAIN, "bare, another process", None, None, 0)), (2, Mode(GUARD, "preloaded", None, None, 0))):
         base, other = ([[life[index] for life in part] for part in parts] for index in (0, column))
         found.append(bench_report.judged(bench_report.row(loop, loop.title, mode, base, other, None)))
     return found

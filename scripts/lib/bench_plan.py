@@ -1,8 +1,11 @@
 """What scripts/bench measures: the modes, and the loops on the simulated driver and on a card."""
 
+import importlib.util
+import itertools
 import os
 import re
 import sys
+from pathlib import Path
 
 import guard
 from bench_workers import Loop, Mode
@@ -15,19 +18,21 @@ LAUNCH_WORKER = BENCH / "launch_worker"
 CALL_WORKER = BENCH / "call_worker"
 # The launches of a batch, long enough that reading the clock is nothing, short enough that few batches are interrupted.
 SIMULATED_LAUNCHES = 10000
-CARD_LAUNCHES, CARD_CALLS = 2000, 800
+CARD_LAUNCHES, CALLS_IN_A_BATCH = 2000, 800
 TORCH_OPERATIONS, TORCH_TOKENS, TORCH_REPLAYS = 2000, 32, 500
-# (generations, rounds in each)
-SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (9, 40), (2, 5)
-# On a card two processes of one mode differ by more than what is measured: where the memory lies, and which of the card's queues they get.
-DRIVER_ROUNDS, VARIED_ROUNDS = (30, 10), (15, 10)
+# (generations, rounds in each). Two processes of one mode differ by more than what is measured: where the memory lies, and which of a card's queues
+# they get.
+SIMULATED_ROUNDS, CARD_ROUNDS, CALL_ROUNDS, QUICK_ROUNDS = (6, 25), (10, 10), (20, 8), (2, 5)
 # What goes through the nearest caches before each launch of one loop, as a real driver's own code and data do: more than any processor's have.
 EVICTED_KIB, EVICTED_LAUNCHES = 64, 2000
 EVICTED = ", the nearest caches filled before each"
 # The other calls that real loops make: the worker's name of each, and the driver's.
-CALLS = (("record", "cuEventRecord"), ("wait-event", "cuStreamWaitEvent"), ("query", "cuEventQuery"), ("write-value", "cuStreamWriteValue32"),
-         ("graph", "cuGraphLaunch"), ("copy", "cuMemcpyDtoDAsync"), ("fill", "cuMemsetD8Async"), ("synchronize", "cuStreamSynchronize, idle"),
-         ("set-current", "cuCtxSetCurrent"))
+CALLS = (("launch", "cuLaunchKernel"), ("record", "cuEventRecord"), ("wait-event", "cuStreamWaitEvent"), ("query", "cuEventQuery"),
+         ("write-value", "cuStreamWriteValue32"), ("graph", "cuGraphLaunch"), ("copy", "cuMemcpyDtoDAsync"), ("fill", "cuMemsetD8Async"),
+         ("allocate-free", "cuMemAllocAsync and cuMemFreeAsync in turn"), ("synchronize", "cuStreamSynchronize, idle"), ("set-current", "cuCtxSetCurrent"))
+COLLECTIVE = (("collective", "ncclAllReduce, one rank, in place"),)
+# On a card: measured with fewer processes, so that the time suffices for all.
+AMONG_THE_LAST = ("call-collective", "driver", "varied", "driver-fresh")
 # At first the recorder writes to untouched memory. So many launches pass through all of the recording once: more than the records of 64
 # bytes that the default size holds.
 SETTLE_LAUNCHES = 300000
@@ -117,17 +122,35 @@ def simulated_loops(processors, quick):
     loops.append(fresh(launch_loop(1, 1, 1, FRESH_LAUNCHES)))
     evicted = launch_loop(1, 1, 1, EVICTED_LAUNCHES, EVICTED_KIB)
     loops.append(evicted._replace(key="evicted", title=evicted.title + EVICTED + " launch"))
-    return [loops[0], loops[-2], *call_loops(SIMULATED_LAUNCHES)[:2]] if quick else loops + call_loops(SIMULATED_LAUNCHES)
+    nccl = library_of_nccl(simulated=True)
+    calls = [*call_loops(), *call_loops(EVICTED_KIB), *call_loops(nccl=nccl)]
+    return [loops[0], loops[-2], *calls[:2]] if quick else loops + calls
 
 
-def call_loops(launches):
-    """Of each call two: as fast as they come, and from caches that are filled before each."""
-    loops = []
-    for name, title in CALLS:
-        command = [CALL_WORKER, "--call", name, "--core", core()]
-        loops.append(Loop(f"call-{name}", title, "call", command, launches, 1, kernels=0))
-        loops.append(Loop(f"call-{name}-evicted", title + EVICTED + " call", "call", [*command, "--evict", EVICTED_KIB], EVICTED_LAUNCHES, 1, kernels=0))
-    return loops
+def call_loops(evicted=0, nccl=None):
+    """Each call as fast as it comes, or from caches that are filled before it; with a library of NCCL its collective alone, whose threads are beside no
+    other call."""
+    command = [CALL_WORKER, "--core", core()]
+    command += ["--evict", evicted] if evicted else []
+    command += ["--nccl", nccl] if nccl else []
+    ending = (EVICTED + " call", "-evicted") if evicted else ("", "")
+    return [Loop(f"call-{name}{ending[1]}", title + ending[0], "call", command, CALLS_IN_A_BATCH, 1, kernels=int(name == "launch"), call=name)
+            for name, title in (COLLECTIVE if nccl else CALLS)]
+
+
+def library_of_nccl(simulated):
+    """The path of the simulated NCCL, or of that of PyTorch's packages; None without one."""
+    if simulated:
+        found = [TARGET / "simnccl" / "libnccl.so.2"]
+    else:
+        package = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+        found = [Path(folder) / "lib" / "libnccl.so.2" for folder in (package.submodule_search_locations if package else [])]
+    return next(filter(Path.is_file, found), None)
+
+
+def together(loops):
+    """The loops in their order, those that the same processes can measure beside each other."""
+    return [list(group) for _, group in itertools.groupby(loops, lambda loop: (loop.command, loop.settled))]
 
 
 def fresh(loop):
@@ -139,31 +162,31 @@ def rounds(loop, chosen):
     """How many generations, and rounds in each."""
     if chosen.quick:
         return QUICK_ROUNDS
-    if of_torch(loop.key):
-        return TORCH_ROUNDS
-    if loop.key == "driver":
-        return DRIVER_ROUNDS
-    if loop.key == "varied":
-        return VARIED_ROUNDS
-    return CARD_ROUNDS if chosen.card else SIMULATED_ROUNDS
+    if not chosen.card:
+        return SIMULATED_ROUNDS
+    return CARD_ROUNDS if loop.key in AMONG_THE_LAST else CALL_ROUNDS
 
 
 def torch_loop(name, title, unit, launches, kernels=1):
-    command = [sys.executable, ROOT / "scripts" / "gpu" / "bench_torch.py", "--core", core(), "--loop", name]
-    return Loop(f"torch-{name}", f"PyTorch, {title}", unit, command, launches, 1, kernels=kernels)
+    command = [sys.executable, ROOT / "scripts" / "gpu" / "bench_torch.py", "--core", core()]
+    return Loop(f"torch-{name}", f"PyTorch, {title}", unit, command, launches, 1, kernels=kernels, call=name)
 
 
 def card_loops():
     """What matters most comes first."""
     driver = launch_loop(1, 1, 1, CARD_LAUNCHES)
     varied = launch_loop(1, 1000, 64, CARD_LAUNCHES)
+    runtime = [BENCH / "runtime_worker", "--core", core()]
+    nccl = library_of_nccl(simulated=False)
     return [
-        driver._replace(key="driver", title="cuLaunchKernel, a kernel that does nothing"),
-        Loop("runtime", "cudaLaunchKernel, a kernel that does nothing", "launch", [BENCH / "runtime_worker", "--core", core()], CARD_LAUNCHES, 1),
+        *call_loops(),
+        Loop("runtime", "cudaLaunchKernel, a kernel that does nothing", "launch", runtime, CARD_LAUNCHES, 1, call="launch"),
+        Loop("call-set-device", "cudaSetDevice", "call", runtime, CALLS_IN_A_BATCH, 1, kernels=0, call="set-device"),
         torch_loop("operations", "small operations", "operation", TORCH_OPERATIONS),
         torch_loop("tokens", "tokens decoded eagerly", "token", TORCH_TOKENS, kernels=40),
         torch_loop("replays", "replays of a CUDA graph", "replay", TORCH_REPLAYS, kernels=0),
+        *(call_loops(nccl=nccl) if nccl else []),
+        driver._replace(key="driver", title="cuLaunchKernel, a kernel that does nothing"),
         varied._replace(key="varied", title="cuLaunchKernel, " + counted(1000, "function") + ", " + counted(64, "stream")),
         fresh(driver._replace(key="driver", title="cuLaunchKernel")),
-        *call_loops(CARD_CALLS)[::2],
     ]

@@ -6,12 +6,14 @@ runs meanwhile. A set of processes is one generation: several generations are me
 memory layout of a process can cost more nanoseconds than the difference to be measured.
 
 A worker that does not start, answer or end loses its mode, with one line that says why, and costs
-the others nothing. Nothing of a worker outlives the measurement.
+the others nothing. Nothing of a worker outlives the measurement. Loops of one command are measured
+in turn by the same processes.
 """
 
 import random
 import subprocess
 import tempfile
+import time
 from collections import namedtuple
 
 import processes
@@ -20,13 +22,16 @@ START_LIMIT_S = 120
 ANSWER_LIMIT_S = 60
 END_LIMIT_S = 60
 SEED = 20
+# Processes of a mode at least: an interval of fewer says nothing.
+FEWEST = 3
 
 # environment: of the worker; check(stderr, launches): what is wrong with a run that ended, "" when nothing;
 # settle: launches of the worker's first batch, which counts for nothing.
 Mode = namedtuple("Mode", "key title environment check settle")
 # command: of every worker; launches: of one batch, a thread; threads: that launch; settled: whether modes settle first;
-# kernels: as many at least as one of the launches has, 0 where it is of a graph, whose kernels watchers do not count.
-Loop = namedtuple("Loop", "key title unit command launches threads settled kernels", defaults=(True, 1))
+# kernels: as many at least as one of the launches has, 0 where it is of a graph, whose kernels watchers do not count;
+# call: which of the worker's calls, where it has several.
+Loop = namedtuple("Loop", "key title unit command launches threads settled kernels call", defaults=(True, 1, ""))
 # samples: {mode: [[answer of a round]]}; lost: {mode: why}
 Outcome = namedtuple("Outcome", "samples lost")
 
@@ -49,7 +54,7 @@ class Worker:
     def __init__(self, command, environment):
         self.folder = tempfile.TemporaryDirectory(prefix="lazyguard-bench-")
         self.stderr = tempfile.TemporaryFile()
-        self.launches = 0
+        self.kernels = 0
         try:
             self.process = subprocess.Popen([str(word) for word in command], env=dict(environment, TMPDIR=self.folder.name), cwd=self.folder.name,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True)
@@ -71,13 +76,13 @@ class Worker:
         if self.line(START_LIMIT_S) != "ready":
             raise Lost("did not say ready")
 
-    def ask(self, what, launches, limit_s=ANSWER_LIMIT_S):
+    def ask(self, what, loop, launches, limit_s=ANSWER_LIMIT_S):
         try:
-            self.process.stdin.write(f"{what} {launches}\n".encode())
+            self.process.stdin.write(f"{what} {launches} {loop.call}".rstrip().encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             raise Lost(f"ended early: {self.last_words()}") from None
-        self.launches += launches
+        self.kernels += launches * loop.threads * loop.kernels
         return answer_of(self.line(limit_s))
 
     def end(self):
@@ -128,7 +133,7 @@ class Generation:
         self.workers[key].until_ready()
         launches = self.modes[key].settle // self.loop.threads // max(self.loop.kernels, 1)
         if self.loop.settled and launches:
-            self.workers[key].ask("settle", launches)
+            self.workers[key].ask("settle", self.loop, launches)
 
     def __exit__(self, *_):
         for worker in self.workers.values():
@@ -144,36 +149,42 @@ class Generation:
                 worker.kill()
             return None
 
-    def round(self, order):
+    def round(self, loop, order):
         """The answer of each mode, asked in this order."""
-        return {key: self.attempt(key, lambda key=key: self.workers[key].ask("batch", self.loop.launches)) for key in order if key in self.workers}
+        return {key: self.attempt(key, lambda key=key: self.workers[key].ask("batch", loop, loop.launches)) for key in order if key in self.workers}
 
     def close(self):
         for key in list(self.workers):
             worker = self.workers[key]
             said = self.attempt(key, worker.end)
-            fault = self.modes[key].check(said, worker.launches * self.loop.threads * self.loop.kernels) if said is not None else ""
+            fault = self.modes[key].check(said, worker.kernels) if said is not None else ""
             if fault:
                 self.lost[key] = fault
 
 
-def lockstep(loop, modes, generations, rounds, seed=SEED):
-    """Asks a worker of each mode in turn, round by round."""
+def lockstep(loops, modes, generations, rounds, until=None, seed=SEED):
+    """Asks a worker of each mode in turn, round by round, of each of the loops, which have one command. No generation begins that would not end by `until`,
+    a time of the monotonic clock, but for the first `FEWEST`. Returns the outcome of each loop."""
     source = random.Random(seed)
-    samples, lost = {mode.key: [] for mode in modes}, {}
-    for _ in range(generations):
-        with Generation(loop, modes, lost) as generation:
-            found = {mode.key: [] for mode in modes}
+    samples, lost = [{mode.key: [] for mode in modes} for _ in loops], {}
+    for number in range(generations):
+        began = time.monotonic()
+        with Generation(loops[0], modes, lost) as generation:
+            for of_loop in samples:
+                for answers in of_loop.values():
+                    answers.append([])
             for _ in range(rounds):
-                order = list(generation.workers)
-                source.shuffle(order)
-                for key, answer in generation.round(order).items():
-                    if answer is not None:
-                        found[key].append(answer)
+                for loop, of_loop in zip(loops, samples):
+                    order = list(generation.workers)
+                    source.shuffle(order)
+                    for key, answer in generation.round(loop, order).items():
+                        if answer is not None:
+                            of_loop[key][-1].append(answer)
             generation.close()
-        for key, answers in found.items():
-            samples[key].append(answers)
-    return Outcome({key: answers for key, answers in samples.items() if key not in lost}, lost)
+        now = time.monotonic()
+        if until is not None and number + 1 >= FEWEST and now + (now - began) > until:
+            break
+    return [Outcome({key: answers for key, answers in of_loop.items() if key not in lost}, lost) for of_loop in samples]
 
 
 def steps(loop, mode, launches, limit_s):
@@ -181,6 +192,6 @@ def steps(loop, mode, launches, limit_s):
     worker = Worker(loop.command, mode.environment)
     try:
         worker.until_ready()
-        return worker.ask("steps", launches, limit_s)
+        return worker.ask("steps", loop, launches, limit_s)
     finally:
         worker.kill()

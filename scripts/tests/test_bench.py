@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -74,8 +75,10 @@ import os, sys
 print("ready", flush=True)
 asked = 0
 for line in sys.stdin:
-    what, number = line.split()
+    what, number, *call = line.split()
     asked += int(number)
+    if call and what == "batch":
+        os.environ["COST"] = str(1 + len(call[0]))
     if os.environ.get("DIES_AFTER") and asked > int(os.environ["DIES_AFTER"]):
         sys.exit("no more of this")
     print(f"wall_ns={os.environ['COST']} cpu_ns=1 closing_ns=0 instructions=-1 cache_misses=-1", flush=True)
@@ -91,27 +94,27 @@ class Workers(unittest.TestCase):
         return launch_loop(command=[sys.executable, "-c", PLAYED], **more)
 
     def test_each_mode_answers_once_a_round_in_every_generation(self):
-        outcome = bench_workers.lockstep(self.loop(), [self.mode("bare", 100), self.mode("guard", 130)], generations=2, rounds=3)
+        outcome, = bench_workers.lockstep([self.loop()], [self.mode("bare", 100), self.mode("guard", 130)], generations=2, rounds=3)
         self.assertEqual(outcome.lost, {})
         self.assertEqual([[answer["wall_ns"] for answer in rounds] for rounds in outcome.samples["guard"]], [[130.0] * 3] * 2)
         self.assertEqual([len(rounds) for rounds in outcome.samples["bare"]], [3, 3])
 
     def test_a_worker_that_ends_early_loses_its_mode_alone_and_says_its_last_words(self):
         modes = [self.mode("bare", 100), self.mode("cupti-callback", 1, DIES_AFTER="15")]
-        outcome = bench_workers.lockstep(self.loop(), modes, generations=2, rounds=3)
+        outcome, = bench_workers.lockstep([self.loop()], modes, generations=2, rounds=3)
         self.assertEqual(list(outcome.samples), ["bare"])
         self.assertIn("no more of this", outcome.lost["cupti-callback"])
 
     def test_a_worker_that_does_not_start_loses_its_mode(self):
-        outcome = bench_workers.lockstep(launch_loop(command=["/nowhere/worker"]), [self.mode("bare", 1)], 1, 1)
+        outcome, = bench_workers.lockstep([launch_loop(command=["/nowhere/worker"])], [self.mode("bare", 1)], 1, 1)
         self.assertEqual(outcome.samples, {})
         self.assertIn("/nowhere/worker", outcome.lost["bare"])
 
     def test_a_watcher_that_saw_too_few_launches_is_not_believed(self):
         check = bench_plan.sees(r" (\d+) launches, ", "the guard")
-        seen = bench_workers.lockstep(self.loop(), [self.mode("guard", 1, check)], 1, 2)
+        seen, = bench_workers.lockstep([self.loop()], [self.mode("guard", 1, check)], 1, 2)
         self.assertEqual(seen.lost, {})
-        unseen = bench_workers.lockstep(self.loop(threads=4), [self.mode("guard", 1, check)], 1, 2)
+        unseen, = bench_workers.lockstep([self.loop(threads=4)], [self.mode("guard", 1, check)], 1, 2)
         self.assertEqual(unseen.lost, {"guard": "the guard saw 20 of 80 launches"})
         self.assertIn("did not say", check("", 1))
 
@@ -119,15 +122,28 @@ class Workers(unittest.TestCase):
         for settled, launches in ((True, 1020), (False, 20)):
             asked = []
             mode = self.mode("guard", 1, lambda _, number: asked.append(number) or "", settle=1000)
-            outcome = bench_workers.lockstep(self.loop(settled=settled), [mode], 1, 2)
+            outcome, = bench_workers.lockstep([self.loop(settled=settled)], [mode], 1, 2)
             self.assertEqual((asked, outcome.lost, len(outcome.samples["guard"][0])), ([launches], {}, 2))
 
     def test_settling_and_the_watchers_count_go_by_the_kernels_of_a_launch(self):
         for kernels, launches in ((40, (25 + 20) * 40), (0, 0)):
             asked = []
             mode = self.mode("guard", 1, lambda _, number: asked.append(number) or "", settle=1000)
-            outcome = bench_workers.lockstep(self.loop()._replace(kernels=kernels), [mode], 1, 2)
+            outcome, = bench_workers.lockstep([self.loop()._replace(kernels=kernels)], [mode], 1, 2)
             self.assertEqual((asked, outcome.lost), ([launches], {}))
+
+    def test_the_calls_of_one_command_are_measured_by_the_same_processes(self):
+        asked = []
+        modes = [self.mode("bare", 100), self.mode("guard", 130, lambda _, kernels: asked.append(kernels) or "")]
+        loops = [self.loop()._replace(call="ab"), self.loop()._replace(call="abcd", kernels=0)]
+        outcomes = bench_workers.lockstep(loops, modes, generations=2, rounds=3)
+        self.assertEqual([[answer["wall_ns"] for answer in one.samples["bare"][1]] for one in outcomes], [[3.0] * 3, [5.0] * 3])
+        self.assertEqual(asked, [30, 30], "the launches of one loop count as kernels, those of the other do not")
+
+    def test_when_the_time_is_up_there_are_fewer_processes_and_never_too_few(self):
+        for ahead, generations in ((-1, bench_workers.FEWEST), (3600, 5)):
+            outcome, = bench_workers.lockstep([self.loop()], [self.mode("bare", 1)], 5, 1, until=time.monotonic() + ahead)
+            self.assertEqual(len(outcome.samples["bare"]), generations)
 
     def test_an_answer_that_is_none_is_refused(self):
         self.assertEqual(bench_workers.answer_of("wall_ns=1.5 cpu_ns=-1"), {"wall_ns": 1.5, "cpu_ns": -1.0})
@@ -208,7 +224,7 @@ class Rows(unittest.TestCase):
     def test_the_clocks_library_sees_the_driver_s_own_launches_alone(self):
         modes = bench_plan.modes(simulated=False)
         of = lambda loop: bench_plan.CLOCK in [mode.key for mode in bench_plan.modes_of(loop, modes)]
-        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch-operations": False, "torch-tokens": False, "torch-replays": False, "varied": True, "driver-fresh": True, **{f"call-{name}": False for name, _ in bench_plan.CALLS}})
+        self.assertEqual({loop.key: of(loop) for loop in bench_plan.card_loops()}, {"driver": True, "runtime": False, "torch-operations": False, "torch-tokens": False, "torch-replays": False, "varied": True, "driver-fresh": True, "call-set-device": False, **{f"call-{name}": False for name, _ in bench_plan.CALLS}})
 
     def test_of_pytorch_s_loops_the_guard_is_measured_and_nothing_else(self):
         modes = bench_plan.modes(simulated=False, cupti="libcupti.so", beside=["other.so"])
@@ -242,8 +258,21 @@ class ThePlan(unittest.TestCase):
     def test_every_combination_is_there_once_and_a_lone_thread_has_no_stream_each(self):
         keys = [loop.key for loop in bench_plan.simulated_loops(2, quick=False)]
         self.assertEqual(len(keys), len(set(keys)))
-        self.assertEqual(len(keys), 6 + 9 + 9 + 2 + 2 * len(bench_plan.CALLS))
+        self.assertEqual(len(keys), 6 + 9 + 9 + 2 + 2 * len(bench_plan.CALLS) + len(bench_plan.COLLECTIVE))
         self.assertTrue({"1-1-1", "1-10000-200", "2-100-0", "4-10000-200", "1-1-1-fresh", "evicted"} <= set(keys), keys)
+
+    def test_the_calls_of_a_worker_are_measured_together_and_launches_by_themselves(self):
+        card = [[loop.key for loop in group] for group in bench_plan.together(bench_plan.card_loops())]
+        self.assertEqual(card[0], [f"call-{name}" for name, _ in bench_plan.CALLS])
+        self.assertEqual(card[1:3], [["runtime", "call-set-device"], ["torch-operations", "torch-tokens", "torch-replays"]])
+        self.assertEqual(card[-2:], [["varied"], ["driver-fresh"]])
+        simulated = [len(group) for group in bench_plan.together(bench_plan.simulated_loops(2, quick=False))]
+        self.assertEqual(simulated, [1] * (6 + 9 + 9 + 2) + [len(bench_plan.CALLS)] * 2 + [1])
+
+    def test_every_call_is_made_by_twenty_processes_on_a_card(self):
+        chosen = argparse.Namespace(quick=False, card=True)
+        few = {loop.key for loop in bench_plan.card_loops() if bench_plan.rounds(loop, chosen)[0] < 20}
+        self.assertLessEqual(few, set(bench_plan.AMONG_THE_LAST))
 
     def test_a_fresh_recording_is_not_gone_through_once(self):
         for card, loops in ((False, bench_plan.simulated_loops(2, quick=False)), (True, bench_plan.card_loops())):
@@ -289,7 +318,8 @@ class ThePage(unittest.TestCase):
         "schema": 1, "kind": "bench", "card": "NVIDIA X1", "cuda": 13000, "simulated": False, "driver": "580.1", "whole": True, "date": "2026-01-02",
         "command": "scripts/bench --card", "lazyguard": "lazyguard 0.1.0", "kernel": "6", "glibc": "glibc 2.36", "python": "3.11", "processors": 2,
         "processor": "Some", "seconds": 12.0, "promises": "little", "rows": [], "header": bench_report.HEADER,
-        "table": [["cuLaunchKernel", "guarded", "3402 ns", "3424 ns", "+22.0 ns (+20.0 ns to +24.0 ns)", "x1.0065", "+21.0 ns", "+80", "PASS"]],
+        "table": [["cuLaunchKernel", "bare, another process", "3402 ns", "3403 ns", "+1.0 ns (-2.0 ns to +2.0 ns)", "x1.0", "+0.0 ns", "", ""],
+                  ["cuLaunchKernel", "guarded", "3402 ns", "3424 ns", "+22.0 ns (+20.0 ns to +24.0 ns)", "x1.0065", "+21.0 ns", "+80", "PASS"]],
         "counts": {"PASS": 1, "MISS": 0}, "notes": ["CUPTI: /x"], "failures": [],
     }
     CHECK = {
@@ -320,8 +350,8 @@ class ThePage(unittest.TestCase):
             self.assertEqual(text.count(heading + "\n"), 1, heading)
         self.assertEqual(text.count("2026-01-02"), 1, "the simulated one's; the card's is replaced")
         self.assertIn(", 2026-03-04: ", text)
-        self.assertIn("| loop | bare | guarded adds | instructions |", text)
-        self.assertIn("| cuLaunchKernel | 3402 ns | +22.0 ns (+20.0 to +24.0) | +80 |", text)
+        self.assertIn("| loop | bare | guarded adds | bare again adds | instructions |", text)
+        self.assertIn("| cuLaunchKernel | 3402 ns | +22.0 ns (+20.0 to +24.0) | +1.0 ns (-2.0 to +2.0) | +80 |", text)
         self.assertIn("* CUPTI: /x", text)
 
     def test_loops_of_launches_are_one_table_with_a_column_for_each_number_of_threads(self):

@@ -40,6 +40,8 @@ class Launches {
 
   int warm_up() const { return std::max(bench::kWarmUp, static_cast<int>(functions_.size())); }
 
+  int chunk() const { return bench::kChunk; }
+
   void launch(int thread, int n) { launch(thread, n, cuLaunchKernel); }
 
   // Past what is preloaded.

@@ -3,13 +3,13 @@
 // Workers of every mode are started once and then asked in turn, so that what drifts on the machine drifts for all of them alike.
 //
 //   ready                 the worker's first line, when all is warm
-//   batch N               asks for N launches a thread; answers `wall_ns=.. cpu_ns=.. closing_ns=.. instructions=.. cache_misses=.. direct_ns=..`
-//   settle N              asks for N launches a thread, of which nothing is measured; answers `launches=N`
-//   steps N               asks for N launches of the first thread, counted an instruction at a time (steps.hpp);
+//   batch N [CALL]        asks for N launches a thread, of that call where the work has several; answers `wall_ns=.. cpu_ns=.. closing_ns=.. instructions=.. cache_misses=.. direct_ns=..`
+//   settle N [CALL]       asks for N launches a thread, of which nothing is measured; answers `launches=N`
+//   steps N [CALL]        asks for N launches of the first thread, counted an instruction at a time (steps.hpp);
 //                         answers `instructions=.. locked=.. system_calls=..`
 //   end of the input      the worker ends in an orderly way
 //
-// All figures are for one launch, -1 where they are not to be had. Wall-clock time is that of the launches alone: every kChunk of them the
+// All figures are for one launch, -1 where they are not to be had. Wall-clock time is that of the launches alone: every so many of them (chunk()) the
 // streams are synchronized outside of it, so that no queue fills and it is the host's time that is measured; closing_ns is the time of
 // those synchronizes. After each chunk of one thread comes one past what is preloaded (direct.hpp), whose wall-clock time is direct_ns; the
 // first launches of both, which bring the caches to what they will be, count for nothing. The measuring threads are pinned to a processor, and only they, and only once the driver is there: what a driver or
@@ -98,8 +98,14 @@ struct HasDirect : std::false_type {};
 template <class Work>
 struct HasDirect<Work, std::void_t<decltype(&Work::launch_directly)>> : std::true_type {};
 
+template <class Work, class = void>
+struct HasCalls : std::false_type {};
+template <class Work>
+struct HasCalls<Work, std::void_t<decltype(&Work::choose)>> : std::true_type {};
+
 // Work: enter(thread) makes the thread able to launch; launch(thread, n) launches n times, and launch_directly(thread, n), which not every work
-// has, past what is preloaded; settle(thread) waits until all is done; warm_up() says how many launches touch everything once.
+// has, past what is preloaded; settle(thread) waits until all is done; warm_up() says how many launches touch everything once, and chunk() after how
+// many it has to settle. A work of several calls has choose(name), which says what its launches are from now on.
 template <class Work>
 class Worker {
  public:
@@ -111,10 +117,14 @@ class Worker {
     ask("batch", 0);
     std::puts("ready");
     std::fflush(stdout);
-    char line[64], what[16];
+    char line[64], what[16], call[32];
     int launches = 0;
     while (std::fgets(line, sizeof line, stdin) != nullptr) {
-      if (std::sscanf(line, "%15s %d", what, &launches) != 2 || launches <= 0) break;
+      const int words = std::sscanf(line, "%15s %d %31s", what, &launches, call);
+      if (words < 2 || launches <= 0) break;
+      if constexpr (HasCalls<Work>::value) {
+        if (words == 3) work_.choose(call);
+      }
       ask(what, launches);
       answer(what);
     }
@@ -188,8 +198,9 @@ class Worker {
   void warm(int index) { through(index, work_.warm_up()); }
 
   void through(int index, int launches) {
-    for (int left = launches; left > 0; left -= kChunk) {
-      work_.launch(index, std::min(left, kChunk));
+    const int chunk = work_.chunk();
+    for (int left = launches; left > 0; left -= chunk) {
+      work_.launch(index, std::min(left, chunk));
       work_.settle(index);
     }
   }
@@ -198,8 +209,9 @@ class Worker {
     Sample sum;
     warm(index);
     if (threads_ > 1) start_.wait();
-    for (int left = launches; left > 0; left -= kChunk) {
-      const int n = std::min(left, kChunk);
+    const int chunk = work_.chunk();
+    for (int left = launches; left > 0; left -= chunk) {
+      const int n = std::min(left, chunk);
       if constexpr (kHasDirect) {
         if (threads_ == 1) work_.launch(index, kFew);
       }
