@@ -2,7 +2,6 @@
 found of its safe form.
 
 A line `shape: NAME CODES` of a source states the codes of the hang, of which it gets one, and `ranks=N` a job, for as many GPUs.
-scripts/lib/reproducers.py has the rows beside them.
 
 Must not: know of one program by its name.
 """
@@ -16,21 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 import bench_cupti
 import frameworks
 import guard
-import reproducers
 import spare_time
 from checks import Scratch, as_data, describe, judge
 from tools import ROOT, TARGET
 
 RACES, OF_FRAMEWORKS = ROOT / "testapps" / "races", ROOT / "testapps" / "frameworks" / "races"
-Row = reproducers.Row
-HEADER = Row("program", "plain", "explored, or guarded", "safe form, or note", "result")
+Row = namedtuple("Row", "shape plain explored safe verdict")
+HEADER = Row("program", "plain", "explored, by each seed", "safe form", "result")
 PLAIN_RUNS, RUNS, REPLAYS, ENOUGH = 3, 30, 10, 9
 # In this order: what --within leaves out is the same for all shapes.
 FORMS = ("plain", 1, "safe", 2, 3)
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
-HANG_AFTER, HANG_AFTER_OF_TORCH = "700ms", "2s"
+HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor.
-AT_A_TIME = 10
+AT_A_TIME = 12
 LIMIT_S = 420.0
 
 Shape = namedtuple("Shape", "name command codes ranks of_torch")
@@ -49,7 +47,7 @@ def shapes():
 
 
 def environment(simulated, scratch):
-    """Its NCCL is that of PyTorch, without NVLink multicast, which not every shared machine allows."""
+    """That of a shape. Its NCCL is that of PyTorch, without NVLink multicast, which not every shared machine allows."""
     own = frameworks.with_own_caches(guard.clean_environment(simulated), scratch)
     nccl = [] if simulated else [str(path.parent) for package in bench_cupti.python_packages() for path in package.glob("*/lib/libnccl.so.2")]
     paths = [*nccl[:1], *filter(None, [own.get("LD_LIBRARY_PATH")])]
@@ -87,7 +85,7 @@ def row_of_shape(shape, seen):
     cell = lambda forms: "; ".join(seen[form][0] for form in forms if form in seen)
     good = all(as_expected for _, as_expected, _ in seen.values())
     verdict = judge(good) if len(seen) == len(FORMS) or not good else "SKIP"
-    note = "" if good else f"expected {' or '.join(sorted(shape.codes))}"
+    note = f"expected {' or '.join(sorted(shape.codes))}" if not good else "--within is over" if verdict == "SKIP" else ""
     data = {"shape": shape.name, **{str(form): {"said": words, "good": as_expected, **about} for form, (words, as_expected, about) in seen.items()}}
     return Row(f"race: {shape.name}", cell(["plain"]), cell([1, 2, 3]), "; ".join(filter(None, [cell(["safe"]), note])), verdict), data
 
@@ -100,38 +98,25 @@ def absent(shape, cards, simulated, lacks_torch):
 
 
 def check(progress, wanted, simulated, cards):
-    """The rows and data; `wanted`: programs, or `races`, `reproducers`, `late`."""
-    lacks_torch, races, seen = bool(frameworks.absent(["torch"])), shapes(), {}
-    rest = list(reproducers.each(simulated, lacks_torch))
-    unknown = set(wanted or ()) - {"races", *races, *(word for group, name, *_ in rest for word in (group, name))}
+    """The rows and data of the shapes: first all plain, then what takes longest."""
+    found, seen = shapes(), {}
+    unknown = [name for name in wanted or () if name not in found]
     if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))}: no race, reproducer or late load")
-    is_wanted = lambda *names: not wanted or any(name in wanted for name in names)
-    chosen = [shape for name, shape in sorted(races.items(), key=lambda one: not one[1].of_torch) if is_wanted("races", name)]
-    reasons = {shape.name: absent(shape, cards, simulated, lacks_torch) for shape in chosen}
-    rest = [one for one in rest if is_wanted(*one[:2])]
-    rows = [Row(f"race: {name}", "", "", why, "SKIP") for name, why in reasons.items() if why]
-    rows += [Row(f"{group}: {name}", "", "", why, "SKIP") for group, name, why, _, _ in rest if why]
+        raise ValueError(f"{', '.join(unknown)}: not in testapps/races")
+    lacks_torch = bool(frameworks.absent(["torch"]))
+    reasons = {name: absent(shape, cards, simulated, lacks_torch) for name, shape in found.items() if not wanted or name in wanted}
+    tried = sorted((found[name] for name, why in reasons.items() if not why), key=lambda shape: not shape.of_torch)
 
-    def of_shape(shape, form):
+    def one(shape, form):
         if not spare_time.is_over():
             result = plain(shape, simulated) if form == "plain" else explored(shape, form, simulated)
             progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
             seen.setdefault(shape.name, {})[form] = result
 
-    def of_rest(make):
-        if not spare_time.is_over():
-            result = make()
-            progress("; ".join(result[0]))
-            done.append(result)
-
-    done = []
-    tried = lambda form: [(of_shape, shape, form) for shape in chosen if not reasons[shape.name]]
-    beside, alone = ([(of_rest, make) for _, _, why, by_itself, make in rest if not why and by_itself is which] for which in (False, True))
-    first = [job for form in FORMS[:3] for job in tried(form)]
-    for jobs, most in ((first + beside + [job for form in FORMS[3:] for job in tried(form)], AT_A_TIME), (alone, 1)):
-        with ThreadPoolExecutor(min(most, os.cpu_count() or 1)) as pool:
-            for ended in [pool.submit(*job) for job in jobs]:
-                ended.result()
-    done += [row_of_shape(shape, seen[shape.name]) for shape in chosen if shape.name in seen]
-    return sorted(rows + [row for row, _ in done]), [data for _, data in done]
+    by_time = sorted(((shape, form) for form in FORMS for shape in tried), key=lambda job: job[1] != "plain" and not job[0].of_torch)
+    with ThreadPoolExecutor(min(AT_A_TIME, os.cpu_count() or 1)) as pool:
+        for ended in [pool.submit(one, *job) for job in by_time]:
+            ended.result()
+    rows = [(Row(f"race: {name}", "", "", why, "SKIP"), {"shape": name, "absent": why}) for name, why in reasons.items() if why]
+    rows = sorted(rows + [row_of_shape(shape, seen.get(shape.name, {})) for shape in tried], key=lambda row: row[0])
+    return [row for row, _ in rows], [data for _, data in rows]

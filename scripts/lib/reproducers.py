@@ -1,15 +1,17 @@
-"""Beside `lazyguard explore`, on a card: the reproducers of `lazyguard export --to cuda`, and loads that come too late.
+"""On a card, the reproducers of `lazyguard export --to cuda`, and loads that come too late.
 
-  reproducers   of each hang of the corpus: compiled by nvcc it hangs bare, and has the hang's code under the guard
-  late          kernels that load when the program is ready: LG110 with their names
+  reproducer   of each hang of the corpus: compiled by nvcc it hangs bare, and has the hang's code under the guard
+  late         kernels that load when the program is ready: LG110 with their names
 
 Must not: judge a hang of the corpus, as scripts/lib/corpus.py does.
 """
 
+import os
 import re
 import shutil
 import sys
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import card_tools
 import checks
@@ -17,11 +19,15 @@ import corpus
 import frameworks
 import guard
 import hazards
+import spare_time
 from checks import Scratch, as_data, describe, judge
 from tools import ROOT, TARGET
 
 LATE = ROOT / "testapps" / "frameworks" / "late"
-Row = namedtuple("Row", "what alone guarded other verdict")
+Row = namedtuple("Row", "what bare guarded note verdict")
+HEADER = Row("program", "bare", "guarded", "note", "result")
+# Most of a reproducer's time is the compiler's, and that in which it hangs.
+AT_A_TIME = 12
 # Shorter than that of the corpus, whose programs run on a card that others share for longer.
 MS = 700
 LIMIT_S, STANDS_S = 30.0, 4.0
@@ -38,7 +44,7 @@ def compiler(simulated):
 
 def reproduced(program, simulated):
     """The hang of a program, exported, compiled, and hanging again."""
-    title = f"reproducers: {program.name}"
+    title = f"reproducer: {program.name}"
     with Scratch() as scratch:
         run, source, built, out = (scratch.path / name for name in ("run", "reproducer.cu", "reproducer", "out"))
         settings = {**guard.guarded(simulated, HANG_AFTER=f"{MS}ms", OUT=str(run)), "LG_SCALE_MS": str(MS), **program.env}
@@ -79,14 +85,38 @@ def late(path, simulated):
 
 
 def each(simulated, lacks_torch):
-    """(group, name, why it is not tried, whether it needs the card for itself, what makes its row) of each but the shapes."""
+    """(title, why it is not tried, whether it needs the card for itself, what makes its row) of each."""
     for path in sorted(LATE.glob("*.py")):
-        yield "late", path.stem, "no PyTorch on this machine" if simulated or lacks_torch else None, False, lambda path=path: late(path, simulated)
+        yield f"late: {path.stem}", "no PyTorch on this machine" if simulated or lacks_torch else None, False, lambda path=path: late(path, simulated)
     for name, program in corpus.programs().items():
         if program.hazards is not None and "lazyguard_ready" in (corpus.SOURCES / "hazard" / f"{name}.cpp").read_text():
-            yield "late", name, None, False, lambda program=program: late_in_corpus(program, simulated)
+            yield f"late: {name}", None, False, lambda program=program: late_in_corpus(program, simulated)
         elif program.code and not program.told:
             none = re.search(r"^// reproducer: (none, .+)$", (corpus.SOURCES / "hang" / f"{name}.cpp").read_text(), re.M)
             why = none.group(1) if none else program.card if program.card.startswith("no") and not simulated else None
             why = why or ("no nvcc on this machine" if compiler(simulated) is None else None)
-            yield "reproducers", name, why, program.card == "yes, alone", lambda program=program: reproduced(program, simulated)
+            yield f"reproducer: {name}", why, program.card == "yes, alone", lambda program=program: reproduced(program, simulated)
+
+
+def check(progress, wanted, simulated):
+    """The rows and data of the programs, those that need the card for themselves behind the others."""
+    found = list(each(simulated, bool(frameworks.absent(["torch"]))))
+    named = {title.partition(": ")[2] for title, *_ in found}
+    unknown = [name for name in wanted or () if name not in named]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: no hang of the corpus and no late load")
+    chosen = [one for one in found if not wanted or one[0].partition(": ")[2] in wanted]
+    results = [(Row(title, "", "", why, "SKIP"), {}) for title, why, _, _ in chosen if why]
+
+    def one(title, make):
+        if spare_time.is_over():
+            return Row(title, "", "", "not begun: --within is over", "SKIP"), {}
+        row, data = make()
+        progress(f"{row.what}: {row.verdict}" + ("" if row.verdict == "PASS" else f" ({row.bare}; {row.guarded}; {row.note})"))
+        return row, data
+
+    for by_itself, most in ((False, AT_A_TIME), (True, 1)):
+        with ThreadPoolExecutor(min(most, os.cpu_count() or 1)) as pool:
+            results += pool.map(lambda job: one(job[0], job[3]), [job for job in chosen if not job[1] and job[2] is by_itself])
+    results.sort(key=lambda result: result[0])
+    return [row for row, _ in results], [data for _, data in results if data]
