@@ -13,18 +13,19 @@ from pathlib import Path
 os.environ["GUARD_BUILD"] = "release"
 
 import corpus  # noqa: E402
+import explores  # noqa: E402
 import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/frameworks.py",
-           "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
+SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/explores.py", "lib/frameworks.py",
+           "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/reproducers.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py", "lib/wheel/__init__.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
-ALSO = ("launch_bench",)
+ALSO = ("apps/launch_bench", "races/races", "races/reported")
 MEASURING = ("launch_worker", "call_worker", "runtime_worker", "start_cost", "libbench_clock.so")
 # Many small programs, and ours: most of their bytes are for a debugger. Their symbols stay.
-WITHOUT_DEBUG = (Path("target/corpus"), Path("target/release"))
+WITHOUT_DEBUG = (Path("target/corpus"), Path("target/races"), Path("target/release"))
 # Compiled there, against the CUPTI that is there.
 SOURCES = ("testapps/bench/cupti/bench_cupti.cpp",)
 
@@ -44,12 +45,12 @@ def contents():
     files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "frameworks").rglob("*.py"))
     # Compiled there.
     files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "inside").iterdir())
-    # The source of a corpus program states the expected result.
-    files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
+    # The source of such a program states the expected result.
+    files += [path.relative_to(ROOT) for path in [*corpus.SOURCES.glob("*/*.cpp"), *explores.RACES.glob("*.cpp")]]
     # Names of one file, which corpus.path_of makes anew there.
     files += [path.relative_to(ROOT) for path in corpus.files()]
     files += [Path("target/atlas/atlas")]
-    files += [Path("target/apps") / name for name in ALSO]
+    files += [Path("target") / name for name in ALSO]
     files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))

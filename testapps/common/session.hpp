@@ -1,4 +1,4 @@
-// What a program that links the driver directly begins with: the primary context of device 0, current on the calling thread.
+// What a program that links the driver directly begins with: the primary context of a device, current on the calling thread.
 // Must not load, launch or allocate anything: each program's own calls are what it is about.
 #pragma once
 #include <cuda.h>
@@ -12,10 +12,13 @@ struct Session {
   CUcontext context = nullptr;
 };
 
-inline Session open_session() {
+// A rank has the device of its number, if there are enough.
+inline Session open_session(int rank = 0) {
   Session session;
+  int devices = 1;
   CK(cuInit(0));
-  CK(cuDeviceGet(&session.device, 0));
+  if (rank != 0) CK(cuDeviceGetCount(&devices));
+  CK(cuDeviceGet(&session.device, rank % devices));
   CK(cuDevicePrimaryCtxRetain(&session.context, session.device));
   CK(cuCtxSetCurrent(session.context));
   return session;

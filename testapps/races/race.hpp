@@ -2,6 +2,7 @@
 //
 // In each shape the worker's part comes first, because the main thread begins its own 100 ms after the worker has begun, of a rank 250. Ranks are processes of the program.
 #pragma once
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,10 +19,26 @@ namespace race {
 // Several processes take longer on a busy machine.
 inline const unsigned kHeadStartMs = std::getenv("RANK") != nullptr ? 250 : 100;
 
+// A program without ranks has the number 0.
+inline int rank() {
+  const char* number = std::getenv("RANK");
+  return number != nullptr ? std::atoi(number) : 0;
+}
+
+// A function of the machine's NCCL, or of the simulated one. It is looked up, so that the shapes of a process need no NCCL.
+template <class Function>
+Function* nccl(const char* name) {
+  static void* const library = dlopen("libnccl.so.2", RTLD_NOW);
+  void* const found = library != nullptr ? dlsym(library, name) : nullptr;
+  if (found == nullptr) std::fprintf(stderr, "%s\n", dlerror()), std::_Exit(4);
+  return reinterpret_cast<Function*>(found);
+}
+#define NCCL(name, ...) EXPECT(race::nccl<decltype(name)>(#name)(__VA_ARGS__) == ncclSuccess)
+
 // What both threads of a process use.
 struct Race {
   const bool safe;
-  const lg::Session session = lg::open_session();
+  const lg::Session session = lg::open_session(rank());
   const lg::MappedWord word = lg::mapped_word(), counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");
   const CUfunction spin = lg::function(code, "spin_until"), step = lg::function(code, "step");
@@ -80,17 +97,19 @@ struct Rank {
   Shared* shared;
   ncclComm_t communicators[2];
 
-  void join() {
+  // Also uses each communicator once: NCCL loads and connects then.
+  void join(const Race& race) {
     if (number == 0) {
-      for (ncclUniqueId& id : shared->ids) EXPECT(ncclGetUniqueId(&id) == ncclSuccess);
+      for (ncclUniqueId& id : shared->ids) NCCL(ncclGetUniqueId, &id);
       shared->has_ids = true;
     }
     while (!shared->has_ids) lg::nap(1);
-    for (int n = 0; n < 2; ++n) EXPECT(ncclCommInitRank(&communicators[n], count, shared->ids[n], number) == ncclSuccess);
+    for (int n = 0; n < 2; ++n) NCCL(ncclCommInitRank, &communicators[n], count, shared->ids[n], number);
+    for (int n = 0; n < 2; ++n) reduce(n, race.scratch, race.blocking), race.finish(race.blocking);
   }
   void reduce(int n, CUdeviceptr memory, CUstream stream) {
     const auto words = reinterpret_cast<void*>(memory);
-    EXPECT(ncclAllReduce(words, words, 4, ncclFloat32, ncclSum, communicators[n], reinterpret_cast<cudaStream_t>(stream)) == ncclSuccess);
+    NCCL(ncclAllReduce, words, words, 4, ncclFloat32, ncclSum, communicators[n], reinterpret_cast<cudaStream_t>(stream));
   }
 };
 
@@ -119,11 +138,11 @@ inline int run_shape(const Shapes& shapes, const ShapesOfRanks& shapes_of_ranks,
   if (const auto one = shapes.find(shape); one != shapes.end()) return one->second(Race{safe}), 0;
   const auto job = shapes_of_ranks.find(shape);
   if (job == shapes_of_ranks.end()) return std::fprintf(stderr, "usage: %s SHAPE [safe]\n", arguments[0]), 2;
-  const char *number = std::getenv("RANK"), *memory = std::getenv("RACES_MEMORY");
+  const char* memory = std::getenv("RACES_MEMORY");
   if (memory == nullptr) return start_ranks(job->second.first, arguments);
   const Race race{safe};
-  Rank rank{std::atoi(number), job->second.first, lg::share<Shared>(memory), {}};
-  rank.join();
+  Rank rank{race::rank(), job->second.first, lg::share<Shared>(memory), {}};
+  rank.join(race);
   job->second.second(race, rank);
   return 0;
 }

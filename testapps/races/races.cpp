@@ -1,5 +1,18 @@
 // Races of two threads, or of the ranks of a job, that the order of their calls decides: `races SHAPE` passes by its ordinary timing and
 // hangs in another order; `races SHAPE safe` has the same threads, streams and calls, and passes in any order.
+// A line for each says the codes of its hang, of which it gets one.
+// shape: release LG204
+// shape: load LG202
+// shape: first_use LG201 LG202
+// shape: event LG208 LG299
+// shape: host_function LG207
+// shape: default_stream LG203 LG205
+// shape: one_stream LG203
+// shape: graph LG203
+// shape: synchronize LG208 LG299
+// shape: lock LG208 LG299
+// shape: two_communicators LG208 ranks=2
+// shape: rank_loads LG202 LG208 LG211 ranks=3
 // build: -Wl,-rpath,$ORIGIN/../simnccl
 #include "race.hpp"
 
@@ -56,7 +69,7 @@ void host_function(const Race& r) {
 }
 
 void default_stream(const Race& r) {
-  static int bytes[256];
+  static int bytes[1024];
   r.run([&] { CK(cuMemcpyHtoD(r.scratch, bytes, sizeof bytes)), r.store(); },
         [&] { r.waits_on(r.safe ? r.first : r.blocking), r.finish(r.safe ? r.first : r.blocking); });
 }

@@ -4,7 +4,7 @@
 //! `LAZYGUARD_TEST_LONG` each is tried by three seeds, and its safe twin in 300 runs.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{command, target, text, Json, Outcome, Run, Work, PATIENCE};
+use lazyguard_e2e::{command, root, target, text, Json, Outcome, Run, Work, PATIENCE};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,11 +32,21 @@ fn explored(work: &Work, options: &[&str], arguments: &[&str]) -> Outcome {
     explored_of(work, races(), options, arguments)
 }
 
-/// The shape passes, and is found to hang with one of the codes; in the long form by every seed.
-fn is_found(test: &str, [program, shape]: [&str; 2], codes: &[&str], late: &str) {
+/// The codes of a shape's hang, as its source has them.
+fn codes_of([program, shape]: [&str; 2]) -> Vec<String> {
+    let source = root().join(format!("testapps/races/{program}.cpp"));
+    let text = fs::read_to_string(source).unwrap_or_else(|error| panic!("{error}"));
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("// shape: {shape} ")));
+    let words = line.unwrap_or_else(|| panic!("{program}.cpp says no code of {shape}")).split(' ');
+    words.filter(|word| word.starts_with("LG")).map(str::to_owned).collect()
+}
+
+/// The shape passes, and is found to hang with one of its codes; in the long form by every seed.
+fn is_found(test: &str, [program, shape]: [&str; 2], late: &str) {
     if TAKE_LONG.contains(&shape) && !is_long() {
         return;
     }
+    let codes = codes_of([program, shape]);
     let (work, program) = (Work::new(test), target().join("races").join(program));
     for _ in 0..if is_long() { 100 } else { 1 } {
         let plain = Run::new(&work, &program).args([shape]).finish();
@@ -73,12 +83,12 @@ fn is_safe(test: &str, [program, shape]: [&str; 2]) {
 }
 
 macro_rules! races {
-    ($($program:ident { $($shape:ident hangs $codes:expr, $late:expr;)+ })+) => {
+    ($($program:ident { $($shape:ident hangs when $late:expr;)+ })+) => {
         mod finds {
             $($(#[test]
             fn $shape() {
                 let shape = [stringify!($program), stringify!($shape)];
-                super::is_found(lazyguard_e2e::this_test!(), shape, &$codes, $late);
+                super::is_found(lazyguard_e2e::this_test!(), shape, $late);
             })+)+
         }
 
@@ -93,26 +103,26 @@ macro_rules! races {
 
 races! {
     races {
-        release hangs ["LG204"], "thread worker's cuMemFree comes after thread main's";
-        load hangs ["LG202"], "thread worker's cuModuleLoadData comes after thread main's";
-        first_use hangs ["LG201", "LG202"], "thread worker's cuLaunchKernel comes after thread main's";
-        event hangs ["LG208", "LG299"], "thread worker's cuEventSynchronize comes after thread main's";
-        host_function hangs ["LG207"], "thread worker's cuLaunchHostFunc comes after thread main's";
-        default_stream hangs ["LG203", "LG205"], "thread worker's cuMemcpyHtoD comes after thread main's";
-        one_stream hangs ["LG203"], "thread worker's cuStreamWriteValue32 comes after thread main's";
-        graph hangs ["LG203"], "thread worker's cuGraphLaunch comes after thread main's";
-        synchronize hangs ["LG208", "LG299"], "thread worker's cuCtxSynchronize comes after thread main's";
-        lock hangs ["LG208", "LG299"], "thread worker's cuEventRecord comes after thread main's";
-        two_communicators hangs ["LG208"], "in rank ";
-        rank_loads hangs ["LG202", "LG208", "LG211"], "in rank 2 thread worker's cuModuleLoadData comes after thread main's";
+        release hangs when "thread worker's cuMemFree comes after thread main's";
+        load hangs when "thread worker's cuModuleLoadData comes after thread main's";
+        first_use hangs when "thread worker's cuLaunchKernel comes after thread main's";
+        event hangs when "thread worker's cuEventSynchronize comes after thread main's";
+        host_function hangs when "thread worker's cuLaunchHostFunc comes after thread main's";
+        default_stream hangs when "thread worker's cuMemcpyHtoD comes after thread main's";
+        one_stream hangs when "thread worker's cuStreamWriteValue32 comes after thread main's";
+        graph hangs when "thread worker's cuGraphLaunch comes after thread main's";
+        synchronize hangs when "thread worker's cuCtxSynchronize comes after thread main's";
+        lock hangs when "thread worker's cuEventRecord comes after thread main's";
+        two_communicators hangs when "in rank ";
+        rank_loads hangs when "in rank 2 thread worker's cuModuleLoadData comes after thread main's";
     }
     reported {
-        event_again hangs ["LG203"], "thread worker's cuStreamWaitEvent comes after thread main's";
-        callback_lock hangs ["LG207"], "thread worker's cuLaunchHostFunc comes after thread main's";
-        unload hangs ["LG204"], "thread worker's cuModuleUnload comes after thread main's";
-        graph_host_node hangs ["LG204", "LG207"], "thread worker's cuMemFreeHost comes after thread main's cuGraphLaunch";
-        cold_producer hangs ["LG202"], "thread worker's cuLaunchKernel comes after thread main's";
-        ring_and_reduce hangs ["LG208"], "in rank ";
+        event_again hangs when "thread worker's cuStreamWaitEvent comes after thread main's";
+        callback_lock hangs when "thread worker's cuLaunchHostFunc comes after thread main's";
+        unload hangs when "thread worker's cuModuleUnload comes after thread main's";
+        graph_host_node hangs when "thread worker's cuMemFreeHost comes after thread main's cuGraphLaunch";
+        cold_producer hangs when "thread worker's cuLaunchKernel comes after thread main's";
+        ring_and_reduce hangs when "in rank ";
     }
 }
 

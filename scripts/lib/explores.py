@@ -1,0 +1,122 @@
+"""`lazyguard explore` on a card: each shape of testapps/races and testapps/frameworks/races passes, each seed finds its hang, and none is
+found of its safe form.
+
+A line `shape: NAME CODES` of a source states the codes of the hang, of which it gets one, and `ranks=N` a job, for as many GPUs.
+
+Must not: know of one program by its name.
+"""
+
+import os
+import re
+import sys
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import bench_cupti
+import frameworks
+import guard
+import spare_time
+from checks import Scratch, as_data, describe, judge
+from tools import ROOT, TARGET
+
+RACES, OF_FRAMEWORKS = ROOT / "testapps" / "races", ROOT / "testapps" / "frameworks" / "races"
+Row = namedtuple("Row", "shape plain explored safe verdict")
+HEADER = Row("program", "plain", "explored, by each seed", "safe form", "result")
+PLAIN_RUNS, RUNS, REPLAYS, ENOUGH = 3, 30, 10, 9
+# In this order: what --within leaves out is the same for all shapes.
+FORMS = ("plain", 1, "safe", 2, 3)
+# Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
+HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
+# A call that hangs spins on a processor.
+AT_A_TIME = 12
+LIMIT_S = 420.0
+
+Shape = namedtuple("Shape", "name command codes ranks of_torch")
+
+
+def shapes():
+    """All shapes by name."""
+    found = {}
+    for source in sorted([*RACES.glob("*.cpp"), *OF_FRAMEWORKS.glob("*.py")]):
+        command = [sys.executable, source] if source.suffix == ".py" else [TARGET / "races" / source.stem]
+        for words in map(str.split, re.findall(r"^(?://|#) shape: (.+)$", source.read_text(), re.M)):
+            ranks = next((int(word[6:]) for word in words if word.startswith("ranks=")), 1)
+            own = command if source.suffix == ".py" else [*command, words[0]]
+            found[words[0]] = Shape(words[0], own, {word for word in words if word.startswith("LG")}, ranks, source.suffix == ".py")
+    return found
+
+
+def environment(simulated, scratch):
+    """That of a shape. Its NCCL is that of PyTorch, without NVLink multicast, which not every shared machine allows."""
+    own = frameworks.with_own_caches(guard.clean_environment(simulated), scratch)
+    nccl = [] if simulated else [str(path.parent) for package in bench_cupti.python_packages() for path in package.glob("*/lib/libnccl.so.2")]
+    paths = [*nccl[:1], *filter(None, [own.get("LD_LIBRARY_PATH")])]
+    return {**own, "NCCL_NVLS_ENABLE": "0", **({"LD_LIBRARY_PATH": ":".join(paths)} if paths else {})}
+
+
+def plain(shape, simulated):
+    with Scratch() as scratch:
+        outcomes = [scratch.run(shape.command, environment(simulated, scratch), LIMIT_S) for _ in range(PLAIN_RUNS)]
+    wrong = [outcome for outcome in outcomes if outcome.code != 0 or outcome.stderr or outcome.stdout.split() != ["passed"] * shape.ranks]
+    return describe((wrong or outcomes)[0]), not wrong, as_data((wrong or outcomes)[0])
+
+
+def explored(shape, seed, simulated):
+    """In words, whether it is as expected, and the data; a `seed` of `safe` is for the safe form."""
+    threshold = HANG_AFTER_OF_TORCH if shape.of_torch or shape.ranks > 1 else HANG_AFTER
+    options = ["--runs", RUNS, "--seed", 1 if seed == "safe" else seed, "--replays", REPLAYS, "--hang-after", threshold]
+    more = ["safe"] if seed == "safe" else []
+    with Scratch() as scratch:
+        outcome = scratch.run([guard.COMMAND, "explore", *options, "--", *shape.command, *more], environment(simulated, scratch), LIMIT_S)
+    said = outcome.stderr
+    if seed == "safe":
+        good = outcome.code == 0 and f"no hang in {RUNS} runs" in said
+        return (f"no hang in {RUNS} runs" if good else describe(outcome)), good, as_data(outcome)
+    code = re.search(r"hangs (?:when .*|now and then.*): (LG\d+)$", said, re.M)
+    found = re.search(r"found in run (\d+) with seed \d+; (\d+) of (\d+) replays hung", said)
+    if outcome.code != 117 or not code or not found:
+        return describe(outcome), False, as_data(outcome)
+    words = f"{code.group(1)} in run {found.group(1)}, {found.group(2)} of {found.group(3)} again"
+    return words, code.group(1) in shape.codes and int(found.group(2)) >= ENOUGH, as_data(outcome)
+
+
+def row_of_shape(shape, seen):
+    """`seen`: by form, what `plain` and `explored` return, where they were run."""
+    cell = lambda forms: "; ".join(seen[form][0] for form in forms if form in seen)
+    good = all(as_expected for _, as_expected, _ in seen.values())
+    verdict = judge(good) if len(seen) == len(FORMS) or not good else "SKIP"
+    note = f"expected {' or '.join(sorted(shape.codes))}" if not good else "--within is over" if verdict == "SKIP" else ""
+    data = {"shape": shape.name, **{str(form): {"said": words, "good": as_expected, **about} for form, (words, as_expected, about) in seen.items()}}
+    return Row(f"race: {shape.name}", cell(["plain"]), cell([1, 2, 3]), "; ".join(filter(None, [cell(["safe"]), note])), verdict), data
+
+
+def absent(shape, cards, simulated, lacks_torch):
+    """Why a shape is not tried here, if it is not."""
+    if shape.of_torch and (simulated or lacks_torch):
+        return "no PyTorch on this machine"
+    return f"for {shape.ranks} GPUs" if shape.ranks > cards and not simulated else None
+
+
+def check(progress, wanted, simulated, cards):
+    """The rows and data of the shapes: first all plain, then what takes longest."""
+    found, seen = shapes(), {}
+    unknown = [name for name in wanted or () if name not in found]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: not in testapps/races")
+    lacks_torch = bool(frameworks.absent(["torch"]))
+    reasons = {name: absent(shape, cards, simulated, lacks_torch) for name, shape in found.items() if not wanted or name in wanted}
+    tried = sorted((found[name] for name, why in reasons.items() if not why), key=lambda shape: not shape.of_torch)
+
+    def one(shape, form):
+        if not spare_time.is_over():
+            result = plain(shape, simulated) if form == "plain" else explored(shape, form, simulated)
+            progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
+            seen.setdefault(shape.name, {})[form] = result
+
+    by_time = sorted(((shape, form) for form in FORMS for shape in tried), key=lambda job: job[1] != "plain" and not job[0].of_torch)
+    with ThreadPoolExecutor(min(AT_A_TIME, os.cpu_count() or 1)) as pool:
+        for ended in [pool.submit(one, *job) for job in by_time]:
+            ended.result()
+    rows = [(Row(f"race: {name}", "", "", why, "SKIP"), {"shape": name, "absent": why}) for name, why in reasons.items() if why]
+    rows = sorted(rows + [row_of_shape(shape, seen.get(shape.name, {})) for shape in tried], key=lambda row: row[0])
+    return [row for row, _ in rows], [data for _, data in rows]
