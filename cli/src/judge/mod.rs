@@ -20,3 +20,4 @@ pub(crate) mod suppress;
 #[cfg(test)]
 pub(crate) mod test_samples;
 pub(crate) mod timing;
+mod writers;

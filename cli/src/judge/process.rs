@@ -3,6 +3,7 @@
 use super::collectives::Collectives;
 use super::communications::Communications;
 use super::stood::{asks_to_end, Course, Stood};
+use super::writers;
 use crate::folder::ends::ProcessEnd;
 use crate::folder::gpu_core;
 use crate::folder::source::Run;
@@ -99,7 +100,7 @@ impl Process {
     }
 
     pub fn look_up(&self, run: Option<&Run>) -> Names {
-        let gpu = gpu_core::of_folder(&self.folder);
+        let mut gpu = gpu_core::of_folder(&self.folder);
         let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names { gpu, ..Names::default() } };
         let dumped = stacks::of_folder(&self.folder, Some(report)).and_then(Result::ok);
         let stacks = dumped.unwrap_or_else(|| report.stacks.clone());
@@ -107,6 +108,9 @@ impl Process {
         // What cannot be opened now has been said before.
         if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
             opened.callers().name_in(&mut named);
+            if let Some(Ok(core)) = &mut gpu {
+                writers::tell(core, &opened);
+            }
         }
         if let Some(Ok(core)) = &gpu {
             core.sharpen(&mut named.verdicts);

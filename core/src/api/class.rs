@@ -135,6 +135,11 @@ classes! {
 }
 
 impl Class {
+    /// Whether it writes to memory that its caller names: a copy or a fill.
+    pub const fn fills(self) -> bool {
+        matches!(self, Self::Copy | Self::CopyAsync | Self::Set | Self::SetAsync)
+    }
+
     const fn has(self, facts: u8) -> bool {
         self.row().2 & facts != 0
     }

@@ -139,9 +139,8 @@ impl SnapshotBuilder {
         let by = Submitter { entry_point: record.entry_point, thread: entry.thread };
         let (at, stream) = (record.entered, record.stream);
         self.proves(record);
-        let fills = |class| matches!(class, Class::Set | Class::Copy | Class::SetAsync | Class::CopyAsync);
         match (record.entry_point.class(), record.payload()) {
-            (class, Payload::Memory { address, bytes }) if fills(class) && address != 0 => {
+            (class, Payload::Memory { address, bytes }) if class.fills() && address != 0 => {
                 keep_newest(&mut self.fills, Fill { at, stream, address, bytes, by });
             }
             (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle, by),

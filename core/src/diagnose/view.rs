@@ -69,7 +69,7 @@ impl<S: Source> View<'_, S> {
                 threads: launch.threads(),
                 resident: self.builder.resident.get(&record.launch_key()).copied(),
             }),
-            Payload::Memory { address, bytes } if copies_or_fills(class) || is_of_a_pool(class) => {
+            Payload::Memory { address, bytes } if class.fills() || is_of_a_pool(class) => {
                 Some(Extent::Memory { address, bytes })
             }
             _ => None,
@@ -323,10 +323,6 @@ pub(super) fn cold_kind(kind: Kind) -> Option<ColdKind> {
         Kind::ColdModule => Some(ColdKind::Module),
         _ => None,
     }
-}
-
-const fn copies_or_fills(class: Class) -> bool {
-    matches!(class, Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync)
 }
 
 /// Whether an operation takes memory of a pool in stream order, or gives it back.

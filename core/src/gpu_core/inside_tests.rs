@@ -26,6 +26,24 @@ fn a_healthy_kernel_gets_none() {
     }
 }
 
+/// The compute capability is one of the core's words.
+#[test]
+fn on_another_architecture_the_waits_are_not_read_and_a_line_says_so() {
+    let bytes = std::fs::read(folder().join("inside/wrong_phase.core")).unwrap();
+    let nines = (0..bytes.len() - 4).step_by(4).filter(|at| bytes[*at..at + 4] == [9, 0, 0, 0]);
+    let said = nines.filter_map(|at| {
+        let mut other = bytes.clone();
+        other[at] = 10;
+        let core = read(&other[..]).ok()?;
+        let [device] = &core.devices[..] else { return None };
+        let waits = device.kernels.iter().flat_map(|kernel| &kernel.waits).count();
+        Some(device.lines().pop()?).filter(|_| device.waits_unread && waits == 0)
+    });
+    let expect = "  who waits for whom inside a kernel is not read on sm_90: no core of such a device has been checked";
+    assert_eq!(said.collect::<Vec<_>>(), [expect]);
+    assert!(!kernel("wrong_phase").waits.is_empty());
+}
+
 #[test]
 fn barriers_and_their_words_are_those_of_cuda_gdb() {
     let table = std::fs::read_to_string(folder().join("inside/cuda-gdb.tsv")).unwrap();

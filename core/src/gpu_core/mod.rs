@@ -76,6 +76,8 @@ pub struct GpuDevice {
     pub warps_most: u64,
     /// How many are.
     pub warps: u64,
+    /// Waits inside kernels are read on compute capability 9 alone.
+    pub waits_unread: bool,
     /// Exceptions, also of ended warps.
     pub faults: Vec<GpuFault>,
     /// Running and pending kernels.

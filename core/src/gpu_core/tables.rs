@@ -273,6 +273,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             self.blocks(multiprocessors, at, &mut fold)?;
         }
         device.warps = fold.warps();
+        device.waits_unread = self.has_registers() && !fold.knows_waits();
         (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
         Ok(device)
     }
@@ -359,10 +360,13 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             let content = self.content(image.section);
             images.push((image.module, Image::new(content)));
         }
-        let has_registers = || self.sections.iter().any(|section| section.sh_type.get(ENDIAN).0 == REGISTERS.0);
-        let knows = fold.knows_waits() && has_registers();
+        let knows = fold.knows_waits() && self.has_registers();
         let memory: Option<&mut dyn Memory> = if knows { Some(self) } else { None };
         Ok(fold.finish(&images, memory))
+    }
+
+    fn has_registers(&self) -> bool {
+        self.sections.iter().any(|section| section.sh_type.get(ENDIAN).0 == REGISTERS.0)
     }
 }
 

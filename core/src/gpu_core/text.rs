@@ -44,6 +44,10 @@ impl GpuDevice {
             lines.extend(kernel.lines().into_iter().map(|line| format!("  {line}")));
         }
         lines.extend(self.kernels.iter().flat_map(GpuKernel::wait_lines).map(|line| format!("  {line}")));
+        if self.waits_unread && self.warps > 0 {
+            let target = &self.target;
+            lines.push(format!("  who waits for whom inside a kernel is not read on {target}: no core of such a device has been checked"));
+        }
         lines
     }
 

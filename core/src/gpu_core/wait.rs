@@ -45,6 +45,8 @@ pub struct GpuWait {
     pub address: Option<u64>,
     /// The content last read.
     pub value: Option<u64>,
+    /// Who wrote there last, as far as the process's recording says.
+    pub written: Option<String>,
     /// The awaited parity.
     pub phase: Option<u32>,
     /// The missing arrivals.
@@ -136,7 +138,9 @@ impl GpuWait {
             },
             WaitFor::Cluster => String::new(),
             WaitFor::SharedMemory | WaitFor::Memory => {
-                self.value.map_or_else(String::new, |value| format!(", where it read {}", small(value)))
+                let read = self.value.map_or_else(String::new, |value| format!(", where it read {}", small(value)));
+                let written = self.written.as_ref().map_or_else(String::new, |written| format!("; {written}"));
+                read + &written
             }
         }
     }

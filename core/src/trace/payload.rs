@@ -95,6 +95,17 @@ impl Launch {
 }
 
 impl Record {
+    /// Where a call that was not refused writes to memory, and how many bytes: a copy, a fill or a stream's write.
+    pub fn written(&self) -> Option<(u64, u64)> {
+        let written = match self.payload() {
+            Payload::Write(write) => Some((write.address, if write.wide { 8 } else { 4 })),
+            Payload::Memory { address, bytes } if self.entry_point.class().fills() => Some((address, bytes)),
+            _ => None,
+        };
+        let is_refused = self.returned != 0 && self.result != 0;
+        written.filter(|(address, _)| *address != 0 && !is_refused)
+    }
+
     pub fn payload(&self) -> Payload {
         let RawPayload { three, extent, detail } = self.raw;
         match self.kind {

@@ -140,3 +140,33 @@ fn the_report_of_a_process_has_the_core_in_its_folder() {
     let told = own.report("text");
     assert!(told.contains("\nthe core dump of the GPU cannot be read: ") && told.contains("LG201 ("), "{told}");
 }
+
+/// A core of a card, in which each of two blocks polls four bytes, beside the recording of a process that has set them.
+#[test]
+fn polled_memory_is_told_with_the_call_that_wrote_there_last() {
+    let polled = |address: u64| address.to_le_bytes();
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/tests/gpu_cores/inside/spin_on_memory.core");
+    let core = fs::read(core).unwrap();
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = run(&work, &App::named("wait_never_written")).hang_after("300ms").guarded().kept().start();
+    let own = running.until_a_hang_is_reported();
+    running.stop();
+    let log = Run::new(&work, command())
+        .args([Path::new("log"), own.path()])
+        .args(["--format", "json", "--call", "cuStreamWaitValue32"])
+        .finish()
+        .stdout;
+    let wait: Json = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    let word = wait["address"].as_u64().unwrap();
+    let mut own_core = core.clone();
+    let at = core.windows(8).position(|bytes| bytes == polled(0x7f4d_e3e0_0000)).unwrap();
+    own_core[at..at + 8].copy_from_slice(&polled(word));
+    fs::write(own.path().join("gpu.core"), own_core).unwrap();
+    let told = own.report("text");
+    let first = format!("2 of 2 blocks: warp 0 spins on memory at {word:#x} (spin_on_memory.cu:9), where it read 0; cuMemsetD32_v2 wrote there last, after ");
+    assert!(told.contains(&first) && told.contains(" s, at main wait_never_written.cpp:15\n"), "{told}");
+    // Memory that nobody has set.
+    fs::write(own.path().join("gpu.core"), core).unwrap();
+    let told = own.report("text");
+    assert!(told.contains("where it read 0; no copy, fill or stream write to it is recorded\n"), "{told}");
+}
