@@ -1,8 +1,5 @@
-//! What of a recording is kept: the newest records of each lane, and the streams and functions that they, and what is still in
-//! progress, are about.
-//!
-//! A program may make hundreds of streams and use two, as PyTorch does. Streams are numbered anew, so that the table is as short as those
-//! that were used.
+//! Keeps of a recording the newest records of each lane, and the streams and functions that they, and calls in progress, are about. The
+//! streams are numbered anew: a program may make hundreds and use two.
 
 use crate::api::{Class, NodeKind};
 use crate::map::{HashMap, HashSet};
@@ -17,7 +14,6 @@ pub(super) struct Kept {
     pub entries: Vec<Entry>,
     pub older: [u64; LANES],
     pub passed_over: u64,
-    /// The streams whose entries are kept, in the order of their new numbers.
     pub streams: Vec<u32>,
     numbers: HashMap<u32, u32>,
     pub functions: HashSet<u32>,
@@ -77,7 +73,6 @@ impl Kept {
         }
     }
 
-    /// The new number of a stream; 0 where it has none.
     pub fn stream(&self, number: u32) -> u32 {
         self.numbers.get(&number).copied().unwrap_or(0)
     }

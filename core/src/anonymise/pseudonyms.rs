@@ -17,13 +17,12 @@ const SETTINGS: [&str; 2] = ["LAZYGUARD_HANG_AFTER", "LAZYGUARD_PRELOAD"];
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
     keep_kernel_names: bool,
-    /// By what is named, and the name.
     numbers: HashMap<(&'static str, String), usize>,
     counts: HashMap<&'static str, usize>,
 }
 
 impl Pseudonyms {
-    /// None yet. The names of kernels are kept where that is said.
+    /// Keeps the names of kernels where that is said.
     pub fn new(keep_kernel_names: bool) -> Self {
         Self { keep_kernel_names, ..Self::default() }
     }
@@ -36,7 +35,6 @@ impl Pseudonyms {
         })
     }
 
-    /// Such as `thread 2`; nothing for no name.
     fn of(&mut self, what: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
@@ -65,8 +63,7 @@ impl Pseudonyms {
         self.of("file", path)
     }
 
-    /// The name of a kernel of a public library, without the types that the program has put into it; of another one a number, with the
-    /// part of the name by which a kernel is known to wait for peers.
+    /// A kernel of a public library keeps its name without the program's types; another one keeps the part by which it waits for peers.
     pub(super) fn kernel(&mut self, name: &str) -> String {
         if self.keep_kernel_names {
             return name.to_owned();
@@ -105,7 +102,6 @@ fn kept(text: &str, letter: fn(char) -> bool) -> String {
     }
 }
 
-/// A setting, `NAME=value`, if a reader needs it.
 pub(super) fn setting(setting: &str) -> Option<&str> {
     let (name, value) = setting.split_once('=')?;
     let (_, complaints) = Settings::read([(name, value)].into_iter());

@@ -1,6 +1,4 @@
-//! The copy: a recording of the smallest shape that holds what is kept, made with the library's own writer.
-//!
-//! Must not: write a word that it does not name.
+//! Writes the copy with the library's own writer, in the smallest shape that holds it.
 
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
@@ -124,7 +122,6 @@ fn facts(seen: &Facts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
     }
 }
 
-/// What the header says of the process beside what it is made with.
 fn process(words: &[AtomicU64], seen: &Facts) {
     let state = match seen.state {
         ProcessState::Guarded => state::GUARDED,
@@ -145,7 +142,6 @@ struct Texts {
 }
 
 fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseudonyms, facts: &ProcessFacts) -> Texts {
-    // How much room they take is known when they are written.
     let room = recording.strings().bytes() * GROWTH;
     let shape = Shape { threads: 0, contexts: 0, streams: 0, text_bytes: room, segments: [0; LANES], records: RECORDS };
     let words = zeros(shape.words());
@@ -184,7 +180,6 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
         recorder.add_communicator(at, number, &pseudonyms.group(name));
     }
     strings.graphs().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
-    // Addresses, as those in the records.
     paths.iter().for_each(|(number, frames)| recorder.add_path(0, *number, frames));
     for seen in files.iter().filter(|seen| kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some()) {
         recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.file(&seen.path));

@@ -1,5 +1,4 @@
-//! The classes of functions: what each does to loading and waiting, which lane of a recording its calls belong to, and which of these leave
-//! a record.
+//! The classes of functions: what each does to loading and waiting, and in which lane it leaves a record.
 
 use crate::Nanos;
 
@@ -18,13 +17,13 @@ pub enum Lane {
 impl Lane {
     pub const ALL: [Self; 3] = [Self::Work, Self::Waits, Self::RareEvents];
 
-    /// The lane of calls of a class, as long as they do not load on first use: those are rare events.
+    /// Calls that load on first use are rare events instead.
     pub const fn of(class: Class) -> Self {
         class.row().0
     }
 }
 
-/// From how long on a call leaves a record that leaves none when it is quick.
+/// The least duration of a call that leaves a record only if it is slow.
 pub const SLOW_NANOS: Nanos = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,26 +41,24 @@ impl Keep {
     }
 }
 
-/// Submits nothing, loads nothing, takes no memory of the device and waits for nothing that was submitted.
+/// Submits and loads nothing, takes no device memory, and waits for nothing that was submitted.
 const PREPARES: u8 = 1;
-/// Stays out while functions are being preloaded: it could put work into the context that does not end by itself, begin a capture that the
-/// idle question would invalidate, or take away what is being loaded.
+/// Waits at the gate: it could submit endless work, begin a capture, or take away what is being loaded.
 const GATED: u8 = 2;
 /// Its success says that work of the device has ended.
 const ANSWERS: u8 = 4;
-/// Its purpose is to wait for work: a thread blocked in it is waiting, not working.
+/// Its purpose is to wait for work.
 const SYNCHRONIZES: u8 = 8;
-/// Brings a whole module into the context, which the driver does only once everything in flight there has ended.
+/// Brings a whole module into the context, for which the driver waits until nothing is in flight there.
 const LOADS: u8 = 16;
-/// The driver carries it out only when the context's other work has ended, whatever the loading mode.
+/// The driver carries it out only in an idle context, whatever the loading mode.
 const WHOLE: u8 = 32;
-/// A function of NCCL: a thread that is in it, and in no driver call, waits in NCCL's own code.
+/// A function of NCCL.
 const NCCL: u8 = 64;
 
 macro_rules! classes {
     ($($class:ident: $lane:ident $keep:ident $($fact:ident)*;)+) => {
-        /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it. The names are the driver
-        /// documentation's own groups; the last five are those of NCCL.
+        /// The names are the driver documentation's own groups; the last five are those of NCCL.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Class {
             $($class,)+
@@ -139,7 +136,6 @@ impl Class {
         self.row().2 & facts != 0
     }
 
-    /// The guard's threads begin with the first call that does more.
     pub const fn only_prepares(self) -> bool {
         self.has(PREPARES)
     }
@@ -152,7 +148,7 @@ impl Class {
         self.has(ANSWERS)
     }
 
-    /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
+    /// A library belongs to no context.
     pub const fn concerns_every_context(self) -> bool {
         matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
     }
@@ -165,21 +161,18 @@ impl Class {
         self.has(LOADS)
     }
 
-    /// Whether the driver may be at work in such a call for long, with nothing that it waits for: it compiles, pins or maps memory, makes or
-    /// ends a context.
+    /// Whether the driver may be at work in such a call for long without waiting: it compiles, pins or maps memory, makes or ends a context.
     pub const fn may_compute(self) -> bool {
         self.loads_module()
             || matches!(self, Self::Init | Self::ContextCreate | Self::ContextDestroy | Self::Allocate | Self::Free)
             || matches!(self, Self::LibraryLoad | Self::FunctionLoad | Self::GraphInstantiate)
     }
 
-    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
-    /// because the program asked to wait.
+    /// Whether the call returns only when the context is idle, although the program did not ask to wait.
     pub const fn needs_an_idle_context(self) -> bool {
         self.has(LOADS | WHOLE)
     }
 
-    /// Whether the call does its work on the default stream and returns when that is done.
     pub const fn waits_on_default_stream(self) -> bool {
         matches!(self, Self::Copy | Self::Set)
     }

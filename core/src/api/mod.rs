@@ -1,7 +1,5 @@
-//! Driver functions: their names, versions and classes; and the words that all other modules share.
-//!
-//! Must not: hold a fact of a function that `table.rs` or `nccl.rs` does not hold (everything here is derived from those tables at
-//! compile time), or depend on another module.
+//! Driver functions: their names, versions and classes; and the words that all other modules share. All facts come from `table.rs` and
+//! `nccl.rs`, at compile time.
 
 mod activity;
 mod call;
@@ -36,11 +34,11 @@ pub struct EntryPoint(u16);
 
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPointInfo {
-    /// The number that records carry; never reused.
+    /// Carried by records; never reused.
     pub id: u16,
     symbol: Span,
     base: Span,
-    /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry point answers to `base`.
+    /// The first version, as `cuGetProcAddress` counts, for which this entry point answers to `base`.
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
@@ -52,7 +50,6 @@ impl EntryPointInfo {
         self.symbol.of(SYMBOLS)
     }
 
-    /// The name by which `cuGetProcAddress` knows it.
     pub const fn base(&self) -> &'static str {
         self.base.of(SYMBOLS)
     }
@@ -67,7 +64,7 @@ impl EntryPoint {
         }
     }
 
-    /// The entry point of an exported symbol, for constants: it does not compile where there is none.
+    /// For constants: an unknown symbol does not compile.
     pub const fn named(symbol: &str) -> Self {
         let mut index = 0;
         while index < ENTRY_POINTS.len() {
@@ -91,7 +88,6 @@ impl EntryPoint {
         &ENTRY_POINTS[self.0 as usize]
     }
 
-    /// Whether it is a function of the driver; else it is one of NCCL.
     pub const fn is_of_driver(self) -> bool {
         self.index() < DRIVER_ENTRY_POINTS.len()
     }
@@ -115,19 +111,17 @@ impl EntryPoint {
         None
     }
 
-    /// The first entry point of a class: records that belong to no particular call name it.
+    /// The first one of a class, for records that belong to no particular call.
     pub fn of_class(class: Class) -> Self {
         let found = ENTRY_POINTS.iter().position(|entry_point| entry_point.class == class).and_then(Self::from_index);
         found.unwrap_or(Self(0))
     }
 
-    /// The forms that answer to a name asked of `cuGetProcAddress`.
     pub fn by_base(base: &[u8]) -> impl Iterator<Item = Self> + '_ {
         (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base().as_bytes() == base).filter_map(Self::from_index)
     }
 
-    /// Which entry point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
-    /// the version asked for. A name without per-thread forms answers with its only convention.
+    /// The newest entry point of that name and convention that is no newer than the version.
     pub fn by_request(base: &[u8], version: i32, per_thread: bool) -> Option<Self> {
         let newest = |wanted: bool| {
             Self::by_base(base)
@@ -188,10 +182,9 @@ const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
     all
 };
 
-/// All symbols, one behind the other.
 const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
 
-/// The length of the name by which programs ask for a symbol, and whether the symbol's default stream is the calling thread's own.
+/// The length of a symbol's base name, and whether its default stream is the calling thread's own.
 const fn base_of(symbol: &[u8]) -> (usize, bool) {
     match symbol {
         [versioned @ .., b'_', b'p', b't', b's', b'z'] | [versioned @ .., b'_', b'p', b't', b'd', b's'] => {
@@ -209,7 +202,7 @@ const fn are_equal(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Every entry point: those of the driver, then those of NCCL.
+/// Those of the driver, then those of NCCL.
 pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     const NONE: EntryPointInfo =
         EntryPointInfo { id: 0, symbol: Span::NONE, base: Span::NONE, since: 0, per_thread: false, class: Class::Init };
@@ -230,10 +223,10 @@ pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_
 
 pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
-/// More than the largest id: with a larger one the table below does not compile.
+/// More than the largest id; the table below holds that.
 const IDS: usize = 1024;
 
-/// The index of each id's entry point; past the end of the forms where there is none.
+/// The index of each id's entry point; past the end where there is none.
 static BY_ID: [u16; IDS] = {
     let mut table = [u16::MAX; IDS];
     let mut index = 0;

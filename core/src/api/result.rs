@@ -1,21 +1,18 @@
-//! What driver calls return: the numbers and names of `CUresult` in `cuda.h` (CUDA 13.0).
-//!
-//! Must not: know what a call was about. The caller says which results are failures of its call.
+//! The numbers and names of `CUresult` in `cuda.h` (CUDA 13.0).
 
 use super::texts::{self, Span};
 
-/// `CUDA_ERROR_TIMEOUT`: what calls that were blocked behind a revoked communicator return.
+/// `CUDA_ERROR_TIMEOUT`: the result of calls blocked behind a revoked communicator.
 pub const REVOKED_RESULT: i32 = 909;
 
-/// `CUDA_ERROR_NOT_READY`: the answer of a query about work that has not ended, which is no failure.
+/// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 
-/// The name of an error; `None` of success, and of what this build does not know.
 pub fn error_name(result: i32) -> Option<&'static str> {
     PLACES.binary_search_by_key(&result, |(number, _)| i32::from(*number)).ok().map(|at| PLACES[at].1.of(NAMES))
 }
 
-/// An error as messages write it: `719 (CUDA_ERROR_LAUNCH_FAILED)`.
+/// `719 (CUDA_ERROR_LAUNCH_FAILED)`.
 pub fn error_in_words(result: i32) -> String {
     match error_name(result) {
         Some(name) => format!("{result} ({name})"),
@@ -23,15 +20,15 @@ pub fn error_in_words(result: i32) -> String {
     }
 }
 
-/// Whether an error says that the work of the context is lost, whichever call it comes from: an exception on the device, or a
-/// context or device that is gone. The header says of each that no further work can be done, or why it was not done.
+/// Whether an error says that the context's work is lost, whichever call it comes from: an exception on the device, or a context or device
+/// that is gone.
 pub fn loses_work(result: i32) -> bool {
     // DEINITIALIZED, ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, CONTAINED, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, CONTEXT_IS_DESTROYED, ASSERT,
     // HARDWARE_STACK_ERROR to LAUNCH_FAILED, TENSOR_MEMORY_LEAK, MPS_CLIENT_TERMINATED, EXTERNAL_DEVICE, UNKNOWN.
     matches!(result, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 810 | 911 | 999)
 }
 
-/// In the order of their numbers. Gone when the library is built: see [`NAMES`].
+/// By number. Not in the built library: see [`NAMES`].
 const ERRORS: &[(i32, &str)] = &[
     (1, "CUDA_ERROR_INVALID_VALUE"),
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -145,7 +142,6 @@ const NAME_OF_EACH: [&str; ERRORS.len()] = {
     all
 };
 
-/// All names, one behind the other.
 const NAMES: &str = texts::text(&texts::joined::<{ texts::length_of(&NAME_OF_EACH) }>(&NAME_OF_EACH));
 
 /// Each error's number, and where its name is among [`NAMES`].

@@ -1,9 +1,5 @@
-//! Constant texts that lie in one piece, one behind the other.
-//!
-//! A table of `&'static str` has a pointer for each text. The dynamic linker writes all of them, and so makes their pages the process's own, in
-//! every process that the library is loaded into, also where none of them is ever read. A table of [`Span`]s has no pointer.
-//!
-//! Must not: join anything at run time.
+//! Constant texts in one piece. A table of `&'static str` has a pointer for each text, which the dynamic linker writes in every process. A
+//! table of [`Span`]s has none.
 
 /// Where a text lies in the long one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +9,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The text of this place in `all`; empty where `all` has no such place. A test reads each text of each table.
-    ///
-    /// It has no way to panic, since hooks ask for names outside the door.
+    /// Empty where `all` has no such place: hooks ask for names outside the door, so it must not panic.
     pub const fn of(self, all: &'static str) -> &'static str {
         let Some((_, from)) = all.split_at_checked(self.at as usize) else { return "" };
         let Some((text, _)) = from.split_at_checked(self.length as usize) else { return "" };
@@ -27,7 +21,6 @@ impl Span {
         Self { at: self.at, length: length as u8 }
     }
 
-    /// The place behind this one, of a text of this length.
     pub const fn next(self, length: usize) -> Self {
         let at = self.at as usize + self.length as usize;
         assert!(at + length <= u16::MAX as usize && length <= u8::MAX as usize);

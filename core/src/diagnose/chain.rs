@@ -1,4 +1,4 @@
-//! The chain of a verdict: a line for each fact, from the call to what does not end; and the records that show them.
+//! The chain of a verdict: a line for each fact, and the records that show them.
 
 use super::messages::{barrier, of, operation, operations, thread, time, unseen, MOST_NAMED};
 use super::paths::{End, Path, Peers, SharedQueue, Step};
@@ -78,7 +78,6 @@ fn step(step: &Step<'_>) -> Vec<String> {
     vec![line]
 }
 
-/// Which launch keeps another stream's from starting, and by which rule.
 fn shared_queue(shared: &SharedQueue<'_>) -> String {
     let queue = match shared.is_certain() {
         true => "the one hardware queue of all streams".to_owned(),

@@ -1,7 +1,4 @@
-//! What a launched graph does, as a report names it.
-//!
-//! A graph's launch is one operation of its stream, so that what one of its nodes waits for, the stream waits for. Which of its nodes
-//! run by now is not known.
+//! What a launched graph does, as a report names it. The launch is one operation of its stream; which nodes run by now is not known.
 
 use crate::api::{counted, GraphContents, GraphPart, NodeKind};
 use crate::demangle::demangle;
@@ -48,7 +45,6 @@ pub struct GraphPartSeen {
 const MOST_NAMED: usize = 3;
 
 impl GraphSeen {
-    /// With the names of functions in the place of numbers.
     pub fn of(handle: u64, contents: &GraphContents, name: impl Fn(u32) -> Option<String>) -> Self {
         let part = |part: &GraphPart| {
             let what = |is_that: bool| is_that.then_some(part.what);
@@ -75,7 +71,7 @@ impl GraphSeen {
         self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
     }
 
-    /// What the report calls it: by the kernel that keeps it from ending, where only one may.
+    /// Named by the kernel that keeps it from ending, where only one may.
     pub(super) fn name(&self) -> String {
         let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
         let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());

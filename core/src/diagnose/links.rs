@@ -1,8 +1,6 @@
-//! Who waits for whom, one link each, from the blocked threads to what does not end: the path of a finding as data, for a picture.
+//! Who waits for whom, one link each, from the blocked threads to what does not end: a finding's path as data. Only the command asks.
 //!
-//! The command asks for them, and the library does not: they follow from the snapshot as the verdict does.
-//!
-//! Must not: say anything that the sentences of [`super::messages`] do not say, or name what the snapshot does not hold.
+//! Must not: say anything that the sentences of [`super::messages`] do not say.
 
 use super::finding::Finding;
 use super::needs::{loads_module, Decision};
@@ -41,7 +39,7 @@ pub struct Link {
     pub how: &'static str,
 }
 
-/// Who waits for whom in a verdict about this snapshot. Nothing where another build has made the verdict, and this one decides otherwise.
+/// Empty where another build has made the verdict, and this one decides otherwise.
 pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
     let findings = Decision::new(snapshot).findings();
     let same = |finding: &&Finding<'_>| {
@@ -50,7 +48,7 @@ pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
     findings.iter().find(same).map(links).unwrap_or_default()
 }
 
-/// The links of a finding. Where the path is a cycle, the last one leads back to an earlier party.
+/// A cycle's last link leads back to an earlier party.
 fn links(finding: &Finding<'_>) -> Vec<Link> {
     let mut links = Links(Vec::new());
     let path = &finding.path;
@@ -112,10 +110,9 @@ fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
     }
 }
 
-/// Parties, each with how it waits or is waited for.
 type Parties = Vec<(Party, &'static str)>;
 
-/// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
+/// The parties of the steps, and those at the end of the path.
 fn along(path: &Path<'_>) -> (Parties, Parties) {
     let mut chain = Parties::new();
     let operation_at = |stream, at, how| Some((Party::Operation { stream, at }, how));
@@ -194,7 +191,6 @@ fn operation(culprit: &Culprit) -> Party {
     Party::Operation { stream: culprit.stream.number, at: culprit.operation.at }
 }
 
-/// The operation that a load holds back, or the stream's part behind it.
 fn behind(load: &ColdLoadSeen) -> Option<Party> {
     load.stream.as_ref().map(|stream| Party::Operation { stream: stream.number, at: load.at })
 }

@@ -1,10 +1,10 @@
 //! The operation at which a stream stands, and the wait-for path from there to what does not end.
 //!
-//! A stream's operations run in order. A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside
-//! the legacy default stream, for other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of
-//! completion passively. So the stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
+//! A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside the legacy default stream, for
+//! other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of completion passively. So a
+//! stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
 //!
-//! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
+//! Must not: say of a kernel that it will never end.
 
 use super::answers::Answers;
 use super::snapshot::{
@@ -19,16 +19,15 @@ use crate::replay::{in_turn, takes_time};
 use crate::Nanos;
 use std::cell::Cell;
 
-/// A launch that comes behind another stream's launch in a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedQueue<'a> {
-    /// The stream of the launch that waits, and that launch.
+    /// The stream and launch that wait.
     pub waits: &'a BusyStream,
     pub held_back: &'a OperationSeen,
-    /// The stream of the launch at the head of the queue, and that launch.
+    /// The stream and launch at the head of the queue.
     pub ahead: &'a BusyStream,
     pub head: &'a OperationSeen,
-    /// How many queues there are. One is shared by all streams.
+    /// The number of hardware queues.
     pub queues: u32,
 }
 
@@ -44,17 +43,17 @@ pub(super) enum Step<'a> {
     /// A value that an operation of this other stream writes.
     Writer(&'a WaitSeen, u32),
     Event(&'a EventWaitSeen),
-    /// Host functions run one at a time: this stream's has not been called.
+    /// This stream's host function has not been called: host functions run one at a time.
     HostFunctions(&'a StreamRef),
-    /// The order that the legacy default stream makes: this stream waits for that one.
+    /// This stream waits for that one by the order of the legacy default stream.
     Legacy(&'a StreamRef, &'a StreamRef),
-    /// A copy between two devices on this stream waits for the work of both, and so for that stream.
+    /// A copy between two devices on this stream also waits for that stream.
     Devices(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
-    /// A pool has given this stream, then, memory that was freed in the order of that one, before.
+    /// A pool reused for this stream memory that was freed in the order of that one.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
-    /// A launch of another stream comes before this stream's in a hardware queue, and waits.
+    /// A launch that waits comes before this stream's in a hardware queue.
     Queue(SharedQueue<'a>),
-    /// A grid whose blocks have to be resident all at once finds places of the device taken.
+    /// A grid that needs all its blocks resident finds no room.
     Room(&'a BusyStream),
 }
 
@@ -63,18 +62,17 @@ pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
     Runs(Culprit),
     Peers(Peers),
-    /// NCCL's own code, in which the blocked call meets the other ranks.
+    /// NCCL's own code: the call meets the other ranks.
     Meeting,
-    /// The call itself: nothing is known to be in flight that it could wait for.
+    /// The call itself: nothing in flight explains it.
     Driver,
-    /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     Host(&'a HostFunctionSeen, Culprit),
     Filled(Culprit, Culprit),
-    /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
+    /// More is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     Unseen(Unseen<'a>),
-    /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
+    /// Once the path has passed a wait, with the wait in the cycle.
     Cycle(Option<Culprit>),
 }
 
@@ -86,13 +84,13 @@ pub(super) enum Unseen<'a> {
     Destroyed(&'a UnfollowedWork),
 }
 
-/// A kernel of a communication library, which ends when the kernels of its peers have started.
+/// A kernel of a communication library, which waits for its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peers {
     pub culprit: Culprit,
     /// Whether no later kernel of that kind may be the one that runs.
     pub is_known: bool,
-    /// An operation that comes before it on its stream and is not known to have ended either.
+    /// An earlier operation of its stream that may not have ended either.
     pub before: Option<OperationSeen>,
 }
 
@@ -100,9 +98,9 @@ pub(super) struct Peers {
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
     pub end: End<'a>,
-    /// Whether what does not end may as well be an operation after this one, on its stream.
+    /// Whether a later operation of the stream may be the one that does not end.
     pub or_later: bool,
-    /// A load whose barrier would hold the stream as well if this operation had not ended, which is not known.
+    /// A load whose barrier would hold the stream as well, if this operation has not ended.
     pub unless: Option<Box<(&'a ColdLoadSeen, Culprit)>>,
 }
 
@@ -140,7 +138,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// Whether the end shows that it has not ended: a cycle, a host function that was called, memory that was looked at.
+    /// A cycle, a called host function, and memory that was looked at show that they have not ended.
     pub fn shows_itself(&self) -> bool {
         match &self.end {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
@@ -150,7 +148,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Its rank: a path that is least likely to end has the lowest.
+    /// The path least likely to end has the lowest.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
@@ -174,27 +172,26 @@ enum Gate<'a> {
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
     Devices(&'a OperationSeen, &'a BusyStream),
-    /// Memory of a pool that was freed in the order of this stream then.
+    /// Memory of a pool, freed in the order of this stream then.
     Pool(&'a BusyStream, Nanos),
 }
 
-/// Most wait-for paths followed in one snapshot. A program with more gains nothing from the rest.
+/// Most paths followed in one snapshot.
 const MOST_WAYS: u32 = 20_000;
 
-/// Most streams on one wait-for path. Each costs stack of the thread that follows it. In the program's own process that thread has
-/// little: a chain of a hundred streams must not end the program.
+/// Most streams on one path. Each costs stack of the thread that follows it, which has little in the program's process.
 const MOST_DEEP: usize = 48;
 
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,
     pub busy: HashMap<u32, &'a BusyStream>,
-    /// Of each stream the first event that a thread has polled and that is not complete: when it was recorded.
+    /// By stream: when its first event was recorded that a thread has polled and that is not complete.
     pub not_ready: HashMap<u32, Nanos>,
-    /// The stream of each wait for a value, and when it was submitted.
+    /// The stream and time of each wait for a value.
     waits: HashSet<(u32, Nanos)>,
     pub answers: Answers,
     ways: Cell<u32>,
-    /// Whether the path that is being followed has come through a hardware queue.
+    /// Whether the path being followed has come through a hardware queue.
     pub(super) in_queue: Cell<bool>,
 }
 
@@ -221,7 +218,7 @@ impl<'a> Paths<'a> {
         self.find(stream, until, &mut Vec::new())
     }
 
-    /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
+    /// `on_the_way`: the streams that led here, each with the submission time of the operation by which the path left it.
     pub(super) fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
@@ -274,8 +271,7 @@ impl<'a> Paths<'a> {
         found.or_else(own)
     }
 
-    /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
-    /// soon as what it comes behind is done, and nothing holds the stream back. A call shows that something until then has not ended
+    /// The operation that may still run, of those submitted until then; `None` where none takes time. A call shows that something has not ended
     /// (`is_waited_for`); another stream's wait for an event may be satisfied by now.
     fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
         // Something before the first event that is not complete has not ended.
@@ -300,14 +296,14 @@ impl<'a> Paths<'a> {
         Some(Path { or_later, ..Path::to(End::Runs(runs)) })
     }
 
-    /// The oldest operation of a stream that a call waits for, where none is known to run.
+    /// The oldest operation, where none is known to run.
     pub fn oldest(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
         let busy =
             self.busy.get(&stream).filter(|busy| busy.since() <= until && !self.snapshot.has_passed(stream, until))?;
         Some(Path::to(End::Runs(culprit(busy, &busy.oldest))))
     }
 
-    /// The operations of the stream that may wait for something else, with the times of their submission.
+    /// The operations that may wait for something else.
     fn gates(&self, busy: &'a BusyStream, until: Nanos) -> Vec<(Nanos, Gate<'a>)> {
         let Snapshot { waits, event_waits, host_functions, loads, streams, .. } = self.snapshot;
         let number = busy.stream.number;
@@ -337,7 +333,6 @@ impl<'a> Paths<'a> {
         gates
     }
 
-    /// The copies between two devices on a stream, and the streams of other contexts that they may wait for.
     fn behind_copies(
         &self,
         busy: &'a BusyStream,
@@ -350,7 +345,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Allocations of a stream that got memory that was freed before, in the order of another stream, and may not be free yet.
+    /// Allocations that may have got memory that another stream has yet to free.
     fn reused(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, &'a BusyStream, Nanos)> + use<'a> {
         let streams = self.snapshot.streams.iter();
         let others =
@@ -444,12 +439,12 @@ fn closed<'a>(mut path: Path<'a>, wait: impl FnOnce() -> Culprit) -> Path<'a> {
     path
 }
 
-/// The operation that was submitted then, or the oldest one where its record is gone.
+/// The oldest one where its record is gone.
 fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
     busy.operations.iter().find(|op| op.at == at).unwrap_or(&busy.oldest).clone()
 }
 
-/// The submission time of the first outstanding operation that was submitted at `at` or later.
+/// The submission time of the first outstanding operation at or after `at`.
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     // Behind the last one of a list that was cut off there may be others.
     let is_listed = busy.lists_all() || busy.timed().last().is_some_and(|last| last.at >= at);
@@ -464,7 +459,7 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
     Some((first_after(busy, load.at).filter(|_| applies)?, load))
 }
 
-/// The operations of a class that are about memory: when each was submitted, where the memory is, and how much.
+/// Submission time, address and bytes of the operations of a class.
 fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64, u64)> + '_ {
     busy.operations.iter().filter(move |op| op.call.class() == Some(class)).filter_map(|op| match op.extent {
         Some(Extent::Memory { address, bytes }) if address != 0 => Some((op.at, address, bytes)),
@@ -472,7 +467,6 @@ fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64
     })
 }
 
-/// The call copies between two devices, behind all work of the contexts of both.
 pub(super) fn copies_between_devices(call: &Call) -> bool {
     matches!(call, Call::Known(entry_point) if matches!(entry_point.info().base(), "cuMemcpyPeer" | "cuMemcpy3DPeer"))
 }

@@ -1,7 +1,5 @@
-//! Kernels that cannot start because the device has no room for them.
-//!
-//! A kernel finds no room beside a grid of another stream that fills the device and runs. A grid whose blocks have to be resident all at once, and which
-//! needs the whole device, finds no room beside any kernel that runs.
+//! Kernels that cannot start because the device has no room for them: beside a grid of another stream that fills the device, or, for a grid
+//! whose blocks must all be resident, beside any kernel that runs.
 //!
 //! Must not: take for running what stands behind something itself.
 
@@ -11,7 +9,7 @@ use crate::replay::fills_device;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
-    /// A kernel that does not fit on the device beside another, which runs: nothing is known that it stands behind itself.
+    /// A kernel that does not fit beside another, which runs.
     pub(super) fn filled(
         &self,
         busy: &'a BusyStream,
@@ -25,8 +23,7 @@ impl<'a> Paths<'a> {
         Some(Path::to(End::Filled(culprit(busy, first), culprit(filler, filler.front()))))
     }
 
-    /// A grid that starts as a whole or not at all, beside a collective that runs and waits for other ranks. Beside another kernel it is as likely
-    /// that both have room, and the grid itself does not end.
+    /// A grid that starts as a whole or not at all, beside a running collective. Beside another kernel both may have room.
     pub(super) fn without_room_at_once(
         &self,
         busy: &'a BusyStream,
@@ -40,7 +37,6 @@ impl<'a> Paths<'a> {
         Some(path.behind(Step::Room(busy)))
     }
 
-    /// The other streams of the context whose first operation was submitted before this stream's.
     fn before(&self, busy: &'a BusyStream) -> impl Iterator<Item = &'a BusyStream> {
         let is_before = move |other: &&BusyStream| {
             !other.destroyed
@@ -51,7 +47,7 @@ impl<'a> Paths<'a> {
         self.snapshot.streams.iter().filter(is_before)
     }
 
-    /// The path from the first operation of a stream, if that is its end: the operation runs.
+    /// The path from a stream's first operation, if that runs.
     fn running(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let front = busy.front().at;
         let path = self.find(busy.stream.number, front, on_the_way)?;
@@ -61,7 +57,7 @@ impl<'a> Paths<'a> {
 }
 
 impl OperationSeen {
-    /// Whether it is a grid of as many blocks as the device holds at once, as far as the driver was asked.
+    /// Whether the grid has as many blocks as the device holds at once, as far as the driver was asked.
     pub fn fills_device(&self) -> bool {
         matches!(self.extent, Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident))
     }

@@ -1,12 +1,10 @@
 //! Launches that cannot start because of a launch of another stream, which comes before them in a hardware queue.
 //!
-//! Streams share the hardware queues of their context, as many as `CUDA_DEVICE_MAX_CONNECTIONS` says, and the driver gives the device the launches of
-//! one queue in the order of their submission. A launch that waits for earlier work of its own stream stays at the head of its queue, and the launches
-//! of other streams behind it wait as well. A launch that runs holds up none.
-//! With one queue all streams share it. With more the driver does not say which streams share one. So where more streams are in use than there are
-//! queues, two streams *may*, and the verdict says so.
+//! Streams share the hardware queues of their context (`CUDA_DEVICE_MAX_CONNECTIONS`). A launch that waits for earlier work of its own stream
+//! stays at the head of its queue, and launches of other streams behind it wait as well. The driver does not say which streams share a queue:
+//! where more streams are in use than there are queues, two streams *may*, and the verdict says so.
 //!
-//! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
+//! Must not: take a stream for busy of which nothing is known.
 
 use super::paths::{End, Path, Paths, SharedQueue, Step};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
@@ -27,8 +25,7 @@ impl<'a> Path<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// The path from a launch of a stream through a launch of another stream that is before it in a hardware queue and waits itself. The launch that
-    /// is first in its queue waits for no queue, so a path has one such step.
+    /// The path through a launch that is before this stream's in a hardware queue and waits itself. A path has one such step.
     pub(super) fn queued(
         &self,
         busy: &'a BusyStream,
@@ -66,8 +63,7 @@ impl<'a> Paths<'a> {
         path
     }
 
-    /// Whether the path explains the wait better than that the launch itself does not end. A kernel at the end of the path may have ended, and then the
-    /// queue holds up nothing.
+    /// Whether the path explains the wait better than an endless launch. A kernel at its end may have ended, and then holds up no queue.
     fn is_believable(&self, path: &Path<'a>, shared: &SharedQueue<'a>) -> bool {
         let (certain, is_collective) = (shared.is_certain(), shared.held_back.waits_for_peers());
         let is_first = shared.waits.front().at == shared.held_back.at;

@@ -104,6 +104,6 @@ pub struct Diagnosis {
     pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,
-    /// Of something slow why it is not called a hang, and then what is waited for; one sentence each.
+    /// Why something slow is no hang, and what it waits for; a sentence each.
     pub slow: Vec<String>,
 }

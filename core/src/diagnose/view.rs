@@ -1,4 +1,4 @@
-//! What was gathered from a recording, with names in the place of numbers.
+//! Gathered facts with names in the place of numbers.
 
 use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
@@ -15,10 +15,10 @@ use crate::Nanos;
 
 const MOST_WAITS_IN_ALL: usize = 4096;
 const MOST_FILLS: usize = 16;
-/// Most streams reported of those behind which a load waits.
+/// Most streams reported behind one load.
 const MOST_BEHIND: usize = 256;
 
-/// The name of a function, as a record means it whose call returned then; its handle, if it has none.
+/// As a record means it whose call returned then; the handle, if it has no name.
 fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
     if number == 0 {
         return None;
@@ -94,7 +94,7 @@ impl<S: Source> View<'_, S> {
         Some(GraphSeen::of(handle, contents, |number| function_name(texts, number, record.meant_at())))
     }
 
-    /// Which launch of its function it is on its stream; `before` counts those that are outstanding and came before.
+    /// Which launch of its function on its stream; `before` counts earlier outstanding ones.
     fn launches(&self, record: &Record, before: &mut u64) -> Option<Launches> {
         if record.entry_point.class() != Class::Launch || !self.builder.from_the_beginning {
             return None;
@@ -106,7 +106,7 @@ impl<S: Source> View<'_, S> {
         (number <= counted.all).then_some(Launches { number, of: counted.all })
     }
 
-    /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
+    /// Without its operations, which the snapshot's list of streams has.
     fn front(&self, number: u32) -> Option<BusyStream> {
         Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
     }
@@ -245,7 +245,7 @@ impl<S: Source> View<'_, S> {
         writes.iter().for_each(|w| near.entry(w.0.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        // If there are too many, the first ones of each stream are kept: the stream stands at one of those.
+        // The first ones of each stream are kept: the stream stands at one of those.
         let mut all: Vec<_> = busy
             .iter()
             .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
@@ -329,7 +329,6 @@ const fn copies_or_fills(class: Class) -> bool {
     matches!(class, Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync)
 }
 
-/// Whether an operation takes memory of a pool in stream order, or gives it back.
 pub(super) const fn is_of_a_pool(class: Class) -> bool {
     matches!(class, Class::AllocateAsync | Class::FreeAsync)
 }

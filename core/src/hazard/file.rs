@@ -1,4 +1,4 @@
-//! `hazards.json`: the hazards of one process, as they were counted while it ran.
+//! `hazards.json`: the hazards of one process.
 
 use super::Hazard;
 use crate::order;
@@ -28,8 +28,7 @@ impl HazardFile {
     }
 }
 
-/// The hazards of a file and those of the recording beside it, each once, with the greater of its counts: a process that was
-/// killed may have recorded more than it had time to write down.
+/// Each once, with the greater count: a killed process may have recorded more than it had time to write down.
 pub fn joined(mut of_file: Vec<Hazard>, of_recording: Vec<Hazard>) -> Vec<Hazard> {
     for hazard in of_recording {
         match of_file.iter_mut().find(|known| known.key() == hazard.key()) {

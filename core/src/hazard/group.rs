@@ -24,7 +24,6 @@ pub enum StreamClass {
 }
 
 impl StreamClass {
-    /// The class of a stream of this kind; `None` where there is no stream.
     pub fn of(kind: Option<StreamKind>) -> Self {
         match kind {
             None => Self::None,
@@ -36,7 +35,7 @@ impl StreamClass {
         }
     }
 
-    /// In the order of the variants: the number in records, the name, and the words of a sentence.
+    /// In the order of the variants: number in records, name, words of a sentence.
     const TABLE: [(u8, &'static str, &'static str); 6] = [
         (1, "none", "no stream"),
         (5, "legacy", "the legacy default stream"),
@@ -46,7 +45,7 @@ impl StreamClass {
         (2, "unknown", "a stream"),
     ];
 
-    /// The class that a record means by this number; 0 for none.
+    /// By the number in records; 0 for none.
     pub(super) fn from_number(number: u8) -> Option<Self> {
         use StreamClass::{Blocking, Legacy, NonBlocking, None, PerThread, Unknown};
         [None, Legacy, PerThread, Blocking, NonBlocking, Unknown].into_iter().find(|class| class.number() == number)
@@ -56,7 +55,7 @@ impl StreamClass {
         Self::TABLE[self as usize].0
     }
 
-    /// As the key of a hazard, a suppression and the JSON spell it.
+    /// As keys, suppressions and JSON spell it.
     pub const fn name(self) -> &'static str {
         Self::TABLE[self as usize].1
     }
@@ -122,7 +121,7 @@ pub struct Hazard {
 }
 
 impl Hazard {
-    /// What distinguishes hazards, the same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
+    /// The same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
     pub fn key(&self) -> String {
         let kernel = self.kernel.as_deref().unwrap_or("-");
         let prevented = if self.prevented { "|prevented" } else { "" };

@@ -17,11 +17,10 @@ fn lasted(nanos: Nanos) -> String {
 struct Words<'a> {
     hazard: &'a Hazard,
     flags: Flags,
-    /// Whether what was in flight is a kernel.
     other_is_kernel: bool,
 }
 
-/// Fills in what happened, what has to meet, where the record shows it, and what to change.
+/// Fills in the sentences.
 pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
     let words = Words { hazard, flags, other_is_kernel };
     (hazard.what, hazard.must_meet, hazard.evidence, hazard.fix) =
@@ -267,7 +266,7 @@ impl Words<'_> {
     }
 }
 
-/// A hazard on one line, for the summary at the end of a run.
+/// A hazard on one line.
 pub fn line(hazard: &Hazard) -> String {
     let count = match (hazard.count, hazard.at_least) {
         (1, false) => "once".to_owned(),

@@ -1,8 +1,7 @@
 //! Hazards: the deadlocks that a run which passed would have had with another timing.
 //!
-//! The shim notes a hazard where it arises, as a record of its own, because only the shim knows what was in flight. This module
-//! decides what a record means, which records are the same hazard, and what to report of it, for the live process and for the
-//! command-line tool alike.
+//! The shim notes a hazard where it arises, because only the shim knows what was in flight. This module decides what a record means, which
+//! records are one hazard, and what to report, for the live process and the command alike.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,9 +13,7 @@
 //! | `messages` | the sentences |
 //! | `file` | the hazards of a process, as a file |
 //!
-//! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a
-//! loop overwrites no load in the recording, and counts from a recording alone are lower bounds. The log's thread writes
-//! `hazards.json` when there is something new, again at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
+//! The log's thread writes `hazards.json` when there is something new, at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
 //!
 //! | kept for it | where, and how much |
 //! |---|---|

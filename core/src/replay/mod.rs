@@ -10,8 +10,7 @@
 //! | `live` of the command | time blocked, loads | work |
 //! | `hazard` | deadlocks of another timing | rules |
 //!
-//! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock, by the proofs and rules of this
-//! module. A test (`core/tests/suite/replay.rs`) compares the two.
+//! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, by the proofs and rules of this module.
 //!
 //! Must not: treat as ended what may not have ended; or grow with the number of records.
 
@@ -37,7 +36,6 @@ use crate::trace::Record;
 
 #[derive(Default)]
 pub struct Replay {
-    /// Where events were recorded, and what successes prove.
     pub proofs: Proofs,
     pub images: Images,
 }
@@ -46,23 +44,20 @@ pub struct Replay {
 #[derive(Clone, Copy)]
 pub struct Fact<'a> {
     pub entry: &'a Entry,
-    /// What the record proves to have ended.
     pub ended: Option<Proven>,
-    /// Whether the driver had to compile the code that the call loads.
     pub compiles: bool,
-    /// Where the event of the call was recorded before it.
+    /// The earlier record of the call's event.
     pub recorded: Option<Recorded>,
 }
 
 impl Replay {
-    /// Takes in a record; its fact.
     pub fn see<'a>(&mut self, entry: &'a Entry) -> Fact<'a> {
         let recorded = entry.record.event().and_then(|event| self.proofs.event(event));
         let ended = self.take_in(&entry.record);
         Fact { entry, ended, compiles: self.images.compiles(&entry.record), recorded }
     }
 
-    /// Takes in a record; what it proves to have ended. A refused call has no effect.
+    /// What the record proves to have ended. A refused call has no effect.
     pub fn take_in(&mut self, record: &Record) -> Option<Proven> {
         if record.returned != 0 && record.result != 0 {
             return None;

@@ -1,6 +1,4 @@
-//! What a call is, in the word that the log, the records and their filters use for it.
-//!
-//! Must not: know more than the table's class and the record's kind; the words are part of the output's format.
+//! The word by which the log, the records and their filters call a call; part of the output's format.
 
 use crate::api::Class;
 use crate::trace::Kind;
@@ -12,7 +10,6 @@ pub fn events() -> impl Iterator<Item = &'static str> {
         .split_ascii_whitespace()
 }
 
-/// What calls of a class are.
 pub const fn event_of(class: Class) -> &'static str {
     match class {
         Class::Launch => "launch",
@@ -58,7 +55,7 @@ pub const fn event_of(class: Class) -> &'static str {
     }
 }
 
-/// What a record is: a call that loaded on first use is a load, whatever else it did.
+/// A call that loaded on first use is a load, whatever else it did.
 pub const fn event_of_record(kind: Kind, class: Class) -> &'static str {
     match kind {
         Kind::Call | Kind::Queries => event_of(class),

@@ -10,18 +10,15 @@
 //!
 //! Why it is built like this:
 //!
-//! * *Tables beside the records.* A stream's oldest outstanding operation may be hours and millions of records back. The tables of threads, contexts
-//!   and streams stay, and they are the guard's own state, not a copy of it.
-//! * *Lanes.* A load or an unsatisfied wait of an hour ago matters more than the launches of the last second, so each of the three lanes
-//!   has segments of its own.
-//! * *Small segments, taken in turn.* A fixed ring for each thread would give a busy thread no more capacity than one that has made a
-//!   single call. A full segment stays its thread's own until the next one is full too, so a thread that hangs has its newest records.
+//! * *Tables beside the records.* A stream's oldest outstanding operation may be millions of records back. The tables are the guard's own state.
+//! * *Lanes.* A load of an hour ago matters more than the launches of the last second, so each of the three lanes has its own segments.
+//! * *Small segments, taken in turn.* A fixed ring for each thread would give a busy thread no more capacity than an idle one. A full segment
+//!   stays its thread's until the next one is full, so a thread that hangs has its newest records.
 //! * *Order of stores.* A kill between any two stores leaves a call in progress or a complete record, never half of one.
 //! * *Polling* is one record with a count for each stream or event and answer; up to 16 are polled in turn.
-//! * *The clock* is read twice a call. Where a hypervisor makes that slow, it is the largest part of the cost of a launch.
 //! * *A launch's stream lags.* A launch on the fast path is in its record alone until `state::fold`, or a file's reader, folds it.
 //!
-//! Must not: allocate, lock or wait where a record is written, or look at a clock.
+//! Must not: allocate, lock, wait or look at a clock where a record is written.
 
 mod add;
 mod follow;

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// From the first segment's to the last one's end, of an object at this load address.
 pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
     let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);
@@ -10,10 +9,10 @@ pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
     loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
 }
 
-/// The part that the dynamic linker has made read-only once the object was relocated: whole pages.
+/// Whole pages that are read-only once the object is relocated.
 pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Range<usize> {
     let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO) else { return 0..0 };
-    // The dynamic linker leaves the page alone in which the part ends.
+    // The last page stays writable.
     let page = page_bytes();
     let begin = base.wrapping_add(header.p_vaddr);
     let end = begin.saturating_add(header.p_memsz);

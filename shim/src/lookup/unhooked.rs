@@ -1,6 +1,4 @@
 //! Names asked of the driver that look like launches, loads or waits and that this build does not hook.
-//!
-//! Must not: wait. The caller is in a look-up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -27,7 +25,7 @@ pub fn names() -> Vec<String> {
     NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
 }
 
-/// Whether the driver begins captures by a function that is not hooked: then no context is asked as a whole, which would invalidate one.
+/// Whether an unhooked function begins captures: then no context is asked as a whole, which would invalidate one.
 pub fn captures_may_go_unseen() -> bool {
     UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }

@@ -1,5 +1,4 @@
-//! Code that is loaded ahead of the program's own load and handed over to it: modules and libraries of images ([`super::ahead`]), and
-//! libraries of fat binaries ([`super::libraries`]).
+//! Code that is loaded ahead and handed over: of images ([`super::ahead`]), and of fat binaries ([`super::libraries`]).
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::image::Prints;
@@ -8,15 +7,15 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A module that is in a context, or a library that is in the process.
+/// A module in a context, or a library in the process.
 #[derive(Debug, PartialEq, Eq)]
 pub struct There {
     pub owner: u64,
     pub kind: FunctionKind,
-    /// The functions of it that the program uses; `None` where the profile names none.
+    /// Those that the program uses, where the profile names any.
     pub functions: Option<Vec<u64>>,
     pub is_new: bool,
-    /// Whether it prints, of one that was loaded just now.
+    /// Of one that was loaded just now.
     pub prints: Prints,
 }
 
@@ -35,7 +34,7 @@ impl There {
     }
 }
 
-/// How many were loaded, and how many of them the program has got.
+/// Code loaded ahead, and handed over.
 #[derive(Default)]
 pub struct Counted {
     pub loaded: AtomicU64,

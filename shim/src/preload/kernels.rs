@@ -6,7 +6,7 @@ use lazyguard_core::preload::Memory;
 use lazyguard_core::state::FunctionKind;
 use std::ptr::null_mut;
 
-/// From this version on the driver can list a library's kernels and a module's functions.
+/// The driver lists kernels and functions from this version on.
 pub const LISTS_SINCE: i32 = 12040;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
@@ -40,7 +40,7 @@ pub fn memory() -> Option<Memory> {
     asked.then_some(Memory { free: free as u64, total: total as u64 })
 }
 
-/// Brings a library's module into the current context.
+/// Into the current context.
 pub fn bring(process: &Process, context: u32, library: u64) {
     if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
         process.tracker.set_present_preloaded(library, context);
@@ -54,7 +54,7 @@ pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
         FunctionKind::Kernel => {
             let mut function = null_mut();
             let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
-            // A kernel's function is loaded with it. The report names what that prevented under the kernel, whose use comes first.
+            // Its function is loaded with it. The report names the kernel, whose use comes first.
             if let Some(function) = loaded.then(|| entry(function as u64, FunctionKind::Function)).flatten() {
                 function.set_loaded_in(context);
             }

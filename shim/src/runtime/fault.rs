@@ -1,9 +1,4 @@
-//! A fault of the guard itself: it steps aside, counts, and prints one line.
-//!
-//! No panic leaves the library. [`super::door`] contains those of the guard's parts; one of them disarms the process for good,
-//! and every later call passes straight through.
-//!
-//! Must not: let a panic out of the library, or print more than one line.
+//! A fault of the guard itself: [`super::door`] contains the panic, the guard disarms the process for good, counts, and prints one line.
 
 use super::standard_error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +10,7 @@ pub fn count() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }
 
-/// Keeps the message of a panic out of the program's output. The library has its own copy of the Rust runtime.
+/// The library has its own copy of the Rust runtime.
 pub fn silence() {
     std::panic::set_hook(Box::new(|info| {
         FAULTS.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,4 @@
 //! Whether there is room for the guard's threads beside the program's ([`lazyguard_core::tasks`]).
-//!
-//! Must not: rely on a limit that the system does not report.
 
 use lazyguard_core::tasks::{self, User};
 use std::path::Path;

@@ -1,7 +1,4 @@
-//! The calling thread's slot.
-//!
-//! [`super::tls`] holds what the thread keeps for itself. A POSIX key's destructor runs at the end of a thread; a call after that
-//! takes a new slot.
+//! The calling thread's slot. A POSIX key's destructor runs at the end of a thread; a later call takes a new slot.
 //!
 //! Must not: give a slot to a thread that is being given one.
 
@@ -17,11 +14,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
-    /// Whether it is the guard's own.
+    /// The guard's own.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is the guard's own, and calls a library for the program: no call that the library makes in it is the program's.
+/// No call that a library makes in this thread is the program's.
 pub fn becomes_own() {
     OWN.set(true);
     BEGINNING.set(true);
@@ -29,13 +26,13 @@ pub fn becomes_own() {
 
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Makes the key. Without one, slots of ended threads stay taken, which is waste, not harm.
+/// Without a key, slots of ended threads stay taken.
 pub fn prepare() {
     if KEY.load(Ordering::Relaxed) != u32::MAX {
         return;
     }
     let mut key = 0;
-    // SAFETY: the two conventions differ in what the compiler does about an unwinding, not in how the function is called.
+    // SAFETY: the two conventions differ only in an unwinding.
     let ended: unsafe extern "C" fn(*mut c_void) =
         unsafe { std::mem::transmute(ended as unsafe extern "C-unwind" fn(*mut c_void)) };
     // SAFETY: the key is valid for writing, and the destructor is a function of this library, which is never unloaded.
@@ -49,10 +46,10 @@ pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     tls::own(process).map(tls::Own::slot)
 }
 
-/// The number of the calling thread's slot in the armed process's state, or 0.
+/// In the armed process's state, or 0.
 pub fn number() -> u32 {
     let mine = tls::get();
-    // The slot of a forked child's thread is its parent's.
+    // A forked child's thread has its parent's slot.
     let is_of_this_process = process().is_some_and(|process| std::ptr::eq(process, mine.process));
     if is_of_this_process {
         mine.number
@@ -104,7 +101,7 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     Some(slot)
 }
 
-/// The calling thread's number. The C library's own function for it came later than the oldest one this is to run with.
+/// The C library's own function came later than the oldest supported one.
 pub fn own_number() -> u32 {
     // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
@@ -126,10 +123,10 @@ pub fn name(thread: u32) -> String {
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// Runs in a thread that is ending, after its C++ thread-local objects are gone.
+/// In an ending thread, after its C++ thread-local objects.
 extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
-    // A signal handler on top of this passes untouched: it would be given another slot, or wait for locks that this thread may have.
+    // A signal handler on top of this passes untouched.
     BEGINNING.set(true);
     tls::set(Mine::NONE);
     if let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) {

@@ -1,14 +1,10 @@
-//! The kernel's line on the system call that a thread is in: its number and arguments, the stack pointer, the program counter.
-//!
-//! A process that runs on an emulator of another machine sees its own files in `/proc/self`, and below `/proc/self/task` those of the
-//! emulator: there the line is the emulator's, with the system calls and addresses of the machine beneath.
-//!
-//! Must not: answer for an emulator.
+//! The kernel's line on a thread's system call: number, arguments, stack pointer, program counter. For a process on an emulator of another machine the line is
+//! the emulator's, and says nothing.
 
 use std::fs::{read_link, read_to_string};
 use std::sync::OnceLock;
 
-/// The line, as proc_pid_syscall(5) has it; `None` where the kernel does not say.
+/// As proc_pid_syscall(5) has it.
 pub(super) fn line(thread: u32) -> Option<String> {
     static EMULATED: OnceLock<bool> = OnceLock::new();
     if *EMULATED.get_or_init(|| is_emulated(std::process::id())) {
@@ -17,7 +13,7 @@ pub(super) fn line(thread: u32) -> Option<String> {
     read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()
 }
 
-/// Whether the kernel knows the process by another program than the process does.
+/// Whether the kernel knows the process by another program.
 fn is_emulated(process: u32) -> bool {
     let (own, kernels) = (read_link("/proc/self/exe"), read_link(format!("/proc/self/task/{process}/exe")));
     own.ok().zip(kernels.ok()).is_some_and(|(own, kernels)| own != kernels)

@@ -1,10 +1,5 @@
-//! The activity of the threads that are in no driver call: they compute, sleep for a time, or wait for each other.
-//!
-//! The kernel reports the system call and the arguments of a thread without disturbing it. A thread that computes or sleeps may still do
-//! what others wait for; a thread that waits for another one will not. The driver's threads are recognised by the names that the driver
-//! gives them.
-//!
-//! Must not: disturb a thread, or report anything where the kernel does not answer.
+//! The activity of threads in no driver call: the kernel reports a thread's system call and arguments without disturbing it. A thread that computes or
+//! sleeps may still do what others wait for; one that waits for another will not. The driver's threads have names of their own.
 
 use super::system_call;
 use crate::runtime::thread;
@@ -13,7 +8,7 @@ use lazyguard_core::folder::entries_of;
 use std::path::Path;
 
 const MOST_THREADS: usize = 256;
-/// How the driver's threads are named, and this library's.
+/// Prefixes of the driver's and this library's threads.
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
@@ -42,8 +37,7 @@ fn is_own_thread(id: u64) -> bool {
     std::fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }
 
-/// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the
-/// stack pointer and the program counter.
+/// By the kernel's line: `running`, or the system call's number, its arguments, stack pointer and program counter.
 fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActivity> {
     /// Of the second argument of a futex call.
     const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
@@ -59,7 +53,7 @@ fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActi
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
         // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
-        // One in memory that processes share may be another process's to wake, but for the end of a thread, whose id is what is waited on.
+        // A shared one may be another process's to wake, but for the end of a thread, whose id is waited on.
         libc::SYS_futex if argument(1) & PRIVATE == 0 && !is_own_thread(argument(2)) => ThreadActivity::Expecting,
         libc::SYS_futex => ThreadActivity::Waiting,
         _ => ThreadActivity::Expecting,

@@ -1,6 +1,4 @@
-//! What did not make sense in a recording.
-//!
-//! Must not: grow with the number of defects. A file of nothing but nonsense has millions.
+//! What did not make sense in a recording: the first of it, and how much.
 
 use std::fmt;
 
@@ -8,7 +6,7 @@ const MOST_KEPT: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// Where, in bytes from the file's beginning.
+    /// In bytes.
     pub offset: u64,
     pub text: String,
 }
@@ -26,7 +24,7 @@ pub(super) struct Defects {
 }
 
 impl Defects {
-    /// Notes a defect; the text is made only if it is kept.
+    /// The text is made only if it is kept.
     pub(super) fn note(&mut self, offset: u64, text: impl FnOnce() -> String) {
         self.count += 1;
         if self.kept.len() < MOST_KEPT {

@@ -7,8 +7,7 @@ use std::{fmt, io};
 #[derive(Debug)]
 pub enum Unreadable {
     NotARecording,
-    /// It is as a recording is until its header is complete, which is before anything is recorded: empty, or zero but for the first words
-    /// of a header.
+    /// Empty, or zero but for the first words of a header: nothing was recorded.
     NeverBegun,
     Version(u32),
     TooLarge(u64),
