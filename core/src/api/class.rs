@@ -57,7 +57,7 @@ const WHOLE: u8 = 32;
 const NCCL: u8 = 64;
 
 macro_rules! classes {
-    ($($class:ident: $lane:ident $keep:ident $($fact:ident)*;)+) => {
+    ($($class:ident: $event:ident $lane:ident $keep:ident $($fact:ident)*;)+) => {
         /// The names are the driver documentation's own groups; the last five are those of NCCL.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Class {
@@ -71,64 +71,71 @@ macro_rules! classes {
                     $(Self::$class => (Lane::$lane, Keep::$keep, 0 $(| $fact)*),)+
                 }
             }
+
+            /// The word by which the log, the records and their filters call such a call.
+            pub const fn event(self) -> &'static str {
+                match self {
+                    $(Self::$class => stringify!($event),)+
+                }
+            }
         }
     };
 }
 
 classes! {
-    Init: RareEvents IfSlow PREPARES;
-    Lookup: RareEvents IfSlow PREPARES;
-    Query: RareEvents IfSlow PREPARES;
-    ContextCreate: RareEvents Always PREPARES;
-    ContextDestroy: RareEvents Always PREPARES GATED WHOLE;
-    ContextCurrent: RareEvents IfSlow PREPARES;
-    ContextSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    ContextWait: RareEvents IfSlow WHOLE;
-    ModuleLoad: RareEvents Always LOADS;
-    ModuleUnload: RareEvents Always GATED WHOLE;
-    FunctionResolve: RareEvents IfSlow;
-    LibraryLoad: RareEvents Always;
-    LibraryUnload: RareEvents Always GATED WHOLE;
-    LibraryModule: RareEvents IfSlow LOADS;
-    KernelResolve: RareEvents IfSlow;
-    KernelFunction: RareEvents IfSlow;
-    FunctionLoad: RareEvents IfSlow;
-    Launch: Work Always GATED;
-    HostFunction: Work Always GATED;
-    GraphLaunch: Work Always GATED;
-    GraphUpload: RareEvents Always;
-    GraphNode: RareEvents IfSlow;
-    GraphInstantiate: RareEvents Always;
-    Capture: RareEvents Always GATED;
-    WriteValue: RareEvents Always;
-    WaitValue: RareEvents Always GATED;
-    BatchMemOp: RareEvents Always GATED;
-    ExternalWait: Work Always GATED;
-    ExternalSignal: Work Always;
-    StreamCreate: RareEvents Always PREPARES;
-    StreamDestroy: RareEvents Always PREPARES;
-    StreamSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    StreamQuery: Work Folded ANSWERS;
-    StreamWaitEvent: Work Always GATED;
-    StreamSubmit: Work Always;
-    EventCreate: RareEvents IfSlow PREPARES;
-    EventRecord: Work Always;
-    EventDestroy: Work Always PREPARES;
-    EventSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    EventQuery: Work Folded ANSWERS;
-    Allocate: RareEvents IfSlow;
-    Free: RareEvents IfSlow ANSWERS WHOLE;
-    AllocateAsync: Work Always;
-    FreeAsync: Work Always;
-    Copy: Work Always ANSWERS;
-    CopyAsync: Work Always;
-    Set: Work Always ANSWERS;
-    SetAsync: Work Always;
-    CommunicatorCreate: RareEvents Always NCCL;
-    CommunicatorEnd: RareEvents Always NCCL;
-    Collective: RareEvents Always NCCL;
-    PointToPoint: RareEvents Always NCCL;
-    CollectiveGroup: RareEvents Always NCCL;
+    Init: other RareEvents IfSlow PREPARES;
+    Lookup: other RareEvents IfSlow PREPARES;
+    Query: other RareEvents IfSlow PREPARES;
+    ContextCreate: context RareEvents Always PREPARES;
+    ContextDestroy: context RareEvents Always PREPARES GATED WHOLE;
+    ContextCurrent: other RareEvents IfSlow PREPARES;
+    ContextSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    ContextWait: other RareEvents IfSlow WHOLE;
+    ModuleLoad: load RareEvents Always LOADS;
+    ModuleUnload: unload RareEvents Always GATED WHOLE;
+    FunctionResolve: load RareEvents IfSlow;
+    LibraryLoad: load RareEvents Always;
+    LibraryUnload: unload RareEvents Always GATED WHOLE;
+    LibraryModule: load RareEvents IfSlow LOADS;
+    KernelResolve: load RareEvents IfSlow;
+    KernelFunction: load RareEvents IfSlow;
+    FunctionLoad: load RareEvents IfSlow;
+    Launch: launch Work Always GATED;
+    HostFunction: host_function Work Always GATED;
+    GraphLaunch: graph_launch Work Always GATED;
+    GraphUpload: other RareEvents Always;
+    GraphNode: other RareEvents IfSlow;
+    GraphInstantiate: other RareEvents Always;
+    Capture: capture RareEvents Always GATED;
+    WriteValue: memory_operation RareEvents Always;
+    WaitValue: memory_operation RareEvents Always GATED;
+    BatchMemOp: memory_operation RareEvents Always GATED;
+    ExternalWait: other Work Always GATED;
+    ExternalSignal: other Work Always;
+    StreamCreate: stream RareEvents Always PREPARES;
+    StreamDestroy: stream RareEvents Always PREPARES;
+    StreamSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    StreamQuery: query Work Folded ANSWERS;
+    StreamWaitEvent: event_wait Work Always GATED;
+    StreamSubmit: other Work Always;
+    EventCreate: other RareEvents IfSlow PREPARES;
+    EventRecord: event_record Work Always;
+    EventDestroy: other Work Always PREPARES;
+    EventSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    EventQuery: query Work Folded ANSWERS;
+    Allocate: allocation RareEvents IfSlow;
+    Free: allocation RareEvents IfSlow ANSWERS WHOLE;
+    AllocateAsync: allocation Work Always;
+    FreeAsync: allocation Work Always;
+    Copy: copy Work Always ANSWERS;
+    CopyAsync: copy Work Always;
+    Set: memset Work Always ANSWERS;
+    SetAsync: memset Work Always;
+    CommunicatorCreate: communication RareEvents Always NCCL;
+    CommunicatorEnd: communication RareEvents Always NCCL;
+    Collective: communication RareEvents Always NCCL;
+    PointToPoint: communication RareEvents Always NCCL;
+    CollectiveGroup: communication RareEvents Always NCCL;
 }
 
 impl Class {

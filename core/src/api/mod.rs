@@ -13,7 +13,6 @@ mod quantity;
 pub mod result;
 mod stream;
 mod table;
-mod texts;
 
 pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
@@ -26,7 +25,29 @@ pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
 
-use texts::Span;
+/// Where a name lies in a text of all names. A table of `&'static str` has pointers, which the dynamic linker writes in every process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    at: u16,
+    length: u8,
+}
+
+impl Span {
+    const NONE: Self = Self { at: 0, length: 0 };
+
+    /// Empty where `all` has no such place: hooks ask for names outside the door, so it must not panic.
+    const fn of(self, all: &'static str) -> &'static str {
+        let Some((_, from)) = all.split_at_checked(self.at as usize) else { return "" };
+        let Some((text, _)) = from.split_at_checked(self.length as usize) else { return "" };
+        text
+    }
+
+    const fn next(self, length: usize) -> Self {
+        let at = self.at as usize + self.length as usize;
+        assert!(at + length <= u16::MAX as usize && length <= u8::MAX as usize);
+        Self { at: at as u16, length: length as u8 }
+    }
+}
 
 /// An exported symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,12 +67,20 @@ pub struct EntryPointInfo {
 }
 
 impl EntryPointInfo {
+    const fn names(&self) -> &'static str {
+        if self.class.is_of_nccl() {
+            NCCL_NAMES
+        } else {
+            DRIVER_NAMES
+        }
+    }
+
     pub const fn symbol(&self) -> &'static str {
-        self.symbol.of(SYMBOLS)
+        self.symbol.of(self.names())
     }
 
     pub const fn base(&self) -> &'static str {
-        self.base.of(SYMBOLS)
+        self.base.of(self.names())
     }
 }
 
@@ -144,6 +173,7 @@ macro_rules! define_entry_points {
     ($(
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
+        const DRIVER_NAMES: &str = concat!($($(stringify!($symbol),)+)+);
         const DRIVER_ROWS: &[Row] = &[
             $($(Row { id: $id, symbol: stringify!($symbol), since: $since, class: Class::$class },)+)+
         ];
@@ -154,6 +184,7 @@ crate::with_driver_api!(define_entry_points);
 
 macro_rules! define_nccl_entry_points {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
+        const NCCL_NAMES: &str = concat!($(stringify!($symbol),)+);
         const NCCL_ROWS: &[Row] = &[
             $(Row { id: $id, symbol: stringify!($symbol), since: 0, class: Class::$class },)+
         ];
@@ -171,18 +202,6 @@ const ROWS: [Row; DRIVER_ROWS.len() + NCCL_ROWS.len()] = {
     }
     all
 };
-
-const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
-    let mut all = [""; ROWS.len()];
-    let mut index = 0;
-    while index < all.len() {
-        all[index] = ROWS[index].symbol;
-        index += 1;
-    }
-    all
-};
-
-const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
 
 /// The length of a symbol's base name, and whether its default stream is the calling thread's own.
 const fn base_of(symbol: &[u8]) -> (usize, bool) {
@@ -211,9 +230,10 @@ pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     let mut index = 0;
     while index < all.len() {
         let Row { id, symbol: name, since, class } = ROWS[index];
-        symbol = symbol.next(name.len());
+        symbol = if index == DRIVER_ROWS.len() { Span::NONE } else { symbol }.next(name.len());
         let (base, per_thread) = base_of(name.as_bytes());
-        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base), since, per_thread, class };
+        all[index] =
+            EntryPointInfo { id, symbol, base: Span { length: base as u8, ..symbol }, since, per_thread, class };
         index += 1;
     }
     all

@@ -17,7 +17,7 @@ mod text;
 pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
 pub use dump::{fails, is_last, marks_ready, DumpReport};
-pub use event::{event_of, event_of_record, events};
+pub use event::{event_of_record, events};
 pub use hang::{GpuDumpSeen, HangReport, Outcome};
 pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};

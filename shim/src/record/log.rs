@@ -10,7 +10,7 @@ use crate::runtime::files;
 use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::report::{demangle, event_of};
+use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
@@ -223,7 +223,7 @@ fn say(process: &Process, followed: &Followed) {
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            let event = event_of(record.entry_point.class());
+            let event = record.entry_point.class().event();
             tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::ColdFunction | Kind::ColdModule => {
