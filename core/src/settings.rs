@@ -385,20 +385,22 @@ pub struct FolderFacts<'a> {
     pub start_seconds: u64,
 }
 
-const FIELDS: &str = "hprt%";
+const FIELDS: [&str; 5] = ["%h", "%p", "%r", "%t", "%%"];
+
+/// The texts of a template, and its fields of two characters; a percent sign at the end stands alone.
+fn tokens(template: &str) -> impl Iterator<Item = &str> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        let field = || rest.chars().take(2).map(char::len_utf8).sum();
+        let end = rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at });
+        let (token, after) = rest.split_at(end);
+        rest = after;
+        (!token.is_empty()).then_some(token)
+    })
+}
 
 pub fn unknown_field(template: &str) -> Option<String> {
-    let mut rest = template.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            continue;
-        }
-        match rest.next() {
-            Some(field) if FIELDS.contains(field) => {}
-            field => return Some(field.map_or("%".to_owned(), |field| format!("%{field}"))),
-        }
-    }
-    None
+    tokens(template).find(|token| token.starts_with('%') && !FIELDS.contains(token)).map(str::to_owned)
 }
 
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
@@ -412,37 +414,22 @@ pub fn literal_folder(folder: &str) -> String {
 
 /// The part of `LAZYGUARD_OUT` before the first part with a field; it may be empty.
 pub fn common_folder(template: &str) -> PathBuf {
-    let has_field = |part: &str| {
-        let part = part.replace("%%", "");
-        ["%h", "%p", "%r", "%t"].iter().any(|field| part.contains(field))
-    };
+    let has_field = |part: &str| tokens(part).any(|token| token != "%%" && FIELDS.contains(&token));
     let parts: Vec<_> = template.split_inclusive('/').take_while(|part| !has_field(part)).collect();
     PathBuf::from(parts.concat().replace("%%", "%"))
 }
 
 /// An unknown `%` field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
-    let mut parts = template.split('%');
-    let mut folder = parts.next().unwrap_or_default().to_owned();
-    while let Some(part) = parts.next() {
-        let value = match part.chars().next() {
-            Some('h') => facts.host,
-            Some('p') => &facts.process.to_string(),
-            Some('r') => facts.rank.unwrap_or("0"),
-            Some('t') => &facts.start_seconds.to_string(),
-            Some(_) => {
-                folder.extend(["%", part]);
-                continue;
-            }
-            // Two percent signs are one, and so is the last character of a template.
-            None => {
-                folder.extend(["%", parts.next().unwrap_or_default()]);
-                continue;
-            }
-        };
-        folder.extend([value, &part[1..]]);
-    }
-    folder
+    let value = |token: &str| match token {
+        "%h" => facts.host.to_owned(),
+        "%p" => facts.process.to_string(),
+        "%r" => facts.rank.unwrap_or("0").to_owned(),
+        "%t" => facts.start_seconds.to_string(),
+        "%%" => "%".to_owned(),
+        other => other.to_owned(),
+    };
+    tokens(template).map(value).collect()
 }
 
 #[cfg(test)]

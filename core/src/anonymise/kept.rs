@@ -5,7 +5,7 @@ use crate::api::{Class, NodeKind};
 use crate::map::{HashMap, HashSet};
 use crate::trace::layout::LANES;
 use crate::trace::read::{Entry, Recording, Source, StreamSeen};
-use crate::trace::{Kind, Payload, RawPayload, Record};
+use crate::trace::{HazardNumbers, Payload, RawPayload, Record};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
@@ -73,20 +73,15 @@ impl Kept {
         }
     }
 
+    /// 0 where nothing kept names the stream.
     pub fn stream(&self, number: u32) -> u32 {
         self.numbers.get(&number).copied().unwrap_or(0)
     }
 
-    pub fn names_stream(&self, number: u32) -> bool {
-        self.numbers.contains_key(&number)
-    }
-
     pub fn renumbered(&self, record: &Record) -> Record {
-        let raw = match (record.kind, record.payload()) {
-            (Kind::Hazard, Payload::Hazard(numbers)) => {
-                let mut numbers = numbers;
-                numbers.other_stream = self.stream(numbers.other_stream);
-                RawPayload::hazard(numbers)
+        let raw = match record.payload() {
+            Payload::Hazard(of) => {
+                RawPayload::hazard(HazardNumbers { other_stream: self.stream(of.other_stream), ..of })
             }
             _ => record.raw,
         };

@@ -106,11 +106,11 @@ impl Words<'_> {
             Code::LG109 => {
                 format!("{call} of {kernel} at {at} was submitted while {in_flight}, whose grid fills the device")
             }
-            Code::LG110 => format!(
-                "{call}{} loaded at {at}, when the program had said that it was ready, {}",
-                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
-                if hazard.first.other_at == 0 { "with nothing in flight".to_owned() } else { format!("while {in_flight}") }
-            ),
+            Code::LG110 => {
+                let is_alone = hazard.first.other_at == 0;
+                let beside = if is_alone { "with nothing in flight".to_owned() } else { format!("while {in_flight}") };
+                format!("{call}{of_kernel} loaded at {at}, when the program had said that it was ready, {beside}")
+            }
             _ => format!("{call} at {at}, while {in_flight}"),
         };
         match hazard.prevented {

@@ -1,9 +1,7 @@
 //! What is a hazard, by numbers alone. A reader of the program's source must be able to confirm each hazard of a run that passed.
 
 use super::Flags;
-use crate::api::Class;
-use crate::api::Code;
-use crate::api::{ColdKind, StreamKind};
+use crate::api::{Class, Code, ColdKind, StreamKind};
 use crate::replay::{more_than_a_queue_holds, queue_may_be_full};
 use crate::state::InFlight;
 use crate::Nanos;

@@ -37,8 +37,7 @@ pub use look::Look;
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
-pub use record::{address_and_path, from_word};
-pub use record::{Kind, Record, WORDS};
+pub use record::{address_and_path, from_word, Kind, Record, WORDS};
 pub(crate) use recorder::{complete_at, place_at, put_submission, Cursor};
 pub use recorder::{
     put_record, put_text, Current, LaneCounts, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter, StartFacts,

@@ -100,11 +100,7 @@ const fn packed(three: [u32; 3], first_bits: u32) -> u64 {
 }
 
 const fn short(number: u32) -> u32 {
-    if number > 0xffff {
-        0xffff
-    } else {
-        number
-    }
+    capped(number as u64, 0xffff) as u32
 }
 
 const fn capped(number: u64, largest: u64) -> u64 {

@@ -2,8 +2,7 @@
 
 use super::layout::{flag, record};
 use super::raw::{RawPayload, LARGEST};
-use crate::api::Keep;
-use crate::api::{Class, EntryPoint};
+use crate::api::{Class, EntryPoint, Keep};
 use crate::Nanos;
 
 pub const WORDS: usize = record::WORDS;
