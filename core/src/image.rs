@@ -152,7 +152,8 @@ fn holds_its_parts(elf: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// The bits of records; 0 for a reference. `content` is the whole image, or empty where its length is not known.
+/// The bits of records; 0 for a reference. `content` is the whole image, or empty where its length is not known. Only one that is small enough is
+/// searched for what prints.
 pub fn kind_of(start: Start, content: &[u8]) -> u64 {
     let kind = match start {
         Start::Text => bits::PTX,
@@ -161,18 +162,8 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    // No bit is in both.
-    kind + printing(content)
-}
-
-/// The bit of an image that prints, if it is small enough to be searched.
-fn printing(content: &[u8]) -> u64 {
-    let is_searched = content.len() <= MOST_SEARCHED_BYTES;
-    if is_searched && Prints::of(content) == Prints::Yes {
-        bits::PRINTS
-    } else {
-        0
-    }
+    let prints = content.len() <= MOST_SEARCHED_BYTES && Prints::of(content) == Prints::Yes;
+    kind | u64::from(prints) * bits::PRINTS
 }
 
 struct Entry<'a> {

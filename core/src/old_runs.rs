@@ -119,20 +119,15 @@ fn surplus(left: &[Left], now: SystemTime) -> Vec<(&Left, Surplus)> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     order::sort_by_key(&mut dead, |left| std::cmp::Reverse(left.since));
     let mut bytes = 0_u64;
-    let mut surplus: Vec<_> = dead
-        .into_iter()
-        .enumerate()
-        .filter_map(|(number, left)| {
-            bytes = bytes.saturating_add(left.bytes);
-            let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
-            match number > 0 && bytes > MOST_BYTES {
-                _ if is_old => Some((left, Surplus::All)),
-                true if left.is_evidence => Some((left, Surplus::Recordings)),
-                true => Some((left, Surplus::All)),
-                false => None,
-            }
-        })
-        .collect();
+    let surplus = dead.into_iter().enumerate().filter_map(|(number, left)| {
+        bytes = bytes.saturating_add(left.bytes);
+        let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
+        match number > 0 && bytes > MOST_BYTES {
+            true if left.is_evidence && !is_old => Some((left, Surplus::Recordings)),
+            is_much => (is_old || is_much).then_some((left, Surplus::All)),
+        }
+    });
+    let mut surplus: Vec<_> = surplus.collect();
     surplus.reverse();
     surplus
 }

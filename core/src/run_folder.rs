@@ -45,12 +45,8 @@ impl Private {
         let mut parts = rest.split('-');
         let (user, process, suffix) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
         let is_whole = parts.next().is_none() && suffix.len() == 8 && suffix.bytes().all(|b| b.is_ascii_hexdigit());
-        Some(Self {
-            is_run,
-            user,
-            process,
-            namespace: u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?,
-        })
+        let namespace = u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?;
+        Some(Self { is_run, user, process, namespace })
     }
 }
 

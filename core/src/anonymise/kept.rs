@@ -33,10 +33,8 @@ impl Kept {
                 older[entry.lane as usize] += 1;
             }
         }
-        if let Some(error) = records.error() {
-            return Err(io::Error::new(error.kind(), error.to_string()));
-        }
         let passed_over = records.passed_over();
+        records.finish()?;
         let mut entries: Vec<_> = lanes.into_iter().flatten().collect();
         entries.sort_by_key(|entry| (entry.thread_number, entry.thread, entry.lane, entry.number));
 

@@ -30,13 +30,9 @@ pub struct Anonymised {
 }
 
 /// Copies a recording; of each lane at most the last `most` records.
-pub fn anonymise<S: Source>(
-    recording: &Recording<S>,
-    most: usize,
-    pseudonyms: &mut Pseudonyms,
-) -> io::Result<Anonymised> {
+pub fn anonymise<S: Source>(recording: &Recording<S>, most: usize, names: &mut Pseudonyms) -> io::Result<Anonymised> {
     let kept = Kept::of(recording, most)?;
-    let bytes = written::written(recording, &kept, pseudonyms);
+    let bytes = written::written(recording, &kept, names);
     Ok(Anonymised {
         bytes,
         records: kept.entries.len() as u64,

@@ -13,11 +13,10 @@ use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::map::HashSet;
-use crate::order;
 use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
@@ -215,9 +214,10 @@ impl SnapshotBuilder {
             Scope::Stream(stream) => stream == number,
             Scope::Context(context) => context == busy.context,
         };
-        for (_, busy) in
-            self.busy.iter_mut().filter(|(number, busy)| concerns(**number, busy) && until > busy.confirmed)
-        {
+        for (_, busy) in self.busy.iter_mut().filter(|(number, busy)| concerns(**number, busy)) {
+            if until <= busy.confirmed {
+                continue;
+            }
             busy.confirmed = until;
             busy.moved = busy.moved.max(at);
         }
@@ -356,6 +356,8 @@ impl SnapshotBuilder {
         // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
+        let goes_on = self.doing.iter().filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread));
+        let runnable = goes_on.map(|(&thread, &doing)| RunnableThread { thread, doing });
         Snapshot {
             at: self.last,
             threshold_nanos: threshold,
@@ -369,12 +371,7 @@ impl SnapshotBuilder {
             event_waits,
             host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
-            runnable: self
-                .doing
-                .iter()
-                .filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
-                .map(|(&thread, &doing)| RunnableThread { thread, doing })
-                .collect(),
+            runnable: runnable.collect(),
             blocked,
             last_activity: self.activity,
             asked: self.asked,
@@ -389,35 +386,28 @@ impl SnapshotBuilder {
         let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
         let mut launches: Vec<_> = launches.filter(|(_, launched)| *launched <= at).collect();
         let made_by = called.launch.filter(|_| self.from_the_beginning);
-        order::sort_by_key(&mut launches, |(stream, launched)| {
-            (made_by.is_none_or(|(on, _)| on != *stream), *launched)
-        });
+        order::sort_by_key(&mut launches, |(on, launched)| (made_by.is_none_or(|(by, _)| by != *on), *launched));
         launches
     }
 
     /// A call of a host function, once for each stream whose graph may have made it.
     fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
-        let Payload::HostCall { function, submitted } = called.record.payload() else { return Vec::new() };
+        let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
         let launches = match submitted {
-            0 => self.graphs_that_call(function, called),
+            0 => self.graphs_that_call(address, called),
             submitted => vec![(stream, submitted)],
         };
-        let doing = self.doing.get(&called.thread).copied();
+        let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
         // A host function does not block a stream that has completed it.
         let blocks =
             |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);
         let launches = launches.into_iter().filter(blocks).enumerate();
-        let seen = launches.map(|(rank, (stream, at))| HostFunctionSeen {
-            stream,
-            at,
-            entered,
-            address: function,
-            thread: called.thread,
-            doing,
-            or_another: rank > 0,
-        });
-        seen.collect()
+        let seen = |(rank, (stream, at))| {
+            let or_another = rank > 0;
+            HostFunctionSeen { stream, at, entered, address, thread, doing, or_another }
+        };
+        launches.map(seen).collect()
     }
 }
 
@@ -438,10 +428,8 @@ pub fn snapshot_at<S: Source>(
     let mut records = recording.records();
     records.by_ref().for_each(|entry| builder.push(&entry));
     builder.alive_at(now);
-    match records.error() {
-        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        None => Ok(builder.snapshot(recording, threshold, patience)),
-    }
+    records.finish()?;
+    Ok(builder.snapshot(recording, threshold, patience))
 }
 
 fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {

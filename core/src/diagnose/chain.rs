@@ -7,7 +7,6 @@ use super::snapshot::{
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::{counted, ColdKind};
-use crate::Nanos;
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {
     let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
@@ -160,12 +159,7 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
 }
 
 pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
-        what: what.to_owned(),
-        at,
-        thread,
-        stream,
-    };
+    let evidence = Evidence::new;
     let of_step = |step: &Step<'_>| match step {
         Step::Barrier(load) => {
             let what = match load.kind {
@@ -190,7 +184,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
         found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
     }
     found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
-        evidence(&format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
+        Evidence::new(format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
     }));
     found
 }

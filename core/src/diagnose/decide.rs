@@ -11,8 +11,7 @@ use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
     Decision::new(snapshot).decide()
@@ -70,11 +69,8 @@ impl<'a> Decision<'a> {
 
     /// A thread in a call that may return by itself may then satisfy the waits of others.
     fn let_others_help(&self, findings: &mut [Finding<'a>]) {
-        let stuck: Vec<u32> = findings
-            .iter()
-            .filter(|finding| finding.conclusive || self.holds_up(finding))
-            .flat_map(|finding| finding.calls.iter().map(|call| call.thread))
-            .collect();
+        let stuck = findings.iter().filter(|finding| finding.conclusive || self.holds_up(finding));
+        let stuck: Vec<u32> = stuck.flat_map(|finding| finding.calls.iter().map(|call| call.thread)).collect();
         for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
             let own = |thread: u32| finding.calls.iter().any(|call| call.thread == thread);
             let may_help = |call: &BlockedCall| !own(call.thread) && !stuck.contains(&call.thread);
@@ -219,11 +215,9 @@ impl<'a> Decision<'a> {
             (End::Cycle(_), _) => Confidence::Certain,
             _ => Confidence::Likely,
         };
-        let calls = finding.calls.iter().map(|call| Evidence {
-            what: format!("{} is entered", call.call),
-            at: call.entered,
-            thread: Some(call.thread),
-            stream: call.stream.as_ref().map(|s| s.number),
+        let calls = finding.calls.iter().map(|call| {
+            let stream = call.stream.as_ref().map(|s| s.number);
+            Evidence::new(format!("{} is entered", call.call), call.entered, Some(call.thread), stream)
         });
         let (title, fed) = match &finding.path.end {
             End::Fed(fed, _) => (messages::starved_title(finding.code), fed.iter().copied().cloned().collect()),

@@ -88,10 +88,8 @@ pub fn ends_of<'a, S: Source>(
     for entry in records.by_ref() {
         open.iter_mut().filter(|open| open.call.thread == entry.thread).for_each(|open| open.see(&entry.record));
     }
-    match records.error() {
-        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        None => Ok(open.into_iter().map(|open| open.end(recording)).collect()),
-    }
+    records.finish()?;
+    Ok(open.into_iter().map(|open| open.end(recording)).collect())
 }
 
 struct Open<'a> {

@@ -8,8 +8,7 @@ use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use crate::api::{Call, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 pub(super) struct Finding<'a> {
     pub code: Code,

@@ -95,17 +95,15 @@ impl GraphSeen {
         order::sort_by_key(&mut kernels, |kernel| !waits_for_peers(kernel));
         let more = if kernels.len() > MOST_NAMED { ", ..." } else { "" };
         let names: Vec<_> = kernels.into_iter().take(MOST_NAMED).map(demangle).collect();
-        let mut words: Vec<_> = kinds
-            .into_iter()
-            .map(|(kind, count)| match kind {
-                NodeKind::Kernel if !names.is_empty() => {
-                    format!("{} ({}{more})", counted(count, kind.word()), names.join(", "))
-                }
-                NodeKind::MemoryOperations => format!("{} of memory operations", counted(count, "node")),
-                NodeKind::Other => format!("{} of another kind", counted(count, "node")),
-                _ => counted(count, kind.word()),
-            })
-            .collect();
+        let in_words = |(kind, count): (NodeKind, u64)| match kind {
+            NodeKind::Kernel if !names.is_empty() => {
+                format!("{} ({}{more})", counted(count, "kernel"), names.join(", "))
+            }
+            NodeKind::MemoryOperations => format!("{} of memory operations", counted(count, "node")),
+            NodeKind::Other => format!("{} of another kind", counted(count, "node")),
+            _ => counted(count, kind.word()),
+        };
+        let mut words: Vec<_> = kinds.into_iter().map(in_words).collect();
         if self.unseen > 0 {
             let was = if self.unseen == 1 { "was" } else { "were" };
             words.push(format!("{} that {was} not looked at", counted(self.unseen, "node")));

@@ -12,22 +12,16 @@ use crate::Nanos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    Thread {
-        thread: u32,
-    },
+    Thread(u32),
     Operation {
         stream: u32,
         /// When the call that submitted it was entered.
         at: Nanos,
     },
     /// A stream, with all that is submitted to it.
-    Stream {
-        stream: u32,
-    },
-    /// A write that no submitted operation makes.
-    Write {
-        address: u64,
-    },
+    Stream(u32),
+    /// To this address, by no submitted operation.
+    Write(u64),
     Ranks,
     Unseen,
 }
@@ -56,7 +50,7 @@ fn links(finding: &Finding<'_>) -> Vec<Link> {
     let is_fed = matches!(path.end, End::Fed(..));
     let first = chain.first().or(ends.first());
     for call in &finding.calls {
-        let thread = Party::Thread { thread: call.thread };
+        let thread = Party::Thread(call.thread);
         match is_fed {
             true => ends.iter().for_each(|(party, _)| links.add(&thread, party, FED)),
             false => first.iter().for_each(|(party, _)| links.add(&thread, party, how(finding, call))),
@@ -74,7 +68,7 @@ fn links(finding: &Finding<'_>) -> Vec<Link> {
     if let (Code::LG202, Some(call)) = (finding.code, finding.calls.first()) {
         for at in finding.culprits.iter().map(operation) {
             if !links.0.iter().any(|link| link.to == at) {
-                links.add(&Party::Thread { thread: call.thread }, &at, IDLE);
+                links.add(&Party::Thread(call.thread), &at, IDLE);
             }
         }
     }
@@ -110,7 +104,7 @@ type Parties = Vec<(Party, &'static str)>;
 /// The parties of the steps, and those at the end of the path.
 fn along(path: &Path<'_>) -> (Parties, Parties) {
     let operation_at = |stream, at, how| Some((Party::Operation { stream, at }, how));
-    let on = |stream: &StreamRef, how| Some((Party::Stream { stream: stream.number }, how));
+    let on = |stream: &StreamRef, how| Some((Party::Stream(stream.number), how));
     let party = |step: &Step<'_>| match step {
         Step::Barrier(load) => {
             let how = "its load is a barrier: it starts after what was in flight";
@@ -140,16 +134,16 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
         End::Unseen(_) | End::Driver => vec![(Party::Unseen, "")],
         End::Unwritten(wait, _) => vec![
             (Party::Operation { stream: wait.stream.number, at: wait.at }, ""),
-            (Party::Write { address: wait.address }, "waits for a value that no submitted operation writes"),
+            (Party::Write(wait.address), "waits for a value that no submitted operation writes"),
         ],
         End::Host(host, culprit) => {
-            let thread = Party::Thread { thread: host.thread };
+            let thread = Party::Thread(host.thread);
             vec![(operation(culprit), ""), (thread, "its host function has not returned")]
         }
         End::Filled(victim, filler) => {
             vec![(operation(victim), ""), (operation(filler), "finds no room on the device beside it")]
         }
-        End::Fed(streams, _) => streams.iter().map(|fed| (Party::Stream { stream: fed.stream.number }, "")).collect(),
+        End::Fed(streams, _) => streams.iter().map(|fed| (Party::Stream(fed.stream.number), "")).collect(),
         End::Cycle(_) => {
             let on = path.steps.last().and_then(leads_to);
             let back = chain.iter().find(|(party, _)| on.is_some() && stream_of(party) == on).or_else(|| chain.first());
@@ -171,7 +165,7 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
 
 fn stream_of(party: &Party) -> Option<u32> {
     match party {
-        Party::Operation { stream, .. } | Party::Stream { stream } => Some(*stream),
+        Party::Operation { stream, .. } | Party::Stream(stream) => Some(*stream),
         _ => None,
     }
 }

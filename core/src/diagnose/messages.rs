@@ -122,9 +122,7 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
 
 pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> String {
     match &path.end {
-        End::Unwritten(wait, _) => {
-            format!("{} cannot go on: it waits {}", wait.stream, unwritten(wait))
-        }
+        End::Unwritten(wait, _) => format!("{} cannot go on: it waits {}", wait.stream, unwritten(wait)),
         End::Cycle(_) => {
             let streams = numbered(&streams_on(path));
             format!("{streams} cannot go on: they wait for each other, each behind its own wait")
@@ -196,16 +194,12 @@ pub(super) fn unwritten(wait: &WaitSeen) -> String {
 
 /// The streams of a path on which something waits.
 pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
-    let mut numbers: Vec<_> = path
-        .steps
-        .iter()
-        .filter_map(|step| match step {
-            Step::Writer(wait, _) => Some(wait.stream.number),
-            Step::Event(wait) => Some(wait.stream),
-            _ => None,
-        })
-        .chain(path.culprit().map(|culprit| culprit.stream.number))
-        .collect();
+    let waits = path.steps.iter().filter_map(|step| match step {
+        Step::Writer(wait, _) => Some(wait.stream.number),
+        Step::Event(wait) => Some(wait.stream),
+        _ => None,
+    });
+    let mut numbers: Vec<_> = waits.chain(path.culprit().map(|culprit| culprit.stream.number)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers

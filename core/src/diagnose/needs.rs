@@ -39,33 +39,26 @@ impl<'a> Decision<'a> {
         let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
         let streams = || self.snapshot.streams.iter().filter(context);
         let all = || streams().map(|s| (s.stream.number, until)).collect();
-        let own = |stream: &StreamRef, until: Nanos| {
-            let mut needs = vec![(stream.number, until)];
-            if is_legacy(stream) {
-                needs.extend(streams().filter(blocking).map(|s| (s.stream.number, until)));
-            }
-            needs
+        let of_any_context = || self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect();
+        let in_turn = || streams().filter(blocking).map(|s| (s.stream.number, until));
+        let own = |stream: &StreamRef| {
+            let others = is_legacy(stream).then(in_turn).into_iter().flatten();
+            std::iter::once((stream.number, until)).chain(others).collect()
         };
         match (call.call.class(), &call.stream) {
             _ if loads_module(call) || call.sets_aside => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]
             }
-            _ if copies_between_devices(&call.call) => {
-                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
-            }
-            (Some(Class::Copy | Class::Set), _) => {
-                streams().filter(blocking).map(|s| (s.stream.number, until)).collect()
-            }
+            _ if copies_between_devices(&call.call) => of_any_context(),
+            (Some(Class::Copy | Class::Set), _) => in_turn().collect(),
             // Ending a context waits for the others of its device as well.
-            (Some(Class::ContextDestroy), _) => {
-                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
-            }
+            (Some(Class::ContextDestroy), _) => of_any_context(),
             (Some(class), _) if waits_for_all(class) => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
             (Some(Class::Launch), Some(_)) if call.no_entry => Vec::new(),
             (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
-            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
+            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream),
             _ => Vec::new(),
         }
     }

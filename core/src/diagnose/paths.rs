@@ -14,9 +14,8 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::order;
 use crate::replay::{in_turn, takes_time};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::cell::Cell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +175,9 @@ enum Gate<'a> {
     Pool(&'a BusyStream, Nanos),
 }
 
+/// The streams that led to one, each with the submission time of the operation by which the path left it.
+pub(super) type Way = Vec<(u32, Nanos)>;
+
 /// Most paths followed in one snapshot.
 const MOST_WAYS: u32 = 20_000;
 
@@ -218,27 +220,26 @@ impl<'a> Paths<'a> {
         self.find(stream, until, &mut Vec::new())
     }
 
-    /// `on_the_way`: the streams that led here, each with the submission time of the operation by which the path left it.
-    pub(super) fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    pub(super) fn find(&self, stream: u32, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
             return None;
         }
         // Back at the waiting operation, or at one after it: a cycle. An earlier operation of the stream makes none.
-        if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
+        if way.iter().any(|(number, left)| *number == stream && until >= *left) {
             return Some(Path::to(End::Cycle(None)));
         }
         self.ways.set(self.ways.get() + 1);
-        if self.ways.get() > MOST_WAYS || on_the_way.len() >= MOST_DEEP {
+        if self.ways.get() > MOST_WAYS || way.len() >= MOST_DEEP {
             return Some(Path::to(End::Runs(culprit(busy, &busy.oldest))));
         }
-        on_the_way.push((stream, 0));
+        way.push((stream, 0));
         let mut gates = self.gates(busy, until);
         order::sort_by_key(&mut gates, |(at, _)| *at);
         let mut found: Option<Path<'a>> = None;
         for (at, gate) in gates {
-            on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
-            let path = self.through(busy, at, gate, on_the_way);
+            way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
+            let path = self.through(busy, at, gate, way);
             found = match (found, path) {
                 (Some(former), Some(later)) => Some(self.likelier(former, later)),
                 (former, later) => former.or(later),
@@ -247,9 +248,9 @@ impl<'a> Paths<'a> {
                 break;
             }
         }
-        on_the_way.pop();
+        way.pop();
         // What an event waits for may have ended. A collective of this stream is likelier not to.
-        let is_first = on_the_way.is_empty();
+        let is_first = way.is_empty();
         let own = || self.runs(busy, until, is_first);
         let is_likelier = |path: &Path<'a>| {
             let may_have_ended = matches!(path.end, End::Runs(_)) && path.barrier().is_none();
@@ -265,9 +266,9 @@ impl<'a> Paths<'a> {
             }
             _ => path,
         });
-        let found = found.or_else(|| self.filled(busy, until, on_the_way));
-        let found = found.or_else(|| self.without_room_at_once(busy, until, on_the_way));
-        let found = found.or_else(|| self.queued(busy, until, on_the_way));
+        let found = found.or_else(|| self.filled(busy, until, way));
+        let found = found.or_else(|| self.without_room_at_once(busy, until, way));
+        let found = found.or_else(|| self.queued(busy, until, way));
         found.or_else(own)
     }
 
@@ -311,11 +312,8 @@ impl<'a> Paths<'a> {
         gates.extend(waits.iter().filter(|w| w.stream.number == number).map(|w| (w.at, Gate::Wait(w))));
         gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
         gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
-        let not_called = busy
-            .operations
-            .iter()
-            .filter(|op| is_host_function(op))
-            .find(|op| !host_functions.iter().any(|h| h.stream == number && h.at == op.at));
+        let is_called = |op: &OperationSeen| host_functions.iter().any(|h| h.stream == number && h.at == op.at);
+        let not_called = busy.operations.iter().find(|op| is_host_function(op) && !is_called(op));
         let runs = |h: &&HostFunctionSeen| {
             h.stream != number
                 && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
@@ -327,16 +325,13 @@ impl<'a> Paths<'a> {
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
-        gates.extend(self.behind_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
+        gates.extend(self.by_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
         gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
         gates.retain(|(at, _)| *at <= until);
         gates
     }
 
-    fn behind_copies(
-        &self,
-        busy: &'a BusyStream,
-    ) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
+    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
         let streams = &self.snapshot.streams;
         let copies = busy.operations.iter().filter(|op| copies_between_devices(&op.call));
         copies.flat_map(move |copy| {
@@ -360,17 +355,11 @@ impl<'a> Paths<'a> {
         })
     }
 
-    fn through(
-        &self,
-        busy: &'a BusyStream,
-        at: Nanos,
-        gate: Gate<'a>,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    fn through(&self, busy: &'a BusyStream, at: Nanos, gate: Gate<'a>, way: &mut Way) -> Option<Path<'a>> {
         match gate {
-            Gate::Wait(wait) => self.through_wait(busy, wait, on_the_way),
+            Gate::Wait(wait) => self.through_wait(busy, wait, way),
             Gate::Event(wait) => {
-                let path = self.find(wait.recorded_on, wait.recorded, on_the_way)?.behind(Step::Event(wait));
+                let path = self.find(wait.recorded_on, wait.recorded, way)?.behind(Step::Event(wait));
                 Some(closed(path, || culprit(busy, &operation_at(busy, at))))
             }
             Gate::Host(host) => Some(Path::to(End::Host(host, culprit(busy, &operation_at(busy, at))))),
@@ -381,32 +370,27 @@ impl<'a> Paths<'a> {
             }
             Gate::Barrier(load) => {
                 let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
-                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way)).collect();
+                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, way)).collect();
                 let paths = self.without_doubtful(paths);
                 Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
             Gate::Pool(other, freed) => {
-                let path = self.find(other.stream.number, freed, on_the_way)?;
+                let path = self.find(other.stream.number, freed, way)?;
                 Some(path.behind(Step::Pool(&busy.stream, at, &other.stream)))
             }
             Gate::Devices(copy, other) => {
-                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
                 Some(path.behind(Step::Devices(&busy.stream, copy, &other.stream)))
             }
             Gate::Legacy(other) => {
                 // Only work submitted before this stream's operation.
-                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
                 Some(path.behind(Step::Legacy(&busy.stream, &other.stream)))
             }
         }
     }
 
-    fn through_wait(
-        &self,
-        busy: &'a BusyStream,
-        wait: &'a WaitSeen,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
         // An executed write, or a value seen in memory, ended the wait, even if the guard has seen no completion.
         if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {
@@ -417,7 +401,7 @@ impl<'a> Paths<'a> {
         let mut paths = Vec::new();
         for writer in writes().filter(|w| w.outstanding) {
             let unseen = || self.oldest(writer.stream, writer.at).filter(|_| wait.holds.is_some());
-            let path = self.find(writer.stream, writer.at, on_the_way).or_else(unseen)?;
+            let path = self.find(writer.stream, writer.at, way).or_else(unseen)?;
             paths.push(path.behind(Step::Writer(wait, writer.stream)));
         }
         match paths.into_iter().max_by_key(Path::rank) {

@@ -3,37 +3,27 @@
 //!
 //! Must not: take for running what stands behind something itself.
 
-use super::paths::{culprit, End, Path, Paths, Peers, Step};
+use super::paths::{culprit, End, Path, Paths, Peers, Step, Way};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
 use crate::replay::fills_device;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
     /// A kernel that does not fit beside another, which runs.
-    pub(super) fn filled(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    pub(super) fn filled(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let first = busy.front();
         let is_launch = first.at <= until && matches!(first.extent, Some(Extent::Grid { .. }));
         let mut fillers = self.before(busy).filter(|other| is_launch && other.front().fills_device());
-        let filler = fillers.find(|filler| self.running(filler, on_the_way).is_some())?;
+        let filler = fillers.find(|filler| self.running(filler, way).is_some())?;
         Some(Path::to(End::Filled(culprit(busy, first), culprit(filler, filler.front()))))
     }
 
     /// A grid that starts as a whole or not at all, beside a running collective. Beside another kernel both may have room.
-    pub(super) fn without_room_at_once(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    pub(super) fn without_room_at_once(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let grid = busy.front();
         let needs_all = grid.at <= until && grid.at_once && grid.fills_device();
         let mut collectives = self.before(busy).filter(|other| needs_all && other.front().waits_for_peers());
-        let path = collectives.find_map(|other| self.running(other, on_the_way))?;
+        let path = collectives.find_map(|other| self.running(other, way))?;
         Some(path.behind(Step::Room(busy)))
     }
 
@@ -48,9 +38,9 @@ impl<'a> Paths<'a> {
     }
 
     /// The path from a stream's first operation, if that runs.
-    fn running(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    fn running(&self, busy: &'a BusyStream, way: &mut Way) -> Option<Path<'a>> {
         let front = busy.front().at;
-        let path = self.find(busy.stream.number, front, on_the_way)?;
+        let path = self.find(busy.stream.number, front, way)?;
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         (culprit.stream.number == busy.stream.number && culprit.operation.at == front).then_some(path)
     }

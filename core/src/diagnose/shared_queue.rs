@@ -6,11 +6,10 @@
 //!
 //! Must not: take a stream for busy of which nothing is known.
 
-use super::paths::{End, Path, Paths, SharedQueue, Step};
+use super::paths::{End, Path, Paths, SharedQueue, Step, Way};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
 use crate::api::Class;
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 /// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 const QUEUES_AT_FIRST: u32 = 8;
@@ -26,12 +25,7 @@ impl<'a> Path<'a> {
 
 impl<'a> Paths<'a> {
     /// The path through a launch that is before this stream's in a hardware queue and waits itself. A path has one such step.
-    pub(super) fn queued(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    pub(super) fn queued(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let queues = self.snapshot.connections.unwrap_or(QUEUES_AT_FIRST);
         // More streams than queues are in use, as far as the numbers of the busy ones show.
         let may_share = queues == 1 || self.snapshot.streams.iter().any(|s| s.stream.number > queues);
@@ -52,9 +46,9 @@ impl<'a> Paths<'a> {
         order::sort_by_key(&mut heads, |(_, head)| head.at);
         let paths = heads.into_iter().filter_map(|(ahead, head)| {
             let held_back = own().find(|op| op.at > head.at)?;
-            on_the_way.push((busy.stream.number, held_back.at));
-            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), on_the_way);
-            on_the_way.pop();
+            way.push((busy.stream.number, held_back.at));
+            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), way);
+            way.pop();
             let shared = SharedQueue { waits: busy, held_back, ahead, head, queues };
             path.filter(|path| self.is_believable(path, &shared)).map(|path| path.behind(Step::Queue(shared)))
         });

@@ -89,10 +89,8 @@ impl<'a> Decision<'a> {
             let is_new = !explained.contains(&stream.stream.number);
             let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(|path| is_new && has_pattern(path));
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
-            if found
-                .iter()
-                .any(|other| other.code == finding.code && other.culprits.first() == finding.culprits.first())
-            {
+            let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
+            if found.iter().any(|other| what(other) == what(&finding)) {
                 continue;
             }
             finding.at_rest = Some(stream.at_rest_since());

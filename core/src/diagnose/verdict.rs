@@ -58,6 +58,12 @@ pub struct Evidence {
     pub stream: Option<u32>,
 }
 
+impl Evidence {
+    pub(crate) fn new(what: impl Into<String>, at: Nanos, thread: Option<u32>, stream: Option<u32>) -> Self {
+        Self { what: what.into(), at, thread, stream }
+    }
+}
+
 /// A cause, its wait-for path and its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {

@@ -6,8 +6,7 @@
 //! Must not: format a name where a thread of the program notes an occurrence; or grow without bound.
 
 use super::event::{Flags, HazardEvent};
-use super::messages;
-use super::{FirstOccurrence, Hazard, StreamClass};
+use super::{messages, FirstOccurrence, Hazard, StreamClass};
 use crate::api::{Code, EntryPoint};
 use crate::demangle::demangle;
 use crate::map::HashMap;
@@ -124,15 +123,9 @@ impl Aggregator {
         });
         for (same, group) in groups {
             let hazard = hazard(same, group, at_least);
-            match found.get_mut(&hazard.key()) {
-                Some(known) => {
-                    known.count += hazard.count;
-                    known.at_least |= hazard.at_least;
-                }
-                None => {
-                    found.insert(hazard.key(), hazard);
-                }
-            }
+            let known = found.entry(hazard.key()).or_insert_with(|| Hazard { count: 0, ..hazard.clone() });
+            known.count += hazard.count;
+            known.at_least |= hazard.at_least;
         }
         let mut hazards: Vec<_> = found.into_iter().collect();
         order::sort_by(&mut hazards, |(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));

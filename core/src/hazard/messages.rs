@@ -148,9 +148,7 @@ impl Words<'_> {
                     false => format!("{other} does not end by itself: it waits for the host, or for later work"),
                 },
                 match hazard.stream_class {
-                    StreamClass::Legacy => {
-                        format!("{call} waits for every stream that was not created non-blocking")
-                    }
+                    StreamClass::Legacy => format!("{call} waits for every stream that was not created non-blocking"),
                     _ => format!("{call} waits until everything in flight in the context has ended"),
                 },
                 "what it waits for has to come from the thread that is held, or through the context".to_owned(),
@@ -198,15 +196,10 @@ impl Words<'_> {
             (_, Some(kernel)) => format!("{} of {kernel} is called", self.hazard.call),
             (_, None) => format!("{} is called", self.hazard.call),
         };
-        let mut evidence =
-            vec![Evidence { what: call, at: first.at, thread: Some(first.thread), stream: stream(first.stream) }];
+        let mut evidence = vec![Evidence::new(call, first.at, Some(first.thread), stream(first.stream))];
         if first.other_at != 0 {
-            evidence.push(Evidence {
-                what: format!("{} is submitted", self.other()),
-                at: first.other_at,
-                thread: None,
-                stream: stream(first.other_stream),
-            });
+            let what = format!("{} is submitted", self.other());
+            evidence.push(Evidence::new(what, first.other_at, None, stream(first.other_stream)));
         }
         evidence
     }

@@ -29,7 +29,6 @@
 
 mod aggregator;
 mod event;
-mod file;
 mod group;
 pub mod messages;
 pub mod rules;
@@ -37,6 +36,5 @@ mod waits;
 
 pub use aggregator::{Aggregator, Counted, Gathered, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
-pub use file::{joined, HazardFile};
-pub use group::{FirstOccurrence, Hazard, StreamClass};
+pub use group::{joined, FirstOccurrence, Hazard, HazardFile, StreamClass};
 pub use waits::{Outstanding, Waits, Writes};

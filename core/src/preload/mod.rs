@@ -67,16 +67,12 @@ pub fn is_blanket(settings: &Settings) -> bool {
 }
 
 pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
-    if spent.kernels >= settings.budget_kernels {
-        return Err(Skip::BudgetKernels);
+    match () {
+        () if spent.kernels >= settings.budget_kernels => Err(Skip::BudgetKernels),
+        () if spent.nanos >= settings.budget_nanos => Err(Skip::BudgetTime),
+        () if spent.bytes >= settings.budget_bytes => Err(Skip::BudgetMemory),
+        () => Ok(()),
     }
-    if spent.nanos >= settings.budget_nanos {
-        return Err(Skip::BudgetTime);
-    }
-    if spent.bytes >= settings.budget_bytes {
-        return Err(Skip::BudgetMemory);
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

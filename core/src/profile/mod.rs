@@ -21,8 +21,7 @@ pub use text::Damage;
 
 use crate::order;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// The end of a part's name.
 pub const PART: &str = ".profile";
@@ -84,12 +83,7 @@ impl LoadOptions {
 
     /// A library belongs to no context, and stays when a context goes.
     pub fn home(&self, context: u32) -> u32 {
-        const NONE: u32 = u32::MAX;
-        if self.is_library {
-            NONE
-        } else {
-            context
-        }
+        [context, u32::MAX][usize::from(self.is_library)]
     }
 }
 

@@ -153,11 +153,9 @@ fn options_of(text: &str) -> Option<LoadOptions> {
     if text == "-" {
         return Some(LoadOptions::default());
     }
-    let all: Option<Vec<_>> = text
-        .split(',')
-        .map(|one| one.split_once('=').and_then(|(option, value)| Some((option.parse().ok()?, value.parse().ok()?))))
-        .collect();
-    LoadOptions::new(all?)
+    let parsed = |(option, value): (&str, &str)| Some((option.parse().ok()?, value.parse().ok()?));
+    let all = text.split(',').map(|one| one.split_once('=').and_then(parsed));
+    LoadOptions::new(all.collect::<Option<Vec<_>>>()?)
 }
 
 /// The inverse of [`str::escape_debug`].

@@ -19,7 +19,6 @@ mod proofs;
 mod remembered;
 mod rules;
 mod streams;
-mod tables;
 mod work;
 
 pub use images::Images;
@@ -31,8 +30,10 @@ pub use rules::{
 pub use streams::Streams;
 pub use work::Work;
 
-use crate::trace::read::Entry;
+use crate::api::Operation;
+use crate::trace::read::{Entry, Recording, Source, StreamSeen};
 use crate::trace::Record;
+use crate::Nanos;
 
 #[derive(Default)]
 pub struct Replay {
@@ -64,5 +65,33 @@ impl Replay {
         }
         self.images.see(record);
         self.proofs.see(record)
+    }
+}
+
+/// The state of the streams when the process was last seen, from the tables.
+impl<S: Source> Recording<S> {
+    pub fn stream(&self, number: u32) -> Option<&StreamSeen> {
+        // In the order of their numbers.
+        let streams = self.streams();
+        streams.binary_search_by_key(&number, |stream| stream.number).ok().and_then(|at| streams.get(at))
+    }
+
+    pub fn idle_until(&self, context: u32) -> Nanos {
+        self.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until)
+    }
+
+    pub fn complete_until(&self, stream: &StreamSeen) -> Nanos {
+        stream.complete_until.max(self.idle_until(stream.context))
+    }
+
+    pub fn oldest(&self, stream: &StreamSeen) -> Option<Operation> {
+        stream.oldest(self.idle_until(stream.context))
+    }
+
+    pub fn calls_and_launches(&self) -> (u64, u64) {
+        let facts = self.facts();
+        self.threads().iter().fold((facts.former_calls, facts.former_launches), |(calls, launches), thread| {
+            (calls.saturating_add(thread.calls), launches.saturating_add(thread.launches))
+        })
     }
 }

@@ -11,8 +11,7 @@ use crate::diagnose::{
     chain, messages, BlockedCall, BusyStream, Code, Culprit, OperationSeen, Origin, Status, StreamRef, Verdict,
     WaitSeen,
 };
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 /// Listed in the text; the JSON form has them all.
 const MOST_WAITS: usize = 8;
@@ -329,12 +328,8 @@ impl HangReport {
 
     /// With handle and kind where the list of busy streams does not have it.
     fn stream(&self, stream: &StreamRef) -> String {
-        let listed = self.snapshot.streams.iter().take(MOST_STREAMS).any(|busy| busy.stream.number == stream.number);
-        if listed {
-            stream.to_string()
-        } else {
-            in_full(stream)
-        }
+        let mut listed = self.snapshot.streams.iter().take(MOST_STREAMS).map(|busy| busy.stream.number);
+        listed.find(|number| *number == stream.number).map_or_else(|| in_full(stream), |_| stream.to_string())
     }
 
     /// The busy streams, and the unsatisfied waits; a line each.

@@ -60,15 +60,12 @@ impl Image {
         if size < 56 {
             return None;
         }
-        let headers: Vec<_> = (0..u64::from(count))
-            .map_while(|n| memory.array::<56>(base.wrapping_add(at).wrapping_add(n * u64::from(size))))
-            .map(|header| Header {
-                kind: u32_at(&header, 0),
-                offset: u64_at(&header, 8),
-                address: u64_at(&header, 16),
-                bytes: u64_at(&header, 40),
-            })
-            .collect();
+        let header = |n: u64| {
+            let header = memory.array::<56>(base.wrapping_add(at).wrapping_add(n * u64::from(size)))?;
+            let [offset, address, bytes] = [8, 16, 40].map(|at| u64_at(&header, at));
+            Some(Header { kind: u32_at(&header, 0), offset, address, bytes })
+        };
+        let headers: Vec<_> = (0..u64::from(count)).map_while(header).collect();
         let first = headers.iter().find(|header| header.kind == PT_LOAD)?;
         let bias = base.wrapping_sub(first.address.wrapping_sub(first.offset));
         let place = |kind| headers.iter().find(|h| h.kind == kind).map(|h| bias.wrapping_add(h.address));

@@ -4,9 +4,8 @@
 //!
 //! Must not: block a writer, or hand out a record twice or in part. A record that is overwritten before it is read is counted.
 
-use super::layout;
 use super::record::Record;
-use super::{Look, Owner, Recorder};
+use super::{layout, Look, Owner, Recorder};
 use crate::api::Lane;
 use crate::map::HashMap;
 use crate::order;

@@ -13,18 +13,16 @@ use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
 use crate::record::path::Paths;
 use crate::record::profile::Notes;
-use crate::record::ready;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::schedule::Schedule;
-use crate::record::{upkeep, Guard};
+use crate::record::{ready, upkeep, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::own_thread;
 use crate::runtime::process::{self, Process};
 use crate::runtime::withheld::Withheld;
-use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
+use crate::runtime::{clock, door, environment, files, memory, own_thread, standard_error, thread};
 use crate::watch::{live_report, python, revoke, watchdog};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
@@ -69,7 +67,7 @@ pub fn arm(initialised: Initialised) {
     // A fault in here disarms.
     door::inside(|| {
         let _withheld = Withheld::new();
-        fault::silence();
+        door::silence();
         build(initialised);
         if memory::exhausted() {
             process::disarm();
@@ -223,7 +221,7 @@ fn begin_or_hold(guard: &'static Guard, entry_point: EntryPoint, caller: Caller)
 }
 
 fn begin_them(guard: &'static Guard) {
-    if let Some(why) = tasks::too_few() {
+    if let Some(why) = own_thread::too_few() {
         // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
         if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
             standard_error::line(&why);

@@ -51,17 +51,12 @@ fn found<T>(find: FindObject, address: u64, tell: impl FnOnce(&Around<'_>) -> T)
 }
 
 fn visited<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
-    let (mut tell, mut told) = (Some(tell), None);
-    objects::each(&mut |object| {
+    let mut tell = Some(tell);
+    objects::find(|object| {
         let addresses = object.addresses();
-        let is_it = addresses.contains(&address);
-        if let Some(tell) = tell.take_if(|_| is_it) {
-            let unwind_index = object.unwind_index();
-            told = Some(tell(&Around { file_name: object.file_name(), addresses, unwind_index }));
-        }
-        !is_it
-    });
-    told
+        let tell = tell.take_if(|_| addresses.contains(&address))?;
+        Some(tell(&Around { file_name: object.file_name(), addresses, unwind_index: object.unwind_index() }))
+    })
 }
 
 #[cfg(test)]

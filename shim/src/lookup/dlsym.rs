@@ -53,13 +53,11 @@ fn replaced(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
 
 /// The first definition behind the caller's object, if every object finds its driver or NCCL.
 fn behind(name: &CStr, caller: *const c_void) -> Option<*mut c_void> {
-    let (mut is_behind, mut found) = (false, None);
-    objects::each(&mut |object| {
-        if is_behind {
-            found = object.dynamic().defines(name);
-        }
+    let mut is_behind = false;
+    let found = objects::find(|object| {
+        let was_behind = is_behind;
         is_behind |= object.addresses().contains(&(caller as u64));
-        found.is_none()
+        was_behind.then(|| object.dynamic().defines(name))?
     });
     let at = found? as u64;
     // An interposer defines some of the names, and hardly one of these.

@@ -8,9 +8,8 @@
 use super::adopted::{own_calls, Adopted};
 use super::dynamic::Dynamic;
 use super::dynamic_linker::{self, open_loaded};
-use super::layout::file_name;
 use super::link_map::object_of;
-use super::objects::Loaded;
+use super::objects::{file_name, Loaded};
 use crate::runtime::hot::HOT;
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;

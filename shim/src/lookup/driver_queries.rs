@@ -111,11 +111,7 @@ pub fn limits(device: i32) -> Device {
     let attribute = |which: i32| {
         let mut value = 0;
         let asked = driver::device_attribute(&mut value, which, device) == Some(SUCCESS);
-        if asked {
-            u32::try_from(value).unwrap_or(0)
-        } else {
-            0
-        }
+        u32::try_from(value).ok().filter(|_| asked).unwrap_or(0)
     };
     // The numbers are those of `CUdevice_attribute`.
     Device {

@@ -1,7 +1,7 @@
 //! The dynamic linker's records of the loaded objects.
 
 use super::dynamic::{Dynamic, DynamicEntry, DT_DEBUG};
-use super::layout::{addresses, file_name, relocated_read_only};
+use super::objects::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -99,16 +99,12 @@ impl LinkMap {
         }
         // SAFETY: the first page of a loaded library.
         let header = unsafe { &*(self.base as *const libc::Elf64_Ehdr) };
-        let is_one =
-            header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
-        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
-        let table =
-            |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
-        if is_one {
-            table(self.base + header.e_phoff as usize)
-        } else {
-            &[]
+        let (entry, table) = (usize::from(header.e_phentsize), (self.base + header.e_phoff as usize) as *const _);
+        if !header.e_ident.starts_with(b"\x7fELF") || entry != size_of::<libc::Elf64_Phdr>() {
+            return &[];
         }
+        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
+        unsafe { std::slice::from_raw_parts(table, header.e_phnum.into()) }
     }
 
     pub fn addresses(&self) -> Range<u64> {

@@ -51,12 +51,9 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
 
 /// After unloads: where the followed NCCL is gone, the next one is followed.
 pub fn forget_if_gone() {
-    let mut is_there = false;
-    objects::each(&mut |object| {
-        is_there = object.addresses() == ADOPTED.addresses() && object.dynamic().defines(NEEDED[0]).is_some();
-        !is_there
-    });
-    if ADOPTED.is_there() && !is_there {
+    let still =
+        |object: &Loaded<'_>| object.dynamic().defines(NEEDED[0]).filter(|_| object.addresses() == ADOPTED.addresses());
+    if ADOPTED.is_there() && objects::find(still).is_none() {
         ADOPTED.forget();
         OWN.look_up(None);
     }

@@ -4,7 +4,6 @@
 
 use super::dynamic::{Dynamic, DynamicEntry};
 use super::forks;
-use super::layout::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_int, c_void, CStr};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -105,13 +104,18 @@ pub fn each(mut visit: Visit<'_>) {
     });
 }
 
-pub fn counts() -> (u64, u64) {
-    let mut counts = (0, 0);
+/// What `look` finds in the first object where it finds something. It allocates nothing: see [`each`].
+pub fn find<T>(mut look: impl FnMut(&Loaded<'_>) -> Option<T>) -> Option<T> {
+    let mut found = None;
     each(&mut |object| {
-        counts = object.counts();
-        false
+        found = look(object);
+        found.is_none()
     });
-    counts
+    found
+}
+
+pub fn counts() -> (u64, u64) {
+    find(|object| Some(object.counts())).unwrap_or_default()
 }
 
 pub fn count() -> u64 {
@@ -125,26 +129,45 @@ pub fn count() -> u64 {
 
 /// The object that another one needs under this name.
 pub fn loaded_as(name: &CStr) -> Option<Dynamic> {
-    let mut found = None;
-    each(&mut |object| {
+    find(|object| {
         let dynamic = object.dynamic();
-        if dynamic.soname() == Some(name) || object.file_name() == name.to_bytes() {
-            found = Some(dynamic);
-        }
-        found.is_none()
-    });
-    found
+        (dynamic.soname() == Some(name) || object.file_name() == name.to_bytes()).then_some(dynamic)
+    })
 }
 
 /// Of the object that holds this one.
 pub fn addresses_around(address: u64) -> Range<u64> {
-    let mut addresses = 0..0;
-    each(&mut |object| {
-        let is_it = object.offset_of(address).is_some();
-        if is_it {
-            addresses = object.addresses();
-        }
-        !is_it
-    });
-    addresses
+    find(|object| object.offset_of(address).map(|_| object.addresses())).unwrap_or(0..0)
+}
+
+pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);
+    let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
+    loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+}
+
+/// Whole pages that are read-only once the object is relocated.
+pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Range<usize> {
+    let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO) else { return 0..0 };
+    // The last page stays writable.
+    let page = page_bytes();
+    let begin = base.wrapping_add(header.p_vaddr);
+    let end = begin.saturating_add(header.p_memsz);
+    (begin / page * page) as usize..(end / page * page) as usize
+}
+
+#[cfg(target_arch = "x86_64")]
+fn page_bytes() -> u64 {
+    4096
+}
+
+#[cfg(target_arch = "aarch64")]
+fn page_bytes() -> u64 {
+    // SAFETY: takes an integer only.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
+}
+
+pub(super) fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }

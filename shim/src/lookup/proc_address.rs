@@ -6,13 +6,14 @@
 //! Must not: change the driver's result, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle};
+use super::link_map;
 use super::table::hook_for_runtime;
-use super::{link_map, unhooked};
 use crate::runtime::{environment, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, CStr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -58,7 +59,7 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
                     pass_through::note(PassThrough::UnknownVersion);
                 }
                 if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
-                    unhooked::note(name);
+                    note(name);
                 }
                 return;
             };
@@ -75,4 +76,30 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     if !hook.is_null() {
         *slot = hook;
     }
+}
+
+const MOST_NAMES: usize = 64;
+/// Asked for, and looking like launches, loads or waits, without a hook.
+static UNHOOKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
+
+fn note(name: &[u8]) {
+    if name.windows(7).any(|at| at == b"Capture") {
+        UNSEEN_CAPTURE.store(true, Ordering::Relaxed);
+    }
+    if let Ok(mut names) = UNHOOKED.try_lock() {
+        let name = String::from_utf8_lossy(name);
+        if names.len() < MOST_NAMES && !names.iter().any(|n| *n == name) {
+            names.push(name.into_owned());
+        }
+    }
+}
+
+pub fn unhooked() -> Vec<String> {
+    UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default()
+}
+
+/// Whether an unhooked function begins captures: then no context is asked as a whole, which would invalidate one.
+pub fn captures_may_go_unseen() -> bool {
+    UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }

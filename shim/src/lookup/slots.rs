@@ -14,11 +14,9 @@
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
 use super::dynamic::{Dynamic, Slot};
-use super::dynamic_linker;
-use super::link_map;
 use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
-use super::{driver, forks, loads, nccl};
+use super::{driver, dynamic_linker, forks, link_map, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -193,10 +191,8 @@ fn of_dlsym(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
 /// For a slot that is not filled in yet, if that hook's function will be found.
 fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     let (name, is_own) = dynamic.symbol_of(slot)?;
-    if is_own || !concerns(name) {
-        return None;
-    }
-    hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?)
+    let is_hooked = !is_own && concerns(name);
+    is_hooked.then(|| hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?))?
 }
 
 fn concerns(name: &CStr) -> bool {
@@ -214,13 +210,12 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
 }
 
 fn at_start(name: &CStr) -> Option<*mut c_void> {
-    let (mut left, mut found) = (AT_START.load(Ordering::Relaxed), None);
-    objects::each(&mut |object| {
-        found = object.dynamic().defines(name);
+    let mut left = AT_START.load(Ordering::Relaxed);
+    objects::find(|object| {
         left = left.saturating_sub(1);
-        found.is_none() && left > 0
-    });
-    found
+        let found = object.dynamic().defines(name);
+        (found.is_some() || left == 0).then_some(found)
+    })?
 }
 
 /// In an object, in those that it needs, and so on.

@@ -216,10 +216,8 @@ impl<'a> Attempt<'a> {
         if !in_pace || closed.breached() || self.begun.elapsed() > AT_A_TIME {
             return Err(Stop::TurnIsOver);
         }
-        if is_blanket(settings) {
-            return Ok(());
-        }
-        within_budget(settings, &spent).map_err(Stop::Budget)
+        let budget = if is_blanket(settings) { Ok(()) } else { within_budget(settings, &spent) };
+        budget.map_err(Stop::Budget)
     }
 
     fn load(&mut self, items: &[Item], closed: &Closed) {

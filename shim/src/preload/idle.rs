@@ -4,12 +4,12 @@
 //! Must not: be called by the watchdog, because these are driver calls.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::lookup::unhooked::captures_may_go_unseen;
+use crate::lookup::proc_address::captures_may_go_unseen;
 use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::map::HashMap;
-use lazyguard_core::state::{InFlight, StreamKind, ThreadSlot};
+use lazyguard_core::state::{InFlight, PublishedCall, StreamKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
@@ -155,19 +155,24 @@ static ASKING: AtomicU32 = AtomicU32::new(0);
 static PROBING: AtomicU32 = AtomicU32::new(0);
 static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Lasts while the probe asks.
-pub struct Probing;
+/// Lasts while a thread asks.
+pub struct Asking(&'static AtomicU32);
 
-impl Probing {
-    pub fn new() -> Self {
-        PROBING.fetch_add(1, Ordering::SeqCst);
-        Self
+impl Asking {
+    pub fn of_the_probe() -> Self {
+        Self::counted(&PROBING)
+    }
+
+    fn counted(count: &'static AtomicU32) -> Self {
+        // SeqCst, here and in `settle`: the destroyer sees this, or this thread sees the stream gone.
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
     }
 }
 
-impl Drop for Probing {
+impl Drop for Asking {
     fn drop(&mut self) {
-        PROBING.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -177,22 +182,6 @@ pub fn probe_lost() -> bool {
 
 pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
-}
-
-struct Asking;
-
-impl Asking {
-    fn new() -> Self {
-        // SeqCst, here and in `settle`: the destroyer sees this, or this thread sees the stream gone.
-        ASKING.fetch_add(1, Ordering::SeqCst);
-        Self
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        ASKING.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// Between a stream's removal from the state and its destruction: waits until no thread asks about it.
@@ -214,7 +203,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// known. This thread's call was entered at `entered`, here and below.
 pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
     // A stream that is destroyed meanwhile is not in the list, or waits.
-    let _asking = Asking::new();
+    let _asking = Asking::counted(&ASKING);
     let known = process.tracker.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
@@ -224,28 +213,21 @@ pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -
 }
 
 /// The same while the gate is open, in a call about the stream `own`, or 0.
-pub fn in_flight_beside_others(
-    process: &Process,
-    context: u32,
-    thread: u32,
-    own: u32,
-    entered: Nanos,
-) -> Vec<InFlight> {
-    let _asking = Asking::new();
+pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own: u32, at: Nanos) -> Vec<InFlight> {
+    let _asking = Asking::counted(&ASKING);
     let mut known = process.tracker.in_flight(context);
     known.retain(InFlight::is_known);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
     let _mode = Uncaptured::new();
-    let asked =
-        |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, entered) };
+    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) };
     known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
 }
 
 /// `None` where the stream cannot be asked: a default stream only in the current context. `own` is the call's stream, or 0.
 pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u32, entered: Nanos) -> Option<bool> {
-    let _asking = Asking::new();
+    let _asking = Asking::counted(&ASKING);
     let stream = process.tracker.stream_entry(number).filter(|s| s.alive())?;
     if is_being_filled(process, number, own) {
         return None;
@@ -282,11 +264,9 @@ const LATELY_NANOS: u64 = 10_000_000;
 /// With a full queue such a thread is blocked, and so is a query.
 fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
-    process
-        .tracker
-        .threads()
-        .filter(|(_, slot)| slot.in_use() && slot.thread() != thread)
-        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
+    let mut others = process.tracker.threads().filter(|(_, slot)| slot.in_use() && slot.thread() != thread);
+    let submits = |call: PublishedCall| call.stream == number && !asks(call.entry_point.class());
+    others.any(|(_, slot)| slot.published().is_some_and(submits))
 }
 
 /// Between the marks that a destroying thread looks for. This thread's own call is not submitted yet.

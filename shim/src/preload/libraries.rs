@@ -226,18 +226,16 @@ const MOST_NAME_BYTES: usize = 255;
 pub fn place_of(reference: u64) -> Option<Place> {
     let mut name = Vec::with_capacity(MOST_NAME_BYTES);
     let mut samples = Samples::with_room();
-    let mut offset = None;
-    objects::each(&mut |object| {
-        let Some(here) = object.offset_of(reference) else { return true };
-        if let Some(content) = fat_binary_at(object, reference).filter(|_| object.file_name().len() <= MOST_NAME_BYTES)
-        {
+    let offset = objects::find(|object| {
+        let here = object.offset_of(reference)?;
+        let content = fat_binary_at(object, reference).filter(|_| object.file_name().len() <= MOST_NAME_BYTES);
+        Some(content.map(|content| {
             name.extend_from_slice(object.file_name());
             samples.take(content);
-            offset = Some(here);
-        }
-        false
-    });
-    Some(Place { object: String::from_utf8(name).ok()?, offset: offset?, image: samples.id() })
+            here
+        }))
+    })??;
+    Some(Place { object: String::from_utf8(name).ok()?, offset, image: samples.id() })
 }
 
 /// By the beginning and the length.

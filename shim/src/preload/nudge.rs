@@ -8,8 +8,7 @@
 use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::link_map::{self, LinkMap};
-use crate::lookup::objects;
-use crate::lookup::proc_address;
+use crate::lookup::{objects, proc_address};
 use crate::runtime::environment;
 use crate::runtime::files::{self, PROGRAM};
 use crate::runtime::process::Process;
@@ -84,20 +83,13 @@ fn fat_binaries(map: &LinkMap) -> u64 {
 
 /// The path of an object of this number that needs this one; `false` behind the last. It may be unloaded after the visit.
 fn path_of_user(soname: &CStr, number: usize, path: &mut Vec<u8>) -> bool {
-    let (mut left, mut is_there) = (number, false);
+    let mut users = 0;
     path.clear();
-    objects::each(&mut |object| {
-        if object.dynamic().needed().any(|needed| needed == soname) {
-            is_there = left == 0;
-            left = left.saturating_sub(1);
-        }
-        if is_there {
-            // A visit does not allocate.
-            path.extend(object.path().to_bytes().iter().take(LONGEST_PATH));
-        }
-        !is_there
-    });
-    is_there
+    objects::find(|object| {
+        users += usize::from(object.dynamic().needed().any(|needed| needed == soname));
+        (users > number).then(|| path.extend(object.path().to_bytes().iter().take(LONGEST_PATH)))
+    })
+    .is_some()
 }
 
 fn fat_binaries_in(object: &[u8]) -> u64 {

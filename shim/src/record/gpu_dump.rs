@@ -229,12 +229,7 @@ impl Ready {
     }
 
     /// Returns the file's size; else why it is missing, and whether the driver has begun nothing.
-    fn wait(
-        &self,
-        folder: Option<&RunFolder>,
-        before: Option<SystemTime>,
-        limit: Duration,
-    ) -> Result<u64, (String, bool)> {
+    fn wait(&self, to: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, (String, bool)> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
         loop {
@@ -263,7 +258,7 @@ impl Ready {
                 return Err((why, unanswered));
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(|why| (why, false))
+        self.bring_into(to, size).map(|()| size).map_err(|why| (why, false))
     }
 
     fn is_whole(&self, size: u64) -> bool {

@@ -20,9 +20,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 
-/// The interval of looks; shorter with every launch in the log.
-const EVERY: Duration = Duration::from_millis(100);
-const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
 /// Records formatted before they are written.
 const AT_ONCE: usize = 1024;
 /// The most that is written at once. An exit waits for a write.
@@ -118,12 +115,9 @@ impl Log {
         self.stopped.load(Ordering::Relaxed)
     }
 
+    /// Between two looks; shorter with every launch in the log.
     pub fn pause(&self) -> Duration {
-        if self.level == LogLevel::Launch {
-            EVERY_WITH_LAUNCHES
-        } else {
-            EVERY
-        }
+        Duration::from_millis(if self.level == LogLevel::Launch { 10 } else { 100 })
     }
 
     pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {

@@ -45,10 +45,10 @@ impl Mappings {
     pub fn at_a_hang(&self, process: &Process) {
         for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
             // The last name of a thread that has just ended.
-            Some(thread::name(slot.thread()))
-                .filter(|name| !name.is_empty())
-                .iter()
-                .for_each(|name| slot.set_name(name));
+            let name = thread::name(slot.thread());
+            if !name.is_empty() {
+                slot.set_name(&name);
+            }
         }
         self.note(process);
     }

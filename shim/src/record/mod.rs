@@ -5,7 +5,6 @@
 //!
 //! Must not: wait for a disk, or for another thread, in a thread of the program.
 
-mod cleanup;
 pub mod gpu_dump;
 mod gpu_dump_ready;
 pub mod guard;

@@ -6,14 +6,14 @@
 //!
 //! Must not: hold a file open, since a program may close foreign descriptors; or use a folder or link of another process.
 
-use super::cleanup;
 use crate::runtime::{environment, files, standard_error};
-use lazyguard_core::old_runs::namespace;
+use lazyguard_core::old_runs::{namespace, tidy, Sight};
 pub use lazyguard_core::run_folder::file::{
     DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
 };
 use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
+use std::ffi::CStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -118,7 +118,7 @@ impl RunFolder {
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        cleanup::run(base, user);
+        clean_up(base, user);
         let namespace = namespace();
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
@@ -199,10 +199,41 @@ pub fn host_name() -> String {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for writing; its last byte stays zero.
     let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
-    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
-    if failed || end == 0 {
-        return "host".to_owned();
-    }
+    let name = CStr::from_bytes_until_nul(&name).ok().filter(|name| !failed && !name.is_empty());
     // A slash would lead elsewhere.
-    String::from_utf8_lossy(&name[..end]).replace('/', "_")
+    name.unwrap_or(c"host").to_string_lossy().replace('/', "_")
+}
+
+/// Removes earlier processes' private folders. A program is starting: it looks at few, and does not wait.
+fn clean_up(base: &Path, user: u32) {
+    let sight = Sight {
+        user,
+        namespace: namespace(),
+        // Later processes and `lazyguard clean` remove the rest.
+        entries: 4096,
+        now: SystemTime::now(),
+        exists: &exists,
+        open: &files::open_unlinked,
+        // It leaves runs to `lazyguard run` and `clean`.
+        is_locked: &|_| Some(true),
+    };
+    tidy(base, &sight);
+}
+
+/// Also one that this user may not signal.
+fn exists(process: u32) -> bool {
+    let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else { return false };
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::kill(process, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_there_whoever_may_signal_it() {
+        assert!(exists(std::process::id()) && exists(1));
+        assert!(!exists(0) && !exists(4_194_999) && !exists(u32::MAX));
+    }
 }

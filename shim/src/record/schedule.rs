@@ -56,16 +56,9 @@ struct Seen {
 impl Schedule {
     /// For a process of this rank; an unreadable one costs a line.
     pub fn read(path: &str, rank: &str, folder: Option<&RunFolder>) -> Option<Self> {
+        let unread = |why: &_| format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {why}; no thread is held");
         let read = files::open(path).and_then(std::io::read_to_string);
-        let text = match read {
-            Ok(text) => text,
-            Err(error) => {
-                standard_error::line(&format!(
-                    "LAZYGUARD_SCHEDULE={path:?} cannot be read: {error}; no thread is held"
-                ));
-                return None;
-            }
-        };
+        let text = read.inspect_err(|why: &std::io::Error| standard_error::line(&unread(why))).ok()?;
         let mut left = 0;
         let mut holds = Vec::new();
         for line in text.lines() {

@@ -2,9 +2,11 @@
 
 use super::door;
 use super::floats::Floats;
+use lazyguard_core::tasks::{self, User};
 use std::ffi::{c_void, CString};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
@@ -143,6 +145,25 @@ pub fn unblock_signals() {
         libc::sigemptyset(&mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &none, null_mut());
     }
+}
+
+/// Why there is no room for them beside the program's ([`lazyguard_core::tasks`]).
+pub fn too_few() -> Option<String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let enough = tasks::enough(processors);
+    let left = tasks::left(Path::new("/"), user(), enough).filter(|left| left.threads < enough)?;
+    Some(format!(
+        "only {} more threads may be started here ({}), and they are left to the program: the guard runs without its own, and \
+         reports no hang",
+        left.threads, left.limit
+    ))
+}
+
+fn user() -> Option<User> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for writing; the other call takes nothing and cannot fail.
+    let (failed, id) = unsafe { (libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) != 0, libc::getuid()) };
+    (!failed && id != 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(User { id, most: limit.rlim_cur })
 }
 
 #[cfg(test)]

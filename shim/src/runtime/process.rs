@@ -3,9 +3,8 @@
 //! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a `record::Guard`, which is
 //! never freed. A forked child sets it to null until its own `cuInit`; a guard that steps aside, for good.
 
-use super::clock;
 use super::hot::HOT;
-use super::pass_through;
+use super::{clock, pass_through};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::Tracker;

@@ -2,14 +2,13 @@
 //!
 //! Must not: give a slot to a thread that is being given one.
 
-use super::door;
-use super::pass_through;
 use super::process::{process, Process};
 use super::tls::{self, Mine};
+use super::{door, pass_through};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
@@ -50,12 +49,7 @@ pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
 pub fn number() -> u32 {
     let mine = tls::get();
     // A forked child's thread has its parent's slot.
-    let is_of_this_process = process().is_some_and(|process| std::ptr::eq(process, mine.process));
-    if is_of_this_process {
-        mine.number
-    } else {
-        0
-    }
+    process().filter(|process| std::ptr::eq(*process, mine.process)).map_or(0, |_| mine.number)
 }
 
 pub fn know_launches() {
@@ -111,11 +105,8 @@ pub fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
-    if failed {
-        return String::new();
-    }
-    String::from_utf8_lossy(&name[..end]).into_owned()
+    let name = CStr::from_bytes_until_nul(&name).ok().filter(|_| !failed);
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 pub fn name(thread: u32) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::{driver_environment, stacks, system_call, thread_activity};
+use super::thread_activity::{self, system_call};
+use super::{driver_environment, stacks};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::{memory, thread};
@@ -119,7 +120,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
 
 /// By the end of the thread's stack: a jump may have led it out. Where the kernel does not say, the thread is inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
-    let told = system_call::line(call.thread);
+    let told = system_call(call.thread);
     told.and_then(|line| stack_pointer(&line)).is_none_or(|pointer| !has_left(pointer, call.frame as u64, own_maps))
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Protocol: the watchdog lists the questions, starts the thread, waits for a short time, and folds the answers into the state and the recording. The thread
 //! says which question it is at; if it does not come back, no other is started. It asks between the marks that a thread looks for before it destroys
-//! something ([`Probing`]).
+//! something ([`Asking`]).
 //!
 //! The questions were answered without a current context during every blocked call that was tried on an H200 (`testapps/simdriver/ground-truth`):
 //! `questions-during-blocked-calls.tsv`, and `calls-during-further-blocked-calls.tsv` for `cuKernelGetAttribute`.
@@ -27,9 +27,8 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
-use crate::preload::idle::{self, Probing, Uncaptured};
-use crate::record::log;
-use crate::record::Guard;
+use crate::preload::idle::{self, Asking, Uncaptured};
+use crate::record::{log, Guard};
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
@@ -219,7 +218,7 @@ impl Session {
 }
 
 fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
-    let _asking = (!matches!(question, Question::Memory { .. })).then(Probing::new);
+    let _asking = (!matches!(question, Question::Memory { .. })).then(Asking::of_the_probe);
     let answer = match *question {
         Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
         Question::Events { stream, ref events } => return ask_events(guard, stream, events),

@@ -1,6 +1,8 @@
-//! What did not make sense in a recording: the first of it, and how much.
+//! What did not make sense in a recording: the first of it, and how much; or why nothing can be read.
 
-use std::fmt;
+use crate::settings::MOST_RECORD_BYTES;
+use crate::trace::layout::VERSION;
+use std::{fmt, io};
 
 const MOST_KEPT: usize = 64;
 
@@ -40,3 +42,35 @@ impl Defects {
         self.count
     }
 }
+
+#[derive(Debug)]
+pub enum Unreadable {
+    NotARecording,
+    /// Empty, or zero but for the first words of a header: nothing was recorded.
+    NeverBegun,
+    Version(u32),
+    TooLarge(u64),
+    Io(io::Error),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotARecording => f.write_str("this is not a recording"),
+            Self::NeverBegun => f.write_str(
+                "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
+                 it just now",
+            ),
+            Self::Version(version) => {
+                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            }
+            Self::TooLarge(bytes) => {
+                let most = MOST_RECORD_BYTES >> 30;
+                write!(f, "this is no recording: it has {bytes} bytes, and a recording has {most} GiB at most")
+            }
+            Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}

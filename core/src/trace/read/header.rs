@@ -2,14 +2,12 @@
 //!
 //! The reader takes an impossible area as empty, and one that reaches past the end as far as the file goes. Either is a defect.
 
-use super::defects::Defects;
+use super::defects::{Defects, Unreadable};
 use super::source::{append, field, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
-use super::unreadable::Unreadable;
-use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::ops::RangeInclusive;
 
 /// Of a segment, which is read as a whole. The writer's have 512.

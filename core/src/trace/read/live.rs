@@ -1,10 +1,9 @@
 //! A recording that is read again and again while its process writes it: the tables as they are now, and the new records.
 
-use super::cursors;
 use super::header::Header;
 use super::records::Entry;
 use super::source::{fill, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES};
-use super::{Recording, Unreadable};
+use super::{cursors, Recording, Unreadable};
 use crate::trace::follow::LaneFollower;
 use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Look, Owner, Record, WORDS};

@@ -15,16 +15,14 @@ mod source;
 mod strings;
 mod tables;
 mod unfolded;
-mod unreadable;
 
-pub use defects::Defect;
+pub use defects::{Defect, Unreadable};
 pub use header::{Facts, LaneUse, ProcessState};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
-pub use unreadable::Unreadable;
 
 use super::layout::LANES;
 use super::Record;
@@ -98,17 +96,14 @@ impl<S: Source> Recording<S> {
         let Self { source, header, defects, .. } = self;
         let entries = tables::threads(source, header, defects);
         let mut unfolded = Unfolded::default();
-        let threads = entries
-            .into_iter()
-            .map(|entry| {
-                let words = calls::in_progress(source, header, &entry, defects);
-                unfolded.read(source, header, &entry, words.as_ref());
-                // A driver call, or the call of NCCL around it.
-                let call = words.and_then(|words| Record::from_words(&words)).filter(|call| call.returned == 0);
-                ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
-            })
-            .collect();
-        self.threads = threads;
+        let threads = entries.into_iter().map(|entry| {
+            let words = calls::in_progress(source, header, &entry, defects);
+            unfolded.read(source, header, &entry, words.as_ref());
+            // A driver call, or the call of NCCL around it.
+            let call = words.and_then(|words| Record::from_words(&words)).filter(|call| call.returned == 0);
+            ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
+        });
+        self.threads = threads.collect();
         self.contexts = tables::contexts(source, header, defects);
         self.streams = tables::streams(source, header, defects);
         self.communicators = tables::communicators(source, header, defects);

@@ -111,6 +111,11 @@ impl<'a, S: Source> Records<'a, S> {
         self.passed_over
     }
 
+    /// The first error.
+    pub fn finish(self) -> io::Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+
     /// The first one; its segment was passed over.
     pub fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()

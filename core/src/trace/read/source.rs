@@ -141,20 +141,14 @@ pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io:
 }
 
 /// Appends at most `size` bytes, and returns how many; what cannot be read is a defect.
-pub(super) fn append<S: Source>(
-    source: &S,
-    offset: u64,
-    size: usize,
-    buffer: &mut Vec<u8>,
-    defects: &mut Defects,
-) -> usize {
+pub(super) fn append(source: &impl Source, offset: u64, size: usize, to: &mut Vec<u8>, defects: &mut Defects) -> usize {
     // Zeroed by the allocator: `resize` is slow in an unoptimised build.
     let mut added = vec![0; size];
     let there = fill(source, offset, &mut added).unwrap_or_else(|error| {
         defects.note(offset, || format!("{size} bytes cannot be read: {error}"));
         0
     });
-    buffer.extend_from_slice(&added[..there]);
+    to.extend_from_slice(&added[..there]);
     there
 }
 

@@ -6,9 +6,8 @@ use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
 use crate::api::{GraphContents, GraphPart, NodeKind, StreamKind};
 use crate::map::HashMap;
-use crate::order;
 use crate::trace::layout::{text, WORD};
-use crate::Nanos;
+use crate::{order, Nanos};
 
 const TEXT_STRETCH: u64 = 64 << 10;
 
