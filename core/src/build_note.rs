@@ -14,7 +14,6 @@ pub const CUDA_HEADERS: &str = "13.0";
 /// Bytes for the text; the rest is zeros.
 const ROOM: usize = 128;
 
-/// Without the commit. `concat!` takes no constants, so a test compares them.
 const TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), "\n1\n13.0\n");
 
 /// `Elf64_Nhdr`, owner, text.

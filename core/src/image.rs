@@ -27,7 +27,6 @@ const BODY_SIZE: usize = 8;
 const ENTRY_KIND: usize = 0;
 const ENTRY_HEAD_SIZE: usize = 4;
 const ENTRY_BODY_SIZE: usize = 8;
-/// Kinds of entries.
 const TEXT: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 const MOST_ENTRIES: usize = 64;
@@ -58,7 +57,6 @@ impl Start {
         all.into_iter().find(|(magic, _)| begins_with(*magic)).map(|(_, start)| start)
     }
 
-    /// The length of its header.
     pub const fn head_bytes(self) -> usize {
         match self {
             Self::Text => 1,
@@ -92,7 +90,6 @@ pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Bytes(u64),
-    /// At the first zero.
     ToZero,
 }
 
@@ -163,7 +160,11 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::Reference => return 0,
     };
     let prints = content.len() <= MOST_SEARCHED_BYTES && Prints::of(content) == Prints::Yes;
-    kind | u64::from(prints) * bits::PRINTS
+    if prints {
+        kind | bits::PRINTS
+    } else {
+        kind
+    }
 }
 
 struct Entry<'a> {
@@ -263,7 +264,6 @@ fn names_print(content: &[u8]) -> bool {
     false
 }
 
-/// Of at most eight bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let mut value = [0; 8];
     value[..length].copy_from_slice(bytes.get(at..at.checked_add(length)?)?);

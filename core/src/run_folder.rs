@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The folder in memory.
 pub const MEMORY: &str = "/dev/shm";
 
 pub fn private_prefix(user: u32, process: u32) -> String {
@@ -62,11 +61,9 @@ pub mod file {
     pub const DUMP_TEXT: &str = "dump.txt";
     /// The request, where the recording is no file.
     pub const REQUEST: &str = "dump.request";
-    /// Python's stacks.
     pub const PYTHON: &str = "python.txt";
     /// The main thread's stack, read by `lazyguard run`.
     pub const MAIN_STACK: &str = "main-stack.json";
-    /// The recording as a timeline.
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// The program that hangs as the run did.
     pub const REPRODUCER: &str = "reproducer.cu";
@@ -80,9 +77,7 @@ pub mod file {
     pub const OF_A_JOB: &str = ".lazyguard-hang";
     /// The same for a reported cause.
     pub const REPORTED: &str = ".lazyguard-reported";
-    /// The GPU core dump.
     pub const GPU_CORE: &str = "gpu.core";
-    /// The driver's pipe for that, made with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
     pub const OF_A_PROCESS: [&str; 16] = [
         LOG,

@@ -114,7 +114,6 @@ pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 /// Launchers' variables for a rank; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// An empty value is none.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let told = RANKS.iter().filter_map(|name| variable(name));
     // It becomes a part of a folder's name.
@@ -296,7 +295,6 @@ fn known_names() -> String {
     SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Of 100, with or without the sign.
 fn percent(text: &str) -> Option<u64> {
     text.trim_end_matches('%').parse().ok().filter(|&percent| percent <= 100)
 }

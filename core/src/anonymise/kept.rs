@@ -33,7 +33,7 @@ impl Kept {
                 older[entry.lane as usize] += 1;
             }
         }
-        let passed_over = records.passed_over();
+        let passed_over = records.passed_over;
         records.finish()?;
         let mut entries: Vec<_> = lanes.into_iter().flatten().collect();
         entries.sort_by_key(|entry| (entry.thread_number, entry.thread, entry.lane, entry.number));

@@ -25,7 +25,6 @@ pub struct Anonymised {
     pub older: u64,
     /// Records and texts of unknown kinds.
     pub unknown: u64,
-    /// Segments that their process took again meanwhile.
     pub passed_over: u64,
 }
 
@@ -37,7 +36,7 @@ pub fn anonymise<S: Source>(recording: &Recording<S>, most: usize, names: &mut P
         bytes,
         records: kept.entries.len() as u64,
         older: kept.older.iter().sum(),
-        unknown: recording.unknown_records().saturating_add(recording.strings().unknown()),
+        unknown: recording.unknown_records().saturating_add(recording.strings().unknown),
         passed_over: kept.passed_over,
     })
 }

@@ -22,7 +22,6 @@ pub struct Pseudonyms {
 }
 
 impl Pseudonyms {
-    /// Keeps the names of kernels where that is said.
     pub fn new(keep_kernel_names: bool) -> Self {
         Self { keep_kernel_names, ..Self::default() }
     }

@@ -136,7 +136,7 @@ struct Texts {
 }
 
 fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseudonyms, facts: &ProcessFacts) -> Texts {
-    let room = recording.strings().bytes() * GROWTH;
+    let room = recording.strings().bytes * GROWTH;
     let shape = Shape { threads: 0, contexts: 0, streams: 0, text_bytes: room, segments: [0; LANES], records: RECORDS };
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, facts) else { return Texts { words: Vec::new(), lost: 0 } };

@@ -47,13 +47,11 @@ const PREPARES: u8 = 1;
 const GATED: u8 = 2;
 /// Its success says that work of the device has ended.
 const ANSWERS: u8 = 4;
-/// Its purpose is to wait for work.
 const SYNCHRONIZES: u8 = 8;
 /// Brings a whole module into the context, for which the driver waits until nothing is in flight there.
 const LOADS: u8 = 16;
 /// The driver carries it out only in an idle context, whatever the loading mode.
 const WHOLE: u8 = 32;
-/// A function of NCCL.
 const NCCL: u8 = 64;
 
 macro_rules! classes {

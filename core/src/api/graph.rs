@@ -63,7 +63,6 @@ impl NodeKind {
         (Self::ValueWrite, "value write"),
         (Self::Other, "node of another kind"),
     ];
-    /// The first number that is not the driver's.
     const OWN: u16 = 0x100;
     const DRIVERS: u16 = 14;
 
@@ -114,7 +113,6 @@ pub struct GraphPart {
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
-    /// A memory operation's.
     pub value: u64,
     /// The driver's flags of a memory operation, as far as they are the condition.
     pub condition: u8,
@@ -139,7 +137,6 @@ impl GraphPart {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
     pub nodes: u32,
-    /// Nodes not looked at.
     pub unseen: u32,
     /// Whether single nodes have been changed since: waits and writes then do not count.
     pub changed: bool,

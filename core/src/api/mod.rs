@@ -91,7 +91,6 @@ impl EntryPoint {
         }
     }
 
-    /// For constants: an unknown symbol does not compile.
     pub const fn named(symbol: &str) -> Self {
         let mut index = 0;
         while index < ENTRY_POINTS.len() {

@@ -3,7 +3,6 @@
 use crate::Nanos;
 use std::fmt;
 
-/// `1 launch`, `2 launches`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     Quantity(count.try_into().unwrap_or(u64::MAX), noun).to_string()
 }
@@ -46,7 +45,6 @@ pub fn time_of_day(unix_nanos: u64) -> String {
     format!("{:02}:{:02}:{:02}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// `1st`, `2nd`, `11th`.
 pub fn ordinal(number: u64) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",

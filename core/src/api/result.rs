@@ -3,7 +3,6 @@
 /// `CUDA_ERROR_TIMEOUT`: the result of calls blocked behind a revoked communicator.
 pub const REVOKED_RESULT: i32 = 909;
 
-/// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 
 pub fn error_name(result: i32) -> Option<&'static str> {
@@ -12,7 +11,6 @@ pub fn error_name(result: i32) -> Option<&'static str> {
     words.next()
 }
 
-/// `719 (CUDA_ERROR_LAUNCH_FAILED)`.
 pub fn error_in_words(result: i32) -> String {
     match error_name(result) {
         Some(name) => format!("{result} ({name})"),

@@ -55,7 +55,6 @@ impl fmt::Display for StreamKind {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// When the call was entered.
     pub at: Nanos,
     pub entry_point: u16,
     pub function: u32,

@@ -394,10 +394,7 @@ impl SnapshotBuilder {
     fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
         let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
-        let launches = match submitted {
-            0 => self.graphs_that_call(address, called),
-            submitted => vec![(stream, submitted)],
-        };
+        let launches = if submitted == 0 { self.graphs_that_call(address, called) } else { vec![(stream, submitted)] };
         let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
         // A host function does not block a stream that has completed it.
         let blocks =

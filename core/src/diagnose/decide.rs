@@ -146,8 +146,6 @@ impl<'a> Decision<'a> {
         }
     }
 
-    // --- from findings to verdicts ---
-
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.or(finding.at_rest).unwrap_or(self.snapshot.last_activity);

@@ -8,7 +8,6 @@ use crate::replay::takes_time;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
-    /// Whether the path ends on a stream known to be busy.
     pub(super) fn ends_busy(&self, path: &Path<'a>) -> bool {
         path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
     }

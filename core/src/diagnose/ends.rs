@@ -65,13 +65,11 @@ impl CallEnd {
         }
     }
 
-    /// Whether its error means that the work it waited for is lost.
     pub fn lost_work(&self) -> bool {
         self.result.is_some_and(loses_work)
     }
 }
 
-/// Those still in progress are left out.
 pub fn ends_of<'a, S: Source>(
     recording: &Recording<S>,
     calls: impl Iterator<Item = &'a BlockedCall>,

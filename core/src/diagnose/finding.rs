@@ -19,7 +19,6 @@ pub(super) struct Finding<'a> {
     pub held_back: Option<Culprit>,
     pub because: Vec<String>,
     pub fix: String,
-    /// Whether it counts as soon as it is past the threshold.
     pub conclusive: bool,
     /// Since when a stream is at rest for which no thread waits.
     pub at_rest: Option<Nanos>,
@@ -368,10 +367,7 @@ impl<'a> Decision<'a> {
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
         let sentence = messages::sentence_by_its_end(&calls, &path);
-        let held_back = match &path.end {
-            End::Filled(victim, _) => Some(victim.clone()),
-            _ => None,
-        };
+        let held_back = if let End::Filled(victim, _) = &path.end { Some(victim.clone()) } else { None };
         if let End::Runs(Culprit { stream, .. }) = &path.end {
             // Other busy work beside it may be what it waits for.
             let is_beside = |s: &&BusyStream| s.stream.context == stream.context && s.stream.number != stream.number;

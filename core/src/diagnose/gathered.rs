@@ -115,11 +115,9 @@ pub(super) struct Load {
     pub kind: ColdKind,
     pub thread: u32,
     pub record: Record,
-    /// Whether it is the first launch of a loaded function.
     pub first_launch: bool,
 }
 
-/// See [`SnapshotBuilder::push`] and [`SnapshotBuilder::snapshot`].
 #[derive(Default)]
 pub struct SnapshotBuilder {
     pub(super) busy: BTreeMap<u32, Busy>,

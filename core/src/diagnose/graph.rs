@@ -81,7 +81,6 @@ impl GraphSeen {
         }
     }
 
-    /// `10 kernels (first k1, k2), 1 host function, 1 event wait`.
     pub fn holds(&self) -> String {
         let mut kinds: Vec<(NodeKind, u64)> = Vec::new();
         for part in &self.parts {

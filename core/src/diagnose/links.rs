@@ -13,12 +13,11 @@ use crate::Nanos;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
     Thread(u32),
+    /// By the time at which the call that submitted it was entered.
     Operation {
         stream: u32,
-        /// When the call that submitted it was entered.
         at: Nanos,
     },
-    /// A stream, with all that is submitted to it.
     Stream(u32),
     /// To this address, by no submitted operation.
     Write(u64),

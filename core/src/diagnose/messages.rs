@@ -25,7 +25,6 @@ pub(crate) fn thread(number: u32, name: &str) -> String {
     format!("thread {number}{name}")
 }
 
-/// By its number.
 impl fmt::Display for StreamRef {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "stream {}", self.number)
@@ -71,7 +70,6 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     }
 }
 
-/// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
 pub(super) fn submitting(culprit: Option<&Culprit>) -> String {
     match culprit.map(|culprit| (&culprit.operation.function, &culprit.operation.call)) {
         Some((Some(function), _)) => format!("launching {}", demangle(function)),
@@ -192,7 +190,6 @@ pub(super) fn unwritten(wait: &WaitSeen) -> String {
     )
 }
 
-/// The streams of a path on which something waits.
 pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
     let waits = path.steps.iter().filter_map(|step| match step {
         Step::Writer(wait, _) => Some(wait.stream.number),
@@ -328,7 +325,6 @@ pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
     }
 }
 
-/// `1 operation was`, `2 operations were`.
 pub(super) fn operations(count: u64, [of_one, of_more]: [&str; 2]) -> String {
     format!("{} {}", counted(count, "operation"), if count == 1 { of_one } else { of_more })
 }

@@ -20,13 +20,10 @@ use std::cell::Cell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedQueue<'a> {
-    /// The stream and launch that wait.
     pub waits: &'a BusyStream,
     pub held_back: &'a OperationSeen,
-    /// The stream and launch at the head of the queue.
     pub ahead: &'a BusyStream,
     pub head: &'a OperationSeen,
-    /// The number of hardware queues.
     pub queues: u32,
 }
 
@@ -58,7 +55,6 @@ pub(super) enum Step<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
-    /// An operation that waits for nothing known.
     Runs(Culprit),
     Peers(Peers),
     /// NCCL's own code: the call meets the other ranks.
@@ -131,10 +127,7 @@ impl<'a> Path<'a> {
     }
 
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
-        self.steps.iter().find_map(|step| match step {
-            Step::Barrier(load) => Some(*load),
-            _ => None,
-        })
+        self.steps.iter().find_map(|step| if let Step::Barrier(load) = step { Some(*load) } else { None })
     }
 
     /// A cycle, a called host function, and memory that was looked at show that they have not ended.
@@ -147,7 +140,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The path least likely to end has the lowest.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,

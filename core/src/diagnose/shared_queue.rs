@@ -16,10 +16,7 @@ const QUEUES_AT_FIRST: u32 = 8;
 
 impl<'a> Path<'a> {
     pub(super) fn shared_queue(&self) -> Option<SharedQueue<'a>> {
-        self.steps.iter().find_map(|step| match step {
-            Step::Queue(shared) => Some(*shared),
-            _ => None,
-        })
+        self.steps.iter().find_map(|step| if let Step::Queue(shared) = step { Some(*shared) } else { None })
     }
 }
 

@@ -14,7 +14,6 @@ use crate::{order, Nanos};
 
 const MOST_WAITS_IN_ALL: usize = 4096;
 const MOST_FILLS: usize = 16;
-/// Most streams reported behind one load.
 const MOST_BEHIND: usize = 256;
 
 /// As a record means it whose call returned then; the handle, if it has no name.

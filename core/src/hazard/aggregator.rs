@@ -15,7 +15,6 @@ use crate::trace::read::{Entry, LaneUse, Recording, Source};
 use crate::trace::Lane;
 use std::collections::BTreeMap;
 
-/// Most hazards kept apart.
 pub const MOST_GROUPS: usize = 1024;
 
 /// `None` where not known.
@@ -56,7 +55,7 @@ pub struct Aggregator {
     groups: HashMap<Same, Group>,
     /// By code, those prevented apart; also those without a group.
     counts: BTreeMap<(bool, Code), u64>,
-    overflow: u64,
+    pub overflow: u64,
 }
 
 impl Aggregator {
@@ -102,10 +101,6 @@ impl Aggregator {
             count: 0,
             at_least: false,
         }))
-    }
-
-    pub fn overflow(&self) -> u64 {
-        self.overflow
     }
 
     pub fn counts(&self, prevented: bool) -> Vec<(Code, u64)> {
@@ -165,7 +160,6 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     hazard
 }
 
-/// The hazards of a recording.
 #[derive(Default)]
 pub struct Gathered(Aggregator);
 

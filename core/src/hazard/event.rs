@@ -9,9 +9,7 @@ use crate::Nanos;
 pub struct Flags(u16);
 
 impl Flags {
-    /// It would have happened without the guard.
     pub const PREVENTED: Self = Self(1);
-    /// The driver does not know the memory.
     pub const PAGEABLE: Self = Self(1 << 1);
     /// The process had launched kernels before, and nothing was in flight.
     pub const TIMED: Self = Self(1 << 2);
@@ -31,7 +29,6 @@ impl Flags {
 pub struct ConflictingOperation {
     pub stream: u32,
     pub function: u32,
-    /// The id of the submitting call's entry point, or 0.
     pub entry_point: u16,
     pub at: Nanos,
 }
@@ -62,10 +59,7 @@ impl HazardEvent {
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
         let Payload::Hazard(numbers) = record.payload() else { return None };
         let code = Code::by_number(numbers.code)?;
-        let before = match numbers.distance {
-            0 => 0,
-            distance => record.entered.saturating_sub(distance - 1),
-        };
+        let before = if numbers.distance == 0 { 0 } else { record.entered.saturating_sub(numbers.distance - 1) };
         let mut noted = Self {
             code,
             flags: Flags(numbers.marks),
@@ -99,10 +93,7 @@ impl HazardEvent {
             false => (self.at, self.other.at, self.other.function),
         };
         // A distance, not a time: it fits for days, however long the process has run.
-        let distance = match before {
-            0 => 0,
-            at => entered.saturating_sub(at).saturating_add(1),
-        };
+        let distance = if before == 0 { 0 } else { entered.saturating_sub(before).saturating_add(1) };
         let raw = RawPayload::hazard(HazardNumbers {
             code: self.code.number(),
             other_entry_point: self.other.entry_point,

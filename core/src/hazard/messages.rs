@@ -20,7 +20,6 @@ struct Words<'a> {
     other_is_kernel: bool,
 }
 
-/// Fills in the sentences.
 pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
     let words = Words { hazard, flags, other_is_kernel };
     (hazard.what, hazard.must_meet, hazard.evidence, hazard.fix) =
@@ -28,8 +27,6 @@ pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
 }
 
 impl Words<'_> {
-    // --- names ---
-
     fn kernel(&self) -> &str {
         self.hazard.kernel.as_deref().unwrap_or("a kernel")
     }
@@ -63,8 +60,6 @@ impl Words<'_> {
             stream => format!("{} on stream {stream} ({})", self.hazard.call, self.hazard.stream_class.name()),
         }
     }
-
-    // --- sentences ---
 
     fn what(&self) -> String {
         let Self { hazard, .. } = self;
@@ -259,7 +254,6 @@ impl Words<'_> {
     }
 }
 
-/// A hazard on one line.
 pub fn line(hazard: &Hazard) -> String {
     let count = match (hazard.count, hazard.at_least) {
         (1, false) => "once".to_owned(),

@@ -3,16 +3,6 @@
 //! The shim notes a hazard where it arises, because only the shim knows what was in flight. This module decides what a record means, which
 //! records are one hazard, and what to report, for the live process and the command alike.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `rules` | what is a hazard, as far as that can be decided without CUDA |
-//! | `waits` | waits for values that nothing submitted satisfies |
-//! | `event` | one occurrence, and its record |
-//! | `aggregator` | from occurrences, or the records of a recording, to hazards |
-//! | `group` | a hazard, once it has been counted |
-//! | `messages` | the sentences |
-//! | `file` | the hazards of a process, as a file |
-//!
 //! The log's thread writes `hazards.json` when there is something new, at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
 //!
 //! | kept for it | where, and how much |

@@ -22,7 +22,6 @@ pub fn remove_folder(path: &Path, entries: &mut usize) -> io::Result<()> {
     let emptied = empty(folder.as_fd(), DEEPEST, entries);
     drop(folder);
     emptied?;
-    // It removes no link.
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 

@@ -87,7 +87,6 @@ pub fn leaves_enough_free(settings: &Settings, memory: Memory) -> bool {
     is_blanket(settings) || memory.free >= memory.total / 100 * settings.least_free_percent
 }
 
-/// Nanoseconds that are always in pace.
 const FREE_NANOS: Nanos = 5_000_000;
 
 /// Kernels that are in pace whatever the clock says, within a time below the budget: a small program's kernels are there also on a busy machine.
@@ -158,7 +157,6 @@ pub enum Known {
 /// When the rest of a library is loaded that came late and that a profile knows: most programs' start is over.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
-/// A library with no more kernels is loaded at once.
 const FEW_KERNELS: u64 = 8;
 
 /// Whether the kernels of a library are left for after the start. `is_late`: there is a context already. A library that the profile does not

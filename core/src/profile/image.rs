@@ -8,7 +8,6 @@ use twox_hash::XxHash3_128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId {
-    /// XXH3 of 128 bits.
     pub hash: u128,
     pub bytes: u64,
 }

@@ -23,7 +23,6 @@ use crate::order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
-/// The end of a part's name.
 pub const PART: &str = ".profile";
 
 /// By a file's name. A hidden one is still being written.

@@ -42,10 +42,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// In place of the object's name.
 const PROGRAM: &str = "-";
 
-/// Words for a load as a module, and as a library.
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
@@ -158,7 +156,6 @@ fn options_of(text: &str) -> Option<LoadOptions> {
     LoadOptions::new(all.collect::<Option<Vec<_>>>()?)
 }
 
-/// The inverse of [`str::escape_debug`].
 fn unescaped(text: &str) -> Option<String> {
     let mut name = String::new();
     let mut rest = text.chars();

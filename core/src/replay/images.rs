@@ -17,7 +17,6 @@ impl Images {
         }
     }
 
-    /// The image that a call loads, or that its function is from.
     pub fn of(&self, record: &Record) -> Option<Image> {
         match record.payload() {
             Payload::Image { image, .. } => Some(image),

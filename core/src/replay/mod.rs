@@ -1,15 +1,5 @@
 //! The replay of a recording: its records go in, in the order in which their calls were entered, and facts come out.
 //!
-//! Each reader of a recording is a visitor of these facts, and keeps only what its own answer needs:
-//!
-//! | visitor | its answer | takes from here |
-//! |---|---|---|
-//! | `diagnose` (`SnapshotBuilder`) | what stands still, and why | proofs, events, images |
-//! | `timing` of the command | where a start went; calls that blocked the host | work, images, outstanding operations |
-//! | `export` of the command | operations of streams as slices | proofs, events |
-//! | `live` of the command | time blocked, loads | work |
-//! | `hazard` | deadlocks of another timing | rules |
-//!
 //! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, by the proofs and rules of this module.
 //!
 //! Must not: treat as ended what may not have ended; or grow with the number of records.

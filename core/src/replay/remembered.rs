@@ -5,7 +5,6 @@ use std::hash::Hash;
 
 const GENERATION: usize = 1 << 15;
 
-/// Holds one to two generations.
 pub struct Remembered<K, V> {
     newer: HashMap<K, V>,
     older: HashMap<K, V>,

@@ -42,7 +42,6 @@ const NAMES: &[&str] = &[
     "ncclSym",
     "mscclKernel",
     "nvshmem",
-    // DeepEP's dispatch and combine.
     "deep_ep",
     // PyTorch's symmetric memory: barriers, signals, and the reductions on it.
     "symmetric_memory",
@@ -56,7 +55,6 @@ const NAMES: &[&str] = &[
     "allreduce_fusion_kernel",
 ];
 
-/// Whether a kernel of this name waits for kernels of other GPUs.
 pub fn waits_for_peers(kernel: &str) -> bool {
     part_of_waiting(kernel).is_some()
 }

@@ -9,10 +9,9 @@ use crate::trace::Record;
 use crate::Nanos;
 use std::collections::VecDeque;
 
-/// As many as in the recording's table.
 const RECENT: usize = 32;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Stream {
     context: u32,
     submitted: u64,
@@ -71,15 +70,8 @@ impl Streams {
         let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: record.function };
         let context = u32::from(record.context);
         let idle_until = self.idle_until.get(&context).copied().unwrap_or(0);
-        let stream = self.streams.entry(record.stream).or_insert_with(|| Stream {
-            context,
-            submitted: 0,
-            ended: 0,
-            last_submitted: 0,
-            complete_until: 0,
-            first_since_idle: op,
-            recent: VecDeque::new(),
-        });
+        let new = || Stream { context, ..Stream::default() };
+        let stream = self.streams.entry(record.stream).or_insert_with(new);
         if stream.last_submitted <= stream.complete_until.max(idle_until) {
             stream.first_since_idle = op;
             stream.ended = stream.submitted;
@@ -118,13 +110,11 @@ impl Streams {
         (stream.last_submitted > until).then_some((stream, until))
     }
 
-    /// The oldest one that may be outstanding.
     pub fn oldest(&self, stream: u32) -> Option<Operation> {
         let (stream, until) = self.busy(stream)?;
         oldest_outstanding(stream.first_since_idle, stream.recent.iter().copied(), until)
     }
 
-    /// The most operations that may be outstanding.
     pub fn outstanding(&self, stream: u32) -> u64 {
         self.busy(stream).map_or(0, |(stream, _)| stream.submitted - stream.ended)
     }

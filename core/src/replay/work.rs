@@ -10,17 +10,10 @@ pub enum Work {
     Preload,
     Load(ColdKind),
     Context,
-    Allocate {
-        in_order: bool,
-    },
-    Free {
-        in_order: bool,
-    },
-    Copy {
-        in_order: bool,
-    },
+    Allocate { in_order: bool },
+    Free { in_order: bool },
+    Copy { in_order: bool },
     Graph,
-    /// The thread waits for a context, a stream or an event.
     Wait,
     Submission,
     Other,

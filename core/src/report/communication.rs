@@ -3,7 +3,6 @@
 use crate::api::{data_type_name, operator_name, Class, EntryPoint};
 use crate::trace::Communication;
 
-/// Such as `AllReduce`.
 pub fn collective_name(entry_point: EntryPoint) -> &'static str {
     let symbol = entry_point.symbol();
     symbol.strip_prefix("nccl").unwrap_or(symbol)
@@ -26,7 +25,6 @@ pub fn arguments_in_words(entry_point: EntryPoint, about: &Communication) -> Str
     words
 }
 
-/// `1,048,576`.
 fn in_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -36,7 +36,6 @@ impl Outcome {
     }
 }
 
-/// `CUDA_ERROR_LAUNCH_FAILED`.
 const ERROR_OF_A_DUMP: i32 = 719;
 
 /// The GPU core dump that the guard asked for. A driver that makes it ends the contexts' work: blocked and later calls
@@ -145,7 +144,6 @@ impl HangReport {
         Self { status, verdicts, slow, ..self }
     }
 
-    /// By codes and culprits.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
             let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
@@ -258,7 +256,6 @@ impl HangReport {
         }])
     }
 
-    /// A line for each blocked call.
     pub fn ends_in_words(&self) -> Vec<String> {
         let words = |end| match self.gave_way(end) {
             true => format!("{}; calls after it return error {}", end_in_words(end), error_in_words(ERROR_OF_A_DUMP)),

@@ -22,7 +22,6 @@ const MOST_PYTHON_LINES: usize = 100;
 const MOST_SHORT: usize = 4;
 const MOST_PLACES: usize = 4;
 
-/// The state of a hang after its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
     /// When the same calls were last seen in progress.
@@ -32,7 +31,6 @@ pub struct Newest {
 }
 
 impl HangReport {
-    /// Without its stacks, for standard error.
     pub fn text(&self) -> Block {
         Block::marked(self.head(None).into_iter().chain(self.evidence()))
     }
@@ -56,7 +54,6 @@ impl HangReport {
         Block::marked([line])
     }
 
-    /// The whole report, with the state since.
     pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = self.head(newest);
         lines.extend(self.evidence());
@@ -80,8 +77,6 @@ impl HangReport {
         let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
         format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
     }
-
-    // --- the head ---
 
     fn heading(&self, newest: Option<Newest>) -> String {
         let word = match self.status {
@@ -207,7 +202,6 @@ impl HangReport {
         operations.filter_map(|one| one.operation.function.as_deref()).map(demangle).collect()
     }
 
-    /// A function in the program.
     fn place(&self, address: u64) -> Option<String> {
         self.known(address).filter(|known| known.is_of_the_program()).map(FrameSeen::short)
     }
@@ -242,8 +236,6 @@ impl HangReport {
         }
         line
     }
-
-    // --- the evidence ---
 
     fn evidence(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -380,8 +372,6 @@ impl HangReport {
             None => format!("  {stream}: {} since {}, {all}", what(front), messages::time(front.at)),
         }
     }
-
-    // --- the stacks ---
 
     pub(super) fn stack_lines(&self) -> Vec<String> {
         let mut lines = self.python_lines();

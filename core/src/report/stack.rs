@@ -141,7 +141,6 @@ impl FrameSeen {
         }
     }
 
-    /// Function, line and file, as far as known.
     pub fn text(&self) -> String {
         let place = if self.module.is_empty() {
             format!("{:#x}", self.address)

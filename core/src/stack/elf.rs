@@ -51,7 +51,6 @@ impl Image {
     /// Of the file whose first byte lies at `base`.
     pub fn read(memory: &impl Memory, base: u64) -> Option<Self> {
         let head: [u8; 64] = memory.array(base)?;
-        // 64 bits, little-endian.
         if head[..6] != *b"\x7fELF\x02\x01" {
             return None;
         }

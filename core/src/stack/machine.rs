@@ -28,7 +28,6 @@ impl Machine {
         }
     }
 
-    /// The column of the return address.
     pub(super) const fn returns(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RA,
@@ -36,7 +35,6 @@ impl Machine {
         }
     }
 
-    /// Whether a function preserves the register.
     pub(super) fn keeps(self, register: Register) -> bool {
         match self {
             Self::X86_64 => {

@@ -42,7 +42,6 @@ pub fn first_of_own_maps() -> String {
     String::from_utf8_lossy(&text[..whole_lines]).into_owned()
 }
 
-/// Lines that make no sense are left out.
 pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
     // A path may end in what else ends a line.
     text.split('\n').filter_map(|line| {

@@ -17,7 +17,6 @@ use gimli::{
     UnwindTableRow, Value,
 };
 
-/// The most numbered registers of a processor.
 const REGISTERS: usize = 32;
 
 const MOST_OPERATIONS: u32 = 1 << 10;

@@ -14,7 +14,6 @@ pub const MOST_FRAMES: usize = 64;
 pub struct Stack {
     pub address: u64,
     pub begin: u64,
-    /// The end of its memory.
     pub end: u64,
     pub frame: u64,
 }

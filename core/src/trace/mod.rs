@@ -1,13 +1,5 @@
 //! The recording: what is kept of a run, in a file or memory that outlives the process. `docs/TRACE_FORMAT.md` describes every byte.
 //!
-//! | file | holds |
-//! |---|---|
-//! | [`layout`] | where everything lies |
-//! | `record`, `payload`, `raw` | one record; what it says by its kind and call, for readers and for writers |
-//! | `recorder`, `add` | the writer: segments and records; texts |
-//! | `look`, `follow` | what has come since, for the log, in the same process |
-//! | [`read`] | the reader: any bytes give records and defects |
-//!
 //! Why it is built like this:
 //!
 //! * *Tables beside the records.* A stream's oldest outstanding operation may be millions of records back. The tables are the guard's own state.

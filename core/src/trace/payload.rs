@@ -12,31 +12,26 @@ pub enum Payload {
     Wait(ValueWait),
     Write(ValueWrite),
     Event(u64),
-    /// A copy or fill of memory, an allocation or a release.
+    /// A copy or fill of memory, an allocation or a release: the destination, or 0; the bytes, or 0.
     Memory {
-        /// The destination, or 0.
         address: u64,
-        /// Or 0.
         bytes: u64,
     },
     Image {
-        /// The handle of the module or library.
         owner: u64,
         image: Image,
     },
     Owner(u64),
-    /// The executable graph's handle.
     Graph(u64),
     HostFunction(u64),
+    /// With the time at which the call that submitted it was entered.
     HostCall {
         function: u64,
-        /// When the call that submitted it was entered.
         submitted: u64,
     },
-    /// With one result, in a row.
+    /// Of an event, or of a stream (0).
     Queries {
         count: u64,
-        /// Or 0 of a stream.
         event: u64,
     },
     Preload(Preload),
@@ -178,7 +173,6 @@ impl Record {
         [self.raw.three as u16, (self.raw.three >> 16) as u16, (self.raw.three >> 32) as u16]
     }
 
-    /// Of a launch.
     pub fn launch_key(&self) -> LaunchKey {
         LaunchKey { function: self.function, block: self.block(), shared_or_owner: self.raw.detail }
     }

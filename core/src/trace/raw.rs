@@ -14,7 +14,6 @@ pub struct RawPayload {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `CUDA_LAUNCH_BLOCKING`.
     pub launch_blocking: bool,
     /// `CUDA_DEVICE_MAX_CONNECTIONS`, or 0.
     pub connections: u32,
@@ -43,7 +42,6 @@ pub struct HazardNumbers {
     pub code: u16,
     /// Its id, or 0.
     pub other_entry_point: u16,
-    /// A bit each.
     pub marks: u16,
     pub class: u8,
     /// From the other operation's submission to the record, plus 1; 0 where unknown.
@@ -104,11 +102,7 @@ const fn short(number: u32) -> u32 {
 }
 
 const fn capped(number: u64, largest: u64) -> u64 {
-    if number > largest {
-        largest
-    } else {
-        number
-    }
+    [number, largest][(number > largest) as usize]
 }
 
 impl RawPayload {
@@ -178,7 +172,6 @@ impl RawPayload {
         Self { extent: connections.into(), detail: launch_blocking.into(), ..Self::default() }
     }
 
-    /// The record has the key's function.
     pub fn resident(launch: LaunchKey, blocks: u64) -> Self {
         Self { three: packed(launch.block.map(u32::from), 16), extent: blocks, detail: launch.shared_or_owner }
     }

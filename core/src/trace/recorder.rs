@@ -124,7 +124,6 @@ impl<'a> SegmentWriter<'a> {
         Cursor(self.word().load(Ordering::Acquire))
     }
 
-    /// Of the thread's next record in this lane.
     pub fn next(&self) -> u64 {
         self.numbers.load(Ordering::Relaxed).wrapping_add(self.cursor().at() as u64)
     }

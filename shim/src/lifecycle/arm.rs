@@ -151,18 +151,16 @@ fn begin(guard: &'static Guard, initialised: Initialised) {
 
 fn backing(folder: Option<&RunFolder>, settings: &Settings) -> Option<Backing> {
     let backing = Backing::make(folder, settings.record_bytes as usize)?;
-    let asked_for = folder.map_or(settings.out.is_some(), RunFolder::asked_for);
-    backing.complaint().filter(|_| asked_for).into_iter().for_each(standard_error::line);
+    let asked_for = folder.map_or(settings.out.is_some(), |folder| folder.asked_for);
+    backing.why.as_deref().filter(|_| asked_for).into_iter().for_each(standard_error::line);
     Some(backing)
 }
 
 fn facts(initialised: Initialised) -> ProcessFacts {
     let start_ticks = start_ticks();
-    let mut driver_version = 0;
-    driver::driver_version(&mut driver_version);
     ProcessFacts {
         process: std::process::id(),
-        driver_version,
+        driver_version: driver::told(0, |version| driver::driver_version(version)).unwrap_or(0),
         armed_unix_nanos: clock::unix_nanos(),
         armed_monotonic_nanos: clock::monotonic_nanos(),
         start_ticks: start_ticks.unwrap_or(0),

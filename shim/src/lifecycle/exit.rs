@@ -106,7 +106,7 @@ fn finish() {
         for (what, kept) in
             [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))]
         {
-            if let (Err(error), true) = (kept, folder.asked_for()) {
+            if let (Err(error), true) = (kept, folder.asked_for) {
                 standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
             }
         }

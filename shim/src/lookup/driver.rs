@@ -108,9 +108,7 @@ pub const SUCCESS: i32 = 0;
 pub const NOT_FOUND: i32 = 500;
 /// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the unload. CUDA's runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
-/// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: i32 = 719;
-/// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 
 own_calls! {
@@ -192,9 +190,10 @@ pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: 
 }
 
 pub fn current_context() -> Handle {
-    let mut context = null_mut();
-    match ctx_get_current(&mut context) {
-        Some(SUCCESS) => context,
-        _ => null_mut(),
-    }
+    told(null_mut(), |context| ctx_get_current(context)).unwrap_or(null_mut())
+}
+
+/// What a call of the driver has filled in, if it has succeeded.
+pub fn told<T>(mut value: T, ask: impl FnOnce(&mut T) -> Option<i32>) -> Option<T> {
+    (ask(&mut value) == Some(SUCCESS)).then_some(value)
 }

@@ -87,12 +87,11 @@ pub fn is_allocated_in(address: u64, context: Handle, of_host: bool) -> bool {
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {
-    let mut value = 0;
-    let asked = match kernel {
-        true => driver::kernel_attribute(&mut value, which, handle, device),
-        false => driver::function_attribute(&mut value, which, handle),
-    };
-    (asked == Some(SUCCESS)).then(|| u32::try_from(value).ok()).flatten()
+    let value = driver::told(0, |value| match kernel {
+        true => driver::kernel_attribute(value, which, handle, device),
+        false => driver::function_attribute(value, which, handle),
+    })?;
+    u32::try_from(value).ok()
 }
 
 /// What a block needs of a device; `shared_bytes` are the launch's.
@@ -108,11 +107,8 @@ pub fn local_bytes(handle: Handle, kernel: bool, device: i32) -> Option<u64> {
 }
 
 pub fn limits(device: i32) -> Device {
-    let attribute = |which: i32| {
-        let mut value = 0;
-        let asked = driver::device_attribute(&mut value, which, device) == Some(SUCCESS);
-        u32::try_from(value).ok().filter(|_| asked).unwrap_or(0)
-    };
+    let told = |which: i32| driver::told(0, |value| driver::device_attribute(value, which, device));
+    let attribute = |which: i32| told(which).and_then(|value| u32::try_from(value).ok()).unwrap_or(0);
     // The numbers are those of `CUdevice_attribute`.
     Device {
         multiprocessors: attribute(16),

@@ -208,7 +208,6 @@ impl Dynamic {
     }
 }
 
-/// By a table of GNU's kind.
 fn gnu_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
     let word = move |n: usize| {
         // SAFETY: the object's own table, read as far as its own counts say.
@@ -222,10 +221,7 @@ fn gnu_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
         bits >> (hash % 64) & bits >> (hash.checked_shr(shift).unwrap_or(0) % 64) & 1 == 1
     };
     let at = 4 + 2 * filters as usize;
-    let begin = match buckets > 0 && filters > 0 && may_have() {
-        true => word(at + (hash % buckets) as usize),
-        false => 0,
-    };
+    let begin = if buckets > 0 && filters > 0 && may_have() { word(at + (hash % buckets) as usize) } else { 0 };
     let chain = at + buckets as usize;
     let mut next = (begin != 0 && begin >= first_hashed).then_some(begin);
     std::iter::from_fn(move || loop {

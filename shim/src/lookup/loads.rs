@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 #[link_section = ".data.lazyguard_start"]
 static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// Words of a mutex.
 const MUTEX: usize = if cfg!(target_arch = "aarch64") { 6 } else { 5 };
 
 /// A free recursive mutex: its kind is in the third word.

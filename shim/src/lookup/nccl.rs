@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// `ncclInternalError`, from a hook that the program was never given.
 pub const NOT_FOUND: i32 = 3;
-/// `ncclSuccess`.
 pub const SUCCESS: i32 = 0;
 /// `ncclInProgress`, of a communicator that does not block.
 pub const IN_PROGRESS: i32 = 7;

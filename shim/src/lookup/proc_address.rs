@@ -15,7 +15,6 @@ use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
 /// Unhooked, such names could launch, load, wait or capture behind the guard's back.

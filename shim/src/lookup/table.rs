@@ -13,7 +13,6 @@ pub struct Hook(pub *const c_void);
 unsafe impl Sync for Hook {}
 
 pub struct HookTable {
-    /// By entry point.
     pub exports: [Hook; DRIVER_ENTRY_POINTS.len()],
     pub nccl: [Hook; NCCL_ENTRY_POINTS.len()],
     /// For `cuModuleGetLoadingMode` from `cuGetProcAddress`, by which runtimes alone look it up.
@@ -45,7 +44,6 @@ pub fn hook(entry_point: EntryPoint) -> *mut c_void {
     hook_at(entry_point.index())
 }
 
-/// The library's own.
 pub fn dlsym_hook() -> *mut c_void {
     DLSYM.load(Ordering::Relaxed)
 }

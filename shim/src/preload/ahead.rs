@@ -39,7 +39,6 @@ impl Image {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ready {
     context: u32,
-    /// See [`identity`].
     identity: u64,
     image: u32,
     nth: u32,

@@ -85,7 +85,6 @@ struct Attempt<'a> {
     context: u32,
     occasion: Occasion,
     at_start: bool,
-    /// At this call.
     first: FirstLaunch,
     begun: Instant,
     done: Done,
@@ -303,7 +302,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Loads an expected module or library.
     fn content(&mut self, item: Item) -> Result<Content, Skip> {
         let there = match item {
             Item::Library(library) | Item::Rest(library) => {

@@ -1,6 +1,6 @@
 //! Code that is loaded ahead and handed over: of images ([`super::ahead`]), and of fat binaries ([`super::libraries`]).
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
 use lazyguard_core::image::Prints;
 use lazyguard_core::state::FunctionKind;
 use std::ffi::CString;
@@ -22,19 +22,17 @@ pub struct There {
 impl There {
     pub fn of(owner: u64, kind: FunctionKind, names: &[CString], new: Option<Prints>) -> Self {
         let look_up = |name: &CString| {
-            let mut function = null_mut();
-            let found = match kind {
-                FunctionKind::Kernel => driver::library_kernel(&mut function, owner as Handle, name.as_ptr()),
-                FunctionKind::Function => driver::module_function(&mut function, owner as Handle, name.as_ptr()),
-            };
-            (found == Some(SUCCESS)).then_some(function as u64)
+            let found = driver::told(null_mut(), |function| match kind {
+                FunctionKind::Kernel => driver::library_kernel(function, owner as Handle, name.as_ptr()),
+                FunctionKind::Function => driver::module_function(function, owner as Handle, name.as_ptr()),
+            });
+            found.map(|function| function as u64)
         };
         let functions = (!names.is_empty()).then(|| names.iter().filter_map(look_up).collect());
         Self { owner, kind, functions, is_new: new.is_some(), prints: new.unwrap_or(Prints::Unknown) }
     }
 }
 
-/// Code loaded ahead, and handed over.
 #[derive(Default)]
 pub struct Counted {
     pub loaded: AtomicU64,

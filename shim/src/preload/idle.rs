@@ -114,10 +114,7 @@ impl Questions {
         let event = match known {
             Some(event) => event as Handle,
             None => {
-                let mut event = null_mut();
-                if driver::event_create(&mut event, DISABLE_TIMING)? != SUCCESS {
-                    return None;
-                }
+                let event = driver::told(null_mut(), |event| driver::event_create(event, DISABLE_TIMING))?;
                 lock(&self.0).insert(handle, event as usize);
                 event
             }
@@ -282,8 +279,7 @@ fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bo
         // A query of the legacy stream invalidates a blocking stream's capture.
         return None;
     }
-    let mut capturing = 0;
-    if !legacy && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+    if !legacy && driver::told(0, |capturing| driver::stream_is_capturing(handle, capturing)) != Some(0) {
         return None;
     }
     let asked = process.now();

@@ -8,14 +8,11 @@ use std::ptr::null_mut;
 
 /// The driver lists kernels and functions from this version on.
 pub const LISTS_SINCE: i32 = 12040;
-/// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
-/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
 pub fn count(library: u64) -> Option<u32> {
-    let mut count = 0;
-    (driver::library_kernel_count(&mut count, library as Handle)? == SUCCESS).then_some(count)
+    driver::told(0, |count| driver::library_kernel_count(count, library as Handle))
 }
 
 pub fn of_library(library: u64) -> Option<Vec<u64>> {
@@ -23,9 +20,8 @@ pub fn of_library(library: u64) -> Option<Vec<u64>> {
 }
 
 pub fn of_module(module: u64) -> Option<Vec<u64>> {
-    let mut count = 0;
-    let counted = driver::module_function_count(&mut count, module as Handle)? == SUCCESS;
-    list(counted.then_some(count)?, |functions, count| driver::module_functions(functions, count, module as Handle))
+    let count = driver::told(0, |count| driver::module_function_count(count, module as Handle))?;
+    list(count, |functions, count| driver::module_functions(functions, count, module as Handle))
 }
 
 fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Option<Vec<u64>> {
@@ -35,9 +31,8 @@ fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Op
 }
 
 pub fn memory() -> Option<Memory> {
-    let (mut free, mut total) = (0, 0);
-    let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;
-    asked.then_some(Memory { free: free as u64, total: total as u64 })
+    let (free, total) = driver::told((0, 0), |(free, total)| driver::memory_info(free, total))?;
+    Some(Memory { free: free as u64, total: total as u64 })
 }
 
 /// Into the current context.

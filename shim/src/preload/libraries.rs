@@ -10,7 +10,7 @@
 //! constructors: one that registers a kernel takes a lock which the CUDA runtime holds when it loads a library.
 
 use super::handover::{Counted, There};
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver;
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
@@ -68,7 +68,6 @@ impl Libraries {
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
     }
 
-    /// Loaded ahead, and handed over.
     pub fn counts(&self) -> (u64, u64) {
         self.counted.both()
     }
@@ -123,7 +122,6 @@ impl Libraries {
         found
     }
 
-    /// For a new context.
     pub fn all(&self) -> Vec<u32> {
         let states = lock(&self.states);
         let there = (0..).zip(&*states).filter(|(_, state)| !matches!(state, State::Absent | State::Gone));
@@ -295,14 +293,11 @@ impl Copied {
 
 fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
-    let mut library = null_mut();
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
     let (code, none, nowhere) = (copy.as_bytes().as_ptr().cast(), null_mut(), null_mut());
     let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr().cast());
-    let loaded = driver::library_load_data(&mut library, code, none, nowhere, 0, options, values, 1);
-    if loaded != Some(SUCCESS) {
-        return Err(Skip::DriverRefused);
-    }
+    let load = |library: &mut _| driver::library_load_data(library, code, none, nowhere, 0, options, values, 1);
+    let library = driver::told(null_mut(), load).ok_or(Skip::DriverRefused)?;
     // CUDA's runtimes unload at the exit, and the driver does not say when it no longer reads the bytes.
     let Copied { pages, reference, constant, unloads } = copy;
     Ok(Ready { library: library as u64, reference, constant, content: pages.leak(), unloads })

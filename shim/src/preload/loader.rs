@@ -79,7 +79,6 @@ impl Loader {
         self.driver_eager.load(Ordering::Relaxed)
     }
 
-    /// For the summary.
     pub fn note(&self, text: String) {
         self.queue().notes.push(text);
     }

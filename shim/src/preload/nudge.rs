@@ -6,7 +6,7 @@
 //! Must not: answer a program that asks for itself. That one reaches the export, or has not looked hundreds of names up before.
 
 use super::loader::Loader;
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver;
 use crate::lookup::link_map::{self, LinkMap};
 use crate::lookup::{objects, proc_address};
 use crate::runtime::environment;
@@ -22,7 +22,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
 /// Names looked up before the question: runtimes of 11.7 to 13.0 look up 300 to 440.
 const LEAST_LOOKED_UP: u64 = 100;
@@ -59,8 +58,7 @@ fn note_despite_lazy(loader: &Loader, path: &str) {
 }
 
 pub fn driver_is_eager() -> bool {
-    let mut mode = 0;
-    driver::loading_mode(&mut mode) == Some(SUCCESS) && mode == EAGER
+    driver::told(0, |mode| driver::loading_mode(mode)) == Some(EAGER)
 }
 
 fn path_of(map: &LinkMap) -> String {

@@ -54,7 +54,6 @@ pub struct Queue {
     /// Devices that have had a context.
     pub started: HashSet<i32>,
     pub runtimes: Vec<NudgeAnswer>,
-    /// For the summary.
     pub notes: Vec<String>,
 }
 

@@ -69,7 +69,7 @@ impl Guard {
 
     pub fn before_a_context(&self) {
         let folder = self.folder.as_ref();
-        let is_local = self.backing.in_file() || folder.is_some_and(|folder| !folder.asked_for());
+        let is_local = self.backing.in_file || folder.is_some_and(|folder| !folder.asked_for);
         self.gpu_dump.before_a_context(self, folder, is_local);
     }
 }

@@ -34,7 +34,6 @@ pub struct Hazards {
     writes: Writes,
     load_ended: AtomicU64,
     to_compile: Mutex<HashSet<u64>>,
-    /// Grids in flight.
     fillers: Mutex<Vec<Filler>>,
     /// Launches on a stream of one.
     launches_behind: AtomicU64,
@@ -136,7 +135,6 @@ impl Hazards {
             || process.tracker.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))
     }
 
-    /// Before its use.
     pub fn is_to_be_compiled(&self, library: u64) {
         let mut libraries = lock(&self.to_compile);
         if libraries.len() < MOST_TO_COMPILE {
@@ -218,12 +216,11 @@ impl Hazards {
         self.fold.try_lock().map(|fold| fold.counts(prevented).into_iter().map(name).collect()).unwrap_or_default()
     }
 
-    /// For the summary.
     pub fn lines(&self) -> Vec<String> {
         let Ok(fold) = self.fold.try_lock() else { return Vec::new() };
         let mut lines: Vec<_> = fold.hazards(false).iter().map(messages::line).collect();
-        if fold.overflow() > 0 {
-            lines.push(format!("{} more hazards of kinds too many to be told apart", fold.overflow()));
+        if fold.overflow > 0 {
+            lines.push(format!("{} more hazards of kinds too many to be told apart", fold.overflow));
         }
         lines
     }
@@ -250,7 +247,6 @@ impl Hazards {
         }
     }
 
-    /// If the folder stays.
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.write(process, folder, false);
     }
@@ -261,7 +257,7 @@ impl Hazards {
         let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
             return self.news.store(at_least, Ordering::Relaxed);
         };
-        let (hazards, overflow) = (fold.hazards(at_least), fold.overflow());
+        let (hazards, overflow) = (fold.hazards(at_least), fold.overflow);
         if hazards.is_empty() {
             return;
         }
@@ -274,7 +270,7 @@ impl Hazards {
             overflow,
         };
         // A line only where the user has asked for the file.
-        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {
+        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for, at_least) {
             standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
         }
     }

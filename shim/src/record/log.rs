@@ -136,7 +136,6 @@ impl Log {
         }
     }
 
-    /// Of this level.
     fn lanes(&self) -> &'static [Lane] {
         match self.level {
             LogLevel::Off => &[],

@@ -62,7 +62,7 @@ impl Marker {
     /// `None` where the process shares no folder. `lazyguard run` asks its processes itself, but the ids of communicators are in markers alone.
     pub fn of(folder: Option<&RunFolder>, settings: &Settings) -> Option<Self> {
         let of_run = || folder?.of_run().filter(|_| settings.on_hang == OnHang::Revoke);
-        let folder = folder?.shared().map(Path::to_owned).or_else(of_run)?;
+        let folder = folder?.shared.clone().or_else(of_run)?;
         // A folder of every user's, such as `/tmp`.
         let is_everybodys = fs::metadata(&folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
@@ -114,7 +114,6 @@ impl Marker {
         });
     }
 
-    /// The ids in the marker.
     pub fn revoked(&self) -> Vec<u64> {
         self.read().ok().and_then(|content| revoked_in(&content)).unwrap_or_default()
     }
@@ -185,7 +184,6 @@ fn hold(file: &File, kind: libc::c_int) {
     }
 }
 
-/// Of a process that revokes these.
 fn revoking(ids: &[u64]) -> Vec<u8> {
     let ids: Vec<_> = ids.iter().map(|id| format!("{id:x}")).collect();
     format!("{REVOKES}{}\n", ids.join(",")).into_bytes()

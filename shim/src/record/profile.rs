@@ -65,7 +65,6 @@ struct Noted {
     owners: HashMap<u64, Origin>,
     places: Vec<Place>,
     sampled: HashMap<u64, ImageId>,
-    /// Not used so far.
     unused: HashSet<ImageId>,
     /// Unreadable or false files in the folder: the next load replaces them.
     damaged: HashSet<ImageId>,
@@ -153,7 +152,6 @@ impl Notes {
         self.folder.join(IMAGES).join(id.to_string())
     }
 
-    /// Before the load.
     pub fn loads(&self, context: u32, content: &[u8], options: &LoadOptions) -> ImageId {
         let id = ImageId::of(content);
         let mut noted = lock(&self.noted);

@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct Backing {
     pub words: &'static [AtomicU64],
     pub shape: Shape,
-    in_file: bool,
+    pub in_file: bool,
     /// Only [`Backing::FIRST`] segments of each lane have their room.
     grows: bool,
     /// In bytes.
     present: AtomicUsize,
     wanted: bool,
     /// Why they are not, if wanted.
-    why: Option<String>,
+    pub why: Option<String>,
 }
 
 /// Tried when there is too little room.
@@ -67,19 +67,10 @@ impl Backing {
         })
     }
 
-    pub fn in_file(&self) -> bool {
-        self.in_file
-    }
-
-    /// Before anything is recorded.
     pub fn limit(&self, recorder: &Recorder<'_>) {
         if self.grows {
             recorder.limit(Self::FIRST);
         }
-    }
-
-    pub fn complaint(&self) -> Option<&str> {
-        self.why.as_deref()
     }
 
     pub fn save(&self, folder: &RunFolder) -> io::Result<()> {
@@ -201,7 +192,7 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
     }
     // SAFETY: it was opened just now.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
-    let mapped = suitable(&file, folder.asked_for(), bytes).and_then(|in_memory| {
+    let mapped = suitable(&file, folder.asked_for, bytes).and_then(|in_memory| {
         let words = |()| map(bytes, libc::MAP_SHARED, file.as_raw_fd()).map_err(|error| error.to_string());
         if in_memory {
             let words = allocate_first(&file, shape).and_then(words)?;

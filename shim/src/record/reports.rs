@@ -30,7 +30,6 @@ pub struct Reports {
     pub computing: Mutex<Vec<(Waiting, (Nanos, Nanos))>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
-    /// In a job.
     turns: Option<Turns>,
 }
 

@@ -33,9 +33,9 @@ pub struct Requests {
 
 impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
-        let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
+        let file = folder.filter(|_| !backing.in_file).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        let (in_recording, announced, ended) = (backing.in_file(), AtomicBool::new(false), Mutex::new(false));
+        let (in_recording, announced, ended) = (backing.in_file, AtomicBool::new(false), Mutex::new(false));
         Self { file, answered, in_recording, announced, ended }
     }
 

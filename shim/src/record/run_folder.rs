@@ -20,7 +20,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// In its job.
 pub fn rank() -> Option<String> {
     settings::rank(environment::present_text)
 }
@@ -29,8 +28,9 @@ pub struct RunFolder {
     path: PathBuf,
     /// The process does not remove it.
     stays: bool,
-    asked_for: bool,
-    shared: Option<PathBuf>,
+    pub asked_for: bool,
+    /// Of all processes of the job.
+    pub shared: Option<PathBuf>,
 }
 
 impl RunFolder {
@@ -140,15 +140,6 @@ impl RunFolder {
 
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
-    }
-
-    pub fn asked_for(&self) -> bool {
-        self.asked_for
-    }
-
-    /// Of all processes of the job.
-    pub fn shared(&self) -> Option<&Path> {
-        self.shared.as_deref()
     }
 
     /// Of the `lazyguard run` around this process.

@@ -29,9 +29,7 @@ const SETTLES_IN: Nanos = 5_000_000;
 pub struct Schedule {
     points: Option<PathBuf>,
     holds: Vec<Hold>,
-    /// For all holds.
     left: AtomicU64,
-    /// The last hold.
     held: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -81,7 +79,6 @@ impl Schedule {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Before a call that may be held.
     pub fn comes(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller) {
         let site = (u64::from(thread::own_number()), caller.address as u64);
         let of = match entry_point.class() {
@@ -98,7 +95,6 @@ impl Schedule {
         call.into_iter().for_each(|call| self.point(process, call));
     }
 
-    /// Before a launch on a stream.
     pub fn launches(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller, of: (u64, u64)) {
         let call = self.named(entry_point, caller, Some(Some(of)));
         call.into_iter().for_each(|call| self.point(process, call));
@@ -109,11 +105,7 @@ impl Schedule {
     fn named(&self, entry_point: EntryPoint, caller: Caller, of: Option<Option<(u64, u64)>>) -> Option<String> {
         let mut seen = lock(&self.seen);
         let begins = seen.is_first((thread::own_number().into(), u64::MAX));
-        let is_point = match of {
-            None => false,
-            Some(None) => true,
-            Some(Some(kind)) => seen.is_first(kind),
-        };
+        let is_point = of.is_some_and(|kind| kind.is_none_or(|kind| seen.is_first(kind)));
         (begins || is_point).then(|| seen.name(entry_point, caller.address))
     }
 

@@ -49,7 +49,7 @@ impl Guard {
         let counts = Lane::ALL.map(|lane| self.tracker.recorder().counts(lane));
         RecordingSummary {
             bytes: (self.tracker.recorder().words().len() * 8) as u64,
-            in_file: self.backing.in_file(),
+            in_file: self.backing.in_file,
             overwritten: counts.iter().map(|c| c.overwritten).sum(),
             dropped: counts.iter().map(|c| c.dropped).sum(),
         }

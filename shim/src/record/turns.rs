@@ -14,7 +14,7 @@ use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Of a job's hangs, and of its slow waits.
@@ -36,7 +36,7 @@ impl Turns {
     pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
         run_folder::rank()?;
         let (folder, run) = folder.and_then(|folder| Some((folder, folder.of_run()?)))?;
-        Some(Self::at(folder.shared().map_or(run, Path::to_owned)))
+        Some(Self::at(folder.shared.clone().unwrap_or(run)))
     }
 
     fn at(place: PathBuf) -> Self {

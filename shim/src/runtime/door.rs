@@ -30,9 +30,7 @@ extern "C-unwind" {
     fn pthread_setcanceltype(kind: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// `PTHREAD_CANCEL_DISABLE`.
 const DISABLE: libc::c_int = 1;
-/// `PTHREAD_CANCEL_DEFERRED`.
 const DEFERRED: libc::c_int = 0;
 
 /// `None` if the part panicked, and the guard has stepped aside then. The result is `Copy`: there is nothing to drop while a cancellation unwinds.

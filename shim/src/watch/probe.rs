@@ -223,11 +223,9 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
         Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
         Question::Events { stream, ref events } => return ask_events(guard, stream, events),
         Question::Loaded { function, handle } => {
-            let mut state = 0;
-            let asked = is_still(guard, function, handle)
-                .then(|| driver::function_is_loaded(&mut state, handle as Handle))
-                .flatten();
-            (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function })
+            let told = || driver::told(0, |state| driver::function_is_loaded(state, handle as Handle));
+            let state = is_still(guard, function, handle).then(told).flatten();
+            (state == Some(0)).then_some(Answer::NotLoaded { function })
         }
         Question::Memory { address, wide } => {
             let held = driver_queries::host_memory(address, wide).value();
@@ -272,9 +270,8 @@ fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
 fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created: bool) -> Option<Answer> {
     // Destroyed since the list was made.
     guard.tracker.stream_entry(number).filter(|s| s.alive() && s.handle() == handle && !s.destroyed())?;
-    let mut capturing = 0;
     if created {
-        if driver::stream_is_capturing(handle as Handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+        if driver::told(0, |capturing| driver::stream_is_capturing(handle as Handle, capturing)) != Some(0) {
             return None;
         }
     } else if driver::ctx_push(context as Handle) != Some(SUCCESS) {

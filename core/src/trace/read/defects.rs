@@ -8,7 +8,6 @@ const MOST_KEPT: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// In bytes.
     pub offset: u64,
     pub text: String,
 }
@@ -21,8 +20,8 @@ impl fmt::Display for Defect {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defects {
-    kept: Vec<Defect>,
-    count: u64,
+    pub kept: Vec<Defect>,
+    pub count: u64,
 }
 
 impl Defects {
@@ -32,14 +31,6 @@ impl Defects {
         if self.kept.len() < MOST_KEPT {
             self.kept.push(Defect { offset, text: text() });
         }
-    }
-
-    pub(super) fn kept(&self) -> &[Defect] {
-        &self.kept
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.count
     }
 }
 

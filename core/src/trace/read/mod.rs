@@ -156,7 +156,6 @@ impl<S: Source> Recording<S> {
         Records::new(&self.source, &self.header, &self.index)
     }
 
-    /// Missing at the file's end.
     pub fn missing_bytes(&self) -> u64 {
         header::missing(&self.header.facts, self.header.length)
     }
@@ -166,12 +165,11 @@ impl<S: Source> Recording<S> {
         self.index.unknown
     }
 
-    /// The first ones.
     pub fn defects(&self) -> &[Defect] {
-        self.defects.kept()
+        &self.defects.kept
     }
 
     pub fn defect_count(&self) -> u64 {
-        self.defects.count()
+        self.defects.count
     }
 }

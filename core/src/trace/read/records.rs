@@ -31,7 +31,8 @@ pub struct Records<'a, S> {
     index: &'a Index,
     opened: usize,
     done: usize,
-    passed_over: u64,
+    /// Segments that were taken meanwhile, or could not be read.
+    pub passed_over: u64,
     error: Option<io::Error>,
     open: BinaryHeap<Reverse<Next>>,
     slots: Vec<Open>,
@@ -106,19 +107,9 @@ impl<'a, S: Source> Records<'a, S> {
         (self.done, self.index.segments.len())
     }
 
-    /// Segments that were taken meanwhile, or could not be read.
-    pub fn passed_over(&self) -> u64 {
-        self.passed_over
-    }
-
-    /// The first error.
+    /// The first error; its segment was passed over.
     pub fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
-    }
-
-    /// The first one; its segment was passed over.
-    pub fn error(&self) -> Option<&io::Error> {
-        self.error.as_ref()
     }
 
     fn open_due(&mut self) {

@@ -166,7 +166,6 @@ pub(super) const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// Up to the first zero byte.
 pub(super) fn field(bytes: &[u8], words: &Range<usize>) -> String {
     let end = bytes.len().min(words.end * 8);
     let field = bytes.get(words.start * 8..end).unwrap_or_default();
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(append(&source, 1, 10, &mut buffer, &mut defects), 2);
         assert_eq!(append(&source, u64::MAX, 4, &mut buffer, &mut defects), 0);
         assert_eq!(buffer, [9, 2, 3]);
-        assert_eq!(defects.count(), 0);
+        assert_eq!(defects.count, 0);
     }
 
     #[test]

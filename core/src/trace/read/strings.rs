@@ -52,11 +52,12 @@ pub struct StringTable {
     pub(crate) graphs: Timed<GraphContents, u64>,
     /// Frames by number; a thousand paths at most.
     pub(crate) paths: Vec<(u16, Box<[u64]>)>,
-    pub(crate) files: Vec<FileSeen>,
-    pub(crate) settings: Vec<TextSeen>,
-    pub(crate) notes: Vec<TextSeen>,
-    pub(crate) unknown: u64,
-    pub(crate) bytes: usize,
+    pub files: Vec<FileSeen>,
+    pub settings: Vec<TextSeen>,
+    pub notes: Vec<TextSeen>,
+    /// Of an unknown kind.
+    pub unknown: u64,
+    pub bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,29 +118,8 @@ impl StringTable {
         self.paths.iter().rfind(|(known, _)| *known == number).map_or(&[], |(_, frames)| frames)
     }
 
-    pub fn files(&self) -> &[FileSeen] {
-        &self.files
-    }
-
-    pub fn settings(&self) -> &[TextSeen] {
-        &self.settings
-    }
-
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().rev().find_map(|s| s.text.strip_prefix(name)?.strip_prefix('='))
-    }
-
-    pub fn notes(&self) -> &[TextSeen] {
-        &self.notes
-    }
-
-    /// Of an unknown kind.
-    pub fn unknown(&self) -> u64 {
-        self.unknown
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
