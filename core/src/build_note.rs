@@ -1,26 +1,22 @@
-//! What a built library says of itself, in four lines: its version, the format of its recordings, the CUDA headers and the commit that it was built from.
+//! The note of a built library: its version, the format of its recordings, the CUDA headers and the commit, a line each.
 //!
-//! The text is an ELF note of the library (section `.note.lazyguard`), which `lazyguard --version` reads from the file, and which survives `strip`.
-//! The commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
-//! changes no code of the library compiles nothing again.
-//!
-//! Must not: allocate while the library is compiled; everything there is `const`.
+//! It is an ELF note (section `.note.lazyguard`), which `lazyguard --version` reads, and which survives `strip`. The commit is empty at
+//! compilation: `scripts/lib/build_note.py` writes it into the file that ships, so that a commit alone compiles nothing again.
 
 pub const SECTION: &str = ".note.lazyguard";
 
-/// The owner of the note, with the zero that ends it and the zeros that fill its last four bytes.
+/// With its final zero, filled up to four bytes.
 pub const OWNER: [u8; 12] = *b"LazyGuard\0\0\0";
 
-/// The version of the CUDA headers by which the arguments of the driver's functions were checked.
+/// The version of the headers by which the arguments of the driver's functions were checked.
 pub const CUDA_HEADERS: &str = "13.0";
 
-/// The room for the text, in bytes; the rest is zeros.
+/// Bytes for the text; the rest is zeros.
 const ROOM: usize = 128;
 
-/// The note's lines without the commit. `concat!` takes no constants, so a test compares them with the constants.
 const TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), "\n1\n13.0\n");
 
-/// The note as it lies in the file: `Elf64_Nhdr`, owner, text.
+/// `Elf64_Nhdr`, owner, text.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BuildNote {
@@ -51,12 +47,11 @@ pub struct Build {
     pub version: String,
     pub format: u32,
     pub cuda_headers: String,
-    /// The commit, with a plus where the files differed from it; `None` of a build that does not ship.
+    /// With a plus where the files differed from it; `None` of a build that does not ship.
     pub commit: Option<String>,
 }
 
 impl Build {
-    /// Reads a section that holds the note; `None` where it holds something else.
     pub fn read(section: &[u8]) -> Option<Self> {
         let rest = section.get(12..)?.strip_prefix(&OWNER)?;
         let text = std::str::from_utf8(rest.get(..ROOM)?).ok()?;

@@ -1,9 +1,5 @@
-//! The entries of a folder, by the system's own calls.
-//!
-//! The C library's `opendir` takes memory from the program's allocator, which may be locked by the thread that is interrupted here, or made for one
-//! thread.
-//!
-//! Must not: call the C library.
+//! The entries of a folder, by system calls. The C library's `opendir` takes memory from the program's allocator, which the interrupted thread
+//! may have locked.
 
 use rustix::fs::{open, Mode, OFlags, RawDir};
 use std::ffi::{OsStr, OsString};
@@ -27,7 +23,7 @@ impl Entry {
         self.folder.join(&self.name)
     }
 
-    /// What it is; of a link, the link itself.
+    /// Of a link, the link's own.
     pub fn metadata(&self) -> io::Result<Metadata> {
         fs::symlink_metadata(self.path())
     }

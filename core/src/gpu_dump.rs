@@ -1,29 +1,24 @@
-//! GPU core dumps: where the driver must not be asked for one, and when a file is whole. The shim asks before it asks the driver,
-//! `lazyguard doctor` before the program starts.
+//! GPU core dumps: where the driver must not be asked for one, and when a file is whole.
 //!
-//! The driver writes such a dump by its debugger interface. A debugger, another tool on that interface, the server of MPS and the host of a
-//! virtual GPU have a claim to it of their own.
-//!
-//! Must not: ask the environment, a file or the driver anything; what is known of them is an argument.
+//! The driver writes such a dump by its debugger interface, to which a debugger, another tool, the server of MPS and the host of a virtual GPU
+//! have a claim of their own.
 
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
-/// The variables of NVIDIA's debugger begin with this.
 const DEBUGGER: &str = "CUDBG_";
-/// The variable that names the folder of MPS, that folder where there is none, and the file in it by which clients find the server.
+/// The variable with MPS's folder, its default, and the file in it by which clients find the server.
 pub const MPS_FOLDER: (&str, &str, &str) = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps", "control");
 
 pub const LONGEST_PATH: usize = 1023;
 
-/// How the names of all variables begin for which [`is_of_a_tool`] holds.
+/// The common prefix of the variables of [`is_of_a_tool`].
 pub const OF_TOOLS: &str = "CUD";
 
-/// Whether a variable of this name counts for [`obstacle`], or for where MPS is.
+/// Whether [`obstacle`], or where MPS is, depends on this variable.
 pub fn is_of_a_tool(name: &str) -> bool {
     name == INJECTION || name == MPS_FOLDER.0 || name.starts_with(DEBUGGER)
 }
 
-/// Why the driver is not asked for GPU core dumps in a process, by what surrounds the process: the names of its variables, its
-/// `/proc/self/status`, and whether there is a server of MPS. `None` where nothing speaks against it.
+/// Why the driver is not asked for GPU core dumps, by the names of the variables, `/proc/self/status`, and whether there is a server of MPS.
 pub fn obstacle<'a>(mut variables: impl Iterator<Item = &'a str>, status: &str, mps: bool) -> Option<String> {
     let traced = || status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map(str::trim);
     if let Some(name) = variables.find(|name| *name == INJECTION || name.starts_with(DEBUGGER)) {
@@ -35,29 +30,28 @@ pub fn obstacle<'a>(mut variables: impl Iterator<Item = &'a str>, status: &str, 
     }
 }
 
-/// Whether a device is a virtual GPU, by its name: `NVIDIA A40-8Q`, `GRID A100-10C`, `NVIDIA A100-1-5C`.
+/// By its name: `NVIDIA A40-8Q`, `GRID A100-10C`, `NVIDIA A100-1-5C`.
 pub fn is_virtual(device: &str) -> bool {
     let profile = device.rsplit_once('-').map_or("", |(_, profile)| profile);
     let size = profile.strip_suffix(['A', 'B', 'C', 'Q']).unwrap_or_default();
     !size.is_empty() && size.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a file of this size that begins so is a whole dump: an ELF file whose table of sections lies within it. The driver writes the
-/// table last.
+/// Whether a file that begins so is an ELF file whose table of sections lies within it: the driver writes the table last.
 pub fn is_whole(head: &[u8], size: u64) -> bool {
     let number = |at: usize, bytes: usize| {
         let field = head.get(at..at + bytes)?;
         Some(field.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     };
     let end = || {
-        // Of sections that are too many for the field, the first one has the count: at least that one is there.
+        // With too many sections for the field, the count is in the first one.
         let (table, entry, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?.max(1));
         (table != 0).then(|| table.saturating_add(entry * count))
     };
     head.starts_with(b"\x7fELF\x02") && end().is_some_and(|end| end <= size)
 }
 
-/// The bytes at a file's beginning that [`is_whole`] looks at.
+/// As many bytes as [`is_whole`] looks at.
 pub const HEAD: usize = 64;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What an image of code is, and where it ends, by its first bytes: a program gives one to the driver by its address alone.
+//! What an image of code is, and where it ends, by its first bytes: a program passes the driver its address alone.
 //!
-//! A fat binary begins with its magic number, a version, the length of this header and the length of what follows. What follows are entries, each
-//! with a header and a body: machine code, or text of the virtual instruction set, each of which may be compressed. What compilers put into
-//! programs beside a fat binary is a reference to it: a magic number, a version, and the address.
+//! A fat binary has a magic number, a version, the length of this header and the length of the entries behind it. An entry has a header and a
+//! body: machine code or text, which may be compressed. Beside a fat binary, programs have a reference to it: a magic number, a version, an
+//! address.
 //!
-//! Must not: ask for more bytes than the driver has to read itself to learn the same. What follows an image may not be readable.
+//! Must not: ask for more bytes than the driver reads: the memory behind an image may not be readable.
 
 use crate::trace::layout::image as bits;
 
@@ -17,25 +17,23 @@ const ELF_BYTES: usize = 64;
 const FAT_BINARY_BYTES: usize = 16;
 pub const REFERENCE_BYTES: usize = 24;
 
-/// The first version of references: to one fat binary, which is complete. The second one has a list of others that are linked with it.
+/// The version of references to one complete fat binary; the second one has a list of others.
 const COMPLETE: u32 = 1;
 
-/// Offsets in a fat binary: the length of its header, and that of what follows.
+/// Offsets in a fat binary: length of its header, length of the rest.
 const HEAD_SIZE: usize = 6;
 const BODY_SIZE: usize = 8;
-/// Offsets in an entry: its kind, the length of its header, and that of its body.
+/// Offsets in an entry: kind, length of its header, length of its body.
 const ENTRY_KIND: usize = 0;
 const ENTRY_HEAD_SIZE: usize = 4;
 const ENTRY_BODY_SIZE: usize = 8;
-/// The kinds of entries: text of the virtual instruction set, and machine code.
 const TEXT: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 const MOST_ENTRIES: usize = 64;
 
-/// Images up to this size are looked through for what prints, on the program's own call.
+/// The largest image that is searched for what prints, on the program's own call.
 pub const MOST_SEARCHED_BYTES: usize = 128 << 10;
-/// In the names of the functions by which kernels print, `printf` and `vprintf`: in a table of symbols, where one name may be the end of another, and
-/// in text.
+/// In the names `printf` and `vprintf`, by which kernels print.
 const PRINT: &[u8] = b"printf";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// By its bytes, of which none is asked for behind the first that tells that it is nothing of this kind.
+    /// Asks for no byte behind the first that excludes it.
     pub fn of(byte: impl Fn(usize) -> u8) -> Option<Self> {
         // Directives follow blanks and comments.
         if matches!(byte(0), b'.' | b'/' | b'\n' | b'\r' | b'\t' | b' ') {
@@ -59,7 +57,6 @@ impl Start {
         all.into_iter().find(|(magic, _)| begins_with(*magic)).map(|(_, start)| start)
     }
 
-    /// How many bytes what begins so has at least: its header.
     pub const fn head_bytes(self) -> usize {
         match self {
             Self::Text => 1,
@@ -72,9 +69,8 @@ impl Start {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The address of the fat binary, which is not 0.
     pub fat_binary: u64,
-    /// Whether that fat binary is all that there is.
+    /// Whether there is no other fat binary.
     pub is_complete: bool,
 }
 
@@ -86,7 +82,7 @@ impl Reference {
     }
 }
 
-/// The address of the fat binary that a reference is to; `None` if it is none, or not complete by itself.
+/// `None` if it is no reference, or not complete by itself.
 pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
     Reference::of(reference).filter(|it| it.is_complete).map(|it| it.fat_binary)
 }
@@ -94,11 +90,10 @@ pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Bytes(u64),
-    /// At the first zero.
     ToZero,
 }
 
-/// What an image's first bytes, [`Start::head_bytes`] or more, say of its length; `None` where that is not known, and of a reference.
+/// By an image's first bytes, [`Start::head_bytes`] or more; `None` where unknown, and of a reference.
 pub fn length_of(head: &[u8]) -> Option<Length> {
     let number = |at, bytes| number(head, at, bytes);
     let start = Start::of(|n| head.get(n).copied().unwrap_or(0))?;
@@ -117,19 +112,17 @@ pub fn length_of(head: &[u8]) -> Option<Length> {
     (bytes > start.head_bytes() as u64).then_some(Length::Bytes(bytes))
 }
 
-/// Whether an ELF file has more than its content up to the end of its tables, which is what [`length_of`] tells: compilers write the tables last, and
-/// other tools need not. Also where that cannot be told.
+/// Whether an ELF file has content behind the end of its tables, which [`length_of`] tells, or may have: compilers write the tables last.
 pub fn is_cut_off(content: &[u8]) -> bool {
     content.starts_with(&ELF.to_le_bytes()) && !holds_its_parts(content).unwrap_or(false)
 }
 
-/// Whether the sections and segments of an ELF file of 64 bits end in this content.
 fn holds_its_parts(elf: &[u8]) -> Option<bool> {
-    /// Offsets in a section's header: its type, and where it is in the file. One of the type `NOBITS` has nothing there.
+    /// Offsets in a section's header: type, place in the file. The type `NOBITS` has nothing there.
     const TYPE: usize = 0x4;
     const NOBITS: u64 = 8;
     const SECTION: [usize; 2] = [0x18, 0x20];
-    /// In a program header: where the segment is.
+    /// The segment's place, in a program header.
     const SEGMENT: [usize; 2] = [0x8, 0x20];
     let is_inside = |header: &[u8], [at, bytes]: [usize; 2]| {
         let end = number(header, at, 8)?.checked_add(number(header, bytes, 8)?)?;
@@ -156,7 +149,8 @@ fn holds_its_parts(elf: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// What an image is, in the bits that records have; 0 for a reference. `content` is as long as the image says, and empty where that is not known.
+/// The bits of records; 0 for a reference. `content` is the whole image, or empty where its length is not known. Only one that is small enough is
+/// searched for what prints.
 pub fn kind_of(start: Start, content: &[u8]) -> u64 {
     let kind = match start {
         Start::Text => bits::PTX,
@@ -165,21 +159,14 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    // No bit is in both.
-    kind + printing(content)
-}
-
-/// The bit of an image that prints, as far as it is small enough to be looked through.
-fn printing(content: &[u8]) -> u64 {
-    let is_searched = content.len() <= MOST_SEARCHED_BYTES;
-    if is_searched && Prints::of(content) == Prints::Yes {
-        bits::PRINTS
+    let prints = content.len() <= MOST_SEARCHED_BYTES && Prints::of(content) == Prints::Yes;
+    if prints {
+        kind | bits::PRINTS
     } else {
-        0
+        kind
     }
 }
 
-/// An entry of a fat binary: its kind, and its body, as far as that is there.
 struct Entry<'a> {
     kind: u64,
     body: &'a [u8],
@@ -201,7 +188,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What is asked of each entry of a fat binary in turn; `None` where it has very many, or one without a header: there may be others.
+/// `None` where there are very many entries, or one without a header.
 fn each_entry<'a>(content: &'a [u8], mut f: impl FnMut(&Entry<'a>)) -> Option<()> {
     let mut at = number(content, HEAD_SIZE, 2)? as usize;
     for _ in 0..MOST_ENTRIES {
@@ -212,14 +199,13 @@ fn each_entry<'a>(content: &'a [u8], mut f: impl FnMut(&Entry<'a>)) -> Option<()
     None
 }
 
-/// Whether a fat binary has machine code in it, or only text to be compiled. One that has very many entries, or is damaged, has.
+/// Whether a fat binary has machine code, and not only text. One with very many entries, or a damaged one, has.
 fn has_machine_code(content: &[u8]) -> bool {
     let mut found = false;
     let all = each_entry(content, |entry| found |= entry.kind == MACHINE_CODE);
     found || all.is_none() && content.len() >= FAT_BINARY_BYTES
 }
 
-/// Whether kernels of an image print, as far as its bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prints {
     No,
@@ -230,9 +216,8 @@ pub enum Prints {
 }
 
 impl Prints {
-    /// Of a whole image. In a fat binary, text that cannot be read says nothing beside machine code that can: compilers make both of one source, and
-    /// compress the text alone unless they are asked for more. Machine code that cannot be read leaves it open, whatever is beside it: the driver
-    /// takes one entry of several, and which one is not known.
+    /// Of a whole image. Compilers make text and machine code of one source and compress the text alone, so unreadable text says nothing
+    /// beside readable code. Unreadable machine code leaves it open.
     pub fn of(content: &[u8]) -> Self {
         match Start::of(|n| content.get(n).copied().unwrap_or(0)) {
             Some(Start::FatBinary) => Self::of_fat_binary(content),
@@ -264,15 +249,14 @@ impl Prints {
     }
 }
 
-/// Whether there is the name of a function by which kernels print. By Horspool's way, which looks at few of the bytes: an image may have megabytes, and
-/// code of a library for it takes more room than the whole of this file.
+/// Horspool search, which looks at few of the bytes of a large image; a library for it would be larger than this file.
 fn names_print(content: &[u8]) -> bool {
     let mut end = PRINT.len();
     while let Some(here) = content.get(end - PRINT.len()..end) {
         if here == PRINT {
             return true;
         }
-        // So far that the name would have the last byte of these in its place, or lie behind it.
+        // Until the name would have the last byte of these in its place, or lie behind it.
         let last = here[PRINT.len() - 1];
         let nearest = PRINT.iter().rev().skip(1).position(|&byte| byte == last);
         end += nearest.map_or(PRINT.len(), |nearest| nearest + 1);
@@ -280,7 +264,6 @@ fn names_print(content: &[u8]) -> bool {
     false
 }
 
-/// The number of so many bytes, eight at most, at an offset.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let mut value = [0; 8];
     value[..length].copy_from_slice(bytes.get(at..at.checked_add(length)?)?);

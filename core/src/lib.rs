@@ -1,8 +1,7 @@
 //! The vocabulary of LazyGuard, and everything that can be decided without CUDA. `docs/ARCHITECTURE.md` has the map of the modules.
 //!
-//! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
-//! since the guard was armed; settings are arguments. The shim and the command-line tool share all of it, so a verdict
-//! from a live process and one from its files come from the same code.
+//! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds since the guard was armed;
+//! settings are arguments. So a verdict from a live process and one from its files agree.
 
 #![forbid(unsafe_code)]
 

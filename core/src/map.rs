@@ -1,7 +1,7 @@
-//! Maps and sets that need no random numbers. The standard library's own ask the kernel for some; a kernel that has none to give (before Linux 3.17,
-//! or by a filter) makes them open `/dev/urandom` for good, on the number that the program's next file would have had.
+//! Maps and sets without random numbers: where the kernel has none to give, the standard library's own open `/dev/urandom` for good, on the
+//! number that the program's next file would have had.
 //!
-//! Must not: be used where an adversary could choose so many keys that their chains matter. What is read of a file is limited in size.
+//! Must not: be used where an adversary could choose so many keys that their chains matter.
 
 #![expect(clippy::disallowed_types, reason = "they are the standard library's, but for the hash")]
 

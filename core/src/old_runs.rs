@@ -1,21 +1,18 @@
 //! Private folders left behind by earlier processes: what they are, which of them are removed, and how.
 //!
-//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. One rule holds: a folder of this
-//! user's whose process has ended goes once it is older than [`DAY`], or while the newer ones take more than [`MOST_BYTES`], the oldest first.
-//! A failure that is younger than a day loses only its recordings to the size. The library enforces the rule on the folders of processes
-//! when it makes one, and `lazyguard run` on all when it makes one.
+//! One rule: a folder of this user's whose process has ended goes once it is older than [`DAY`], or while the newer ones take more than
+//! [`MOST_BYTES`], the oldest first. A failure that is younger than a day loses only its recordings to the size. The library enforces the rule on
+//! the folders of processes when it makes one, and `lazyguard run` on all when it makes one.
 //!
-//! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
-//! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
-//! each other's processes. There a lock shows that a run is alive, and the recording shows that a process is, because the process
-//! stamps it ten times a second. A process in another container that was stopped as a whole for longer than [`SILENT`] counts as
-//! gone. Folders of an earlier boot of this host are treated in the same way.
+//! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it lives. Containers
+//! (`--ipc=host`) and hosts that share a file system see each other's folders and not each other's processes: there a lock shows that a run is
+//! alive, and the stamp in its recording that a process is. A process that was stopped for longer than [`SILENT`] counts as gone. Folders of an
+//! earlier boot are treated in the same way.
 //!
-//! A sweep runs on a thread of the program, whose stack may be small, and any user may write to root's place for other users. So a
-//! sweep looks at no more entries than [`Sight::entries`] says, and goes no deeper than LazyGuard nests folders.
+//! A sweep runs on a thread of the program, whose stack may be small, and any user may write to root's place for other users. So a sweep looks at
+//! [`Sight::entries`] at most, and goes no deeper than LazyGuard nests folders.
 //!
-//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes
-//! by itself: it asks [`Sight`].
+//! Must not: follow a link, remove anything of another user outside a folder of this one, or wait.
 
 mod remove;
 
@@ -34,28 +31,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use remove::{remove_folder, DEEPEST};
 
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How much the folders in one place may take together, in bytes: sixteen recordings of the usual size. The newest stays, however large it is.
+/// Bytes of all folders in one place: sixteen recordings of the usual size. The newest stays in any case.
 pub const MOST_BYTES: u64 = 256 << 20;
-/// How many folders stay. Without its recordings, one takes some 100 KiB.
 pub const MOST_FOLDERS: usize = 128;
-/// How long a process may leave its recording unstamped and still count as alive.
+/// How long a live process may leave its recording unstamped.
 pub const SILENT: Duration = Duration::from_secs(60);
 
-/// The most folders that are looked at while a program starts.
+/// Most folders looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
 
 pub struct Sight<'a> {
     pub user: u32,
-    /// The namespace in which processes have their numbers here, from [`namespace`].
     pub namespace: u16,
-    /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
+    /// Most entries looked at in one private folder, and most that one sweep removes.
     pub entries: usize,
     pub now: SystemTime,
     pub exists: &'a dyn Fn(u32) -> bool,
-    /// Opens a regular file without following a link or waiting.
+    /// Without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)); `None` where the file system has no locks. Where nobody asks for locks, the
-    /// answer is that it does, and runs stay.
+    /// Whether another process holds a lock (flock(2)); `None` where the file system has no locks. Without locks asked for, it does.
     pub is_locked: &'a dyn Fn(&File) -> Option<bool>,
 }
 
@@ -64,7 +58,7 @@ pub enum State {
     /// It exists, or may exist.
     Lives,
     Gone,
-    /// It had its number in another namespace or on another host, and has given no sign of life for [`SILENT`].
+    /// Of another namespace or host, and without a sign of life for [`SILENT`].
     Silent,
 }
 
@@ -73,17 +67,14 @@ pub struct Left {
     pub path: PathBuf,
     pub private: Private,
     pub since: SystemTime,
-    /// Its size in memory or on disk.
     pub bytes: u64,
     pub state: State,
-    /// Whether it has the report of a hang, or its path was printed.
+    /// It has the report of a hang, or its path was printed.
     pub is_evidence: bool,
-    /// The name of a file in it that is not LazyGuard's.
     pub foreign: Option<String>,
 }
 
-/// The namespace in which this process has its number, as much of it as a name holds: a hash of the namespace and of this boot of this
-/// host, since the first namespace has the same number on every host. 0 where the system does not tell.
+/// A hash of the process namespace and of this boot, since the first namespace has the same number on every host. 0 where unknown.
 pub fn namespace() -> u16 {
     let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
     let boot = told("random/boot_id").or_else(|| told("hostname"));
@@ -91,7 +82,6 @@ pub fn namespace() -> u16 {
     namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
 }
 
-/// By what names this boot of this host, and by the link to the namespace.
 fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
     let told = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let (Some(boot), Some(link)) = (told(boot), told(link)) else { return 0 };
@@ -101,12 +91,11 @@ fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
     ((hash >> 16) as u16 ^ hash as u16).max(1)
 }
 
-/// This user's private folders in a place. Links, and entries of other users with such names, do not count.
+/// This user's private folders in a place, without links.
 pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
 
-/// Removes what is too much in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
@@ -125,25 +114,20 @@ enum Surplus {
     All,
 }
 
-/// What is too much among these, the oldest first; a folder whose process lives is never among them.
+/// The oldest first; none whose process lives.
 fn surplus(left: &[Left], now: SystemTime) -> Vec<(&Left, Surplus)> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     order::sort_by_key(&mut dead, |left| std::cmp::Reverse(left.since));
     let mut bytes = 0_u64;
-    let mut surplus: Vec<_> = dead
-        .into_iter()
-        .enumerate()
-        .filter_map(|(number, left)| {
-            bytes = bytes.saturating_add(left.bytes);
-            let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
-            match number > 0 && bytes > MOST_BYTES {
-                _ if is_old => Some((left, Surplus::All)),
-                true if left.is_evidence => Some((left, Surplus::Recordings)),
-                true => Some((left, Surplus::All)),
-                false => None,
-            }
-        })
-        .collect();
+    let surplus = dead.into_iter().enumerate().filter_map(|(number, left)| {
+        bytes = bytes.saturating_add(left.bytes);
+        let is_old = left.age(now) > DAY || number >= MOST_FOLDERS;
+        match number > 0 && bytes > MOST_BYTES {
+            true if left.is_evidence && !is_old => Some((left, Surplus::Recordings)),
+            is_much => (is_old || is_much).then_some((left, Surplus::All)),
+        }
+    });
+    let mut surplus: Vec<_> = surplus.collect();
     surplus.reverse();
     surplus
 }
@@ -175,7 +159,7 @@ impl Left {
         Some(Self { bytes: seen.bytes, path, private, since, state, is_evidence, foreign: seen.foreign })
     }
 
-    /// Whether it has evidence that is younger than a day: a user may still be looking for it.
+    /// A user may still be looking for it.
     pub fn is_fresh_evidence(&self, now: SystemTime) -> bool {
         self.is_evidence && self.age(now) <= DAY
     }
@@ -192,11 +176,7 @@ impl Left {
         let _ = File::open(&self.path).and_then(|folder| folder.set_modified(self.since));
     }
 
-    /// Why the folder stays although its process is gone, if it does.
-    ///
-    /// # Errors
-    ///
-    /// It holds something that is not LazyGuard's.
+    /// An error if it holds something that is not LazyGuard's.
     pub fn removable(&self) -> io::Result<()> {
         match &self.foreign {
             Some(name) => Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}"))),
@@ -204,20 +184,15 @@ impl Left {
         }
     }
 
-    /// Removes the folder, with no more entries than are still to be removed, which it counts down; returns how many bytes that
-    /// releases. A folder that holds anything not LazyGuard's stays as it is, because the user put it there.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Left::removable`] and of [`remove_folder`].
+    /// Removes the folder, and counts the removed entries down; returns the bytes that this releases. A folder with anything that is not
+    /// LazyGuard's stays.
     pub fn remove(&self, entries: &mut usize) -> io::Result<u64> {
         self.removable()?;
         remove_folder(&self.path, entries).map(|()| self.bytes)
     }
 }
 
-/// Whether a process may be alive whose number says nothing here. Where there is no recording in a file, the folder may have stood as it is
-/// for as long as such folders are kept.
+/// Whether a process may be alive whose number says nothing here. Without a recording in a file, the folder may be a day old.
 fn may_live(path: &Path, since: SystemTime, sight: &Sight<'_>) -> bool {
     is_stamped(path, sight).unwrap_or_else(|| is_recent(since, sight))
 }
@@ -226,8 +201,8 @@ fn is_recent(since: SystemTime, sight: &Sight<'_>) -> bool {
     sight.now.duration_since(since).map_or(true, |age| age <= DAY)
 }
 
-/// Whether a process or a run whose folder is in the run `root`, or that run itself, still runs. Two hosts may come to the same number of a
-/// namespace, so a lock counts in each.
+/// Whether the run `root`, or a process or run in `folder` of it, still runs. Namespaces of two hosts may have one number, so a lock counts in
+/// each.
 fn lives_in_run(root: &Path, folder: &Path, known: bool, since: SystemTime, sight: &Sight<'_>) -> bool {
     let is_locked = || {
         let mark = (sight.open)(&folder.join(MARK));
@@ -242,13 +217,11 @@ fn lives_in_run(root: &Path, folder: &Path, known: bool, since: SystemTime, sigh
     process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped() || is_locked()
 }
 
-/// Whether the process numbers in such a folder's name are those of this namespace.
 fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
 }
 
-/// The process in the name of a folder of a run: `rankR-PID`, followed by a dot and a number after an exec, or `run-PID`,
-/// followed by a number if that name was taken.
+/// By the name of a folder in a run: `rankR-PID`, with a dot and a number after an exec, or `run-PID`, with a number if that name was taken.
 pub fn process_of(name: &str) -> Option<u32> {
     let process = match name.strip_prefix("run-") {
         Some(rest) => rest.split('-').next(),
@@ -257,7 +230,7 @@ pub fn process_of(name: &str) -> Option<u32> {
     process?.parse().ok()
 }
 
-/// Whether a process has stamped its recording lately; `None` where there is no recording in a file.
+/// Whether a process has stamped its recording lately; `None` without a recording in a file.
 fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     let mut bytes = [0; HEADER_BYTES];
     let trace = folder.join(TRACE);
@@ -272,15 +245,14 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     Some(now.saturating_sub(Duration::from_nanos(stamped)) <= SILENT)
 }
 
-/// What is in a folder, as far as it is looked through.
 #[derive(Default)]
 struct Seen {
     bytes: u64,
-    /// The first entry that is not LazyGuard's.
+    /// The first one.
     foreign: Option<String>,
-    /// Of a run: a process in it still runs; or there are more entries than are looked at.
+    /// A process of a run still runs; or there are too many entries.
     lives: bool,
-    /// Of a run: its path was printed, or a process has left the report of a hang; or there are more entries.
+    /// The run's path was printed, or a process in it has left the report of a hang; or there are too many entries.
     is_evidence: bool,
 }
 
@@ -289,7 +261,7 @@ struct Look<'a> {
     lives: &'a dyn Fn(&Path) -> bool,
 }
 
-/// Looks through a folder; `is_run`: its folders are those of processes and runs.
+/// `is_run`: its folders are those of processes and runs.
 fn look_through(folder: &Path, depth: usize, entries: &mut usize, is_run: bool, look: &Look<'_>) -> Seen {
     let mut seen = Seen { is_evidence: is_run && is_there(folder, KEPT), ..Seen::default() };
     for entry in entries_of(folder) {

@@ -1,16 +1,14 @@
-//! Stable sorts for what is sorted rarely: one sort of numbers serves them all. The standard library's sort is compiled anew for each
-//! type and each order, to five to ten kilobytes of the guard's library.
+//! Stable sorts for what is sorted rarely. The standard library's sort is compiled anew for each type and order, to five to ten kilobytes of
+//! the guard's library; here one sort of numbers serves them all.
 //!
-//! Must not: be used where the guard or a reader sorts many thousands of items, or on a path that must not allocate.
+//! Must not: sort many thousands of items, or run on a path that must not allocate.
 
 use std::cmp::Ordering;
 
-/// Sorts by a key; what has the same key keeps its order.
 pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// Sorts by a comparison; what is equal keeps its order.
 pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     let mut places = places(items.len(), &|a, b| match (items.get(a), items.get(b)) {
         (Some(a), Some(b)) => compare(a, b),
@@ -25,7 +23,7 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// Items with the same key together, in the order in which each key comes first.
+/// In the order in which each key comes first.
 pub fn grouped<K: PartialEq, T>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
     for item in items {

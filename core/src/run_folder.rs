@@ -1,26 +1,20 @@
-//! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may
-//! take. The shim asks when it makes a folder, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
-//!
-//! Must not: ask the environment or a file system anything; what is known of them is an argument.
+//! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may take.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where folders lie in memory, on systems that have it.
 pub const MEMORY: &str = "/dev/shm";
 
-/// The name of a process's private folder begins with this.
 pub fn private_prefix(user: u32, process: u32) -> String {
     format!("lazyguard-{user}-{process}-")
 }
 
-/// The end of such a name: the namespace in which the process has its number, as far as four digits hold it, and something random.
+/// The end of a private folder's name: four digits of the process's namespace, and something random.
 pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
 }
 
-/// Where private folders go, to the first that serves: the folder for temporary files that the user has named (`TMPDIR`), the one
-/// in memory, the one on a disk. A command that looks for a folder looks in all, because its environment may not be the process's.
+/// Where private folders go, to the first that serves: the user's `TMPDIR`, memory, disk. A command looks in all: its environment may differ.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
     for base in [MEMORY, "/tmp"] {
@@ -33,66 +27,57 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Private {
-    /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
+    /// Whether it holds the folders of a run's processes.
     pub is_run: bool,
-    /// The user who made it, if the name is right.
+    /// Its maker, if the name is right.
     pub user: u32,
     pub process: u32,
-    /// The namespace in which that process has its number; 0 where it was not known.
+    /// 0 where unknown.
     pub namespace: u16,
 }
 
 impl Private {
-    /// By the name: `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`.
+    /// `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`.
     pub fn by_name(name: &OsStr) -> Option<Self> {
         let rest = name.to_str()?.strip_prefix("lazyguard-")?;
         let (is_run, rest) = rest.strip_prefix("run-").map_or((false, rest), |rest| (true, rest));
         let mut parts = rest.split('-');
         let (user, process, suffix) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
         let is_whole = parts.next().is_none() && suffix.len() == 8 && suffix.bytes().all(|b| b.is_ascii_hexdigit());
-        Some(Self {
-            is_run,
-            user,
-            process,
-            namespace: u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?,
-        })
+        let namespace = u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?;
+        Some(Self { is_run, user, process, namespace })
     }
 }
 
-/// Names of the files that LazyGuard writes into the folder of a process. Each is written as a whole under another name first:
-/// with a dot before and `.new` behind.
+/// Files that LazyGuard writes into a process's folder; each first under another name, with a dot before and `.new` behind.
 pub mod file {
     pub const LOG: &str = "log.jsonl";
     pub const RUN: &str = "run.json";
     pub const HANG: &str = "hang.json";
     pub const HAZARDS: &str = "hazards.json";
     pub const TRACE: &str = "trace.lgt";
-    /// The answer to the newest request for a report: for programs, and for people.
+    /// The answer to a request for a report: for programs, and for people.
     pub const DUMP: &str = "dump.json";
     pub const DUMP_TEXT: &str = "dump.txt";
-    /// What makes such a request, where the recording is not a file.
+    /// The request, where the recording is no file.
     pub const REQUEST: &str = "dump.request";
-    /// What the Python interpreter says of its threads.
     pub const PYTHON: &str = "python.txt";
-    /// The main thread's stack, as `lazyguard run` has read it before it ended the process.
+    /// The main thread's stack, read by `lazyguard run`.
     pub const MAIN_STACK: &str = "main-stack.json";
-    /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
-    /// The program that hangs as the run did, likewise.
+    /// The program that hangs as the run did.
     pub const REPRODUCER: &str = "reproducer.cu";
-    /// The calls that a schedule may hold a thread before, as they came, a line each.
+    /// The calls that a schedule may hold a thread before, a line each.
     pub const POINTS: &str = "points";
-    /// In the folder of a run: marks it, and identifies the run; locked for as long as the run lasts.
+    /// Marks and identifies a run's folder; locked while the run lasts.
     pub const MARK: &str = "supervised.json";
-    /// In the private folder of a run that is over: its path was printed.
+    /// In a private run's folder: its path was printed.
     pub const KEPT: &str = "kept";
-    /// Beside the folders of a job's processes: what they tell each other of a hang. More may follow in the name.
+    /// Beside the folders of a job's processes: what they tell each other of a hang.
     pub const OF_A_JOB: &str = ".lazyguard-hang";
-    /// The same for a cause that one of them has reported on standard error.
+    /// The same for a reported cause.
     pub const REPORTED: &str = ".lazyguard-reported";
-    /// Where the device's threads stood at a hang, as the driver writes it.
     pub const GPU_CORE: &str = "gpu.core";
-    /// The pipe by which the driver is asked for that. The driver makes it with the first context.
     pub const GPU_PIPE: &str = "gpu.pipe";
     pub const OF_A_PROCESS: [&str; 16] = [
         LOG,
@@ -114,7 +99,7 @@ pub mod file {
     ];
 }
 
-/// Magic numbers as statfs(2) and the file systems' own headers have them.
+/// Of tmpfs and ramfs, by statfs(2).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 const UNSUITABLE: [(u64, &str); 20] = [
     (0x6969, "NFS"),
@@ -139,17 +124,16 @@ const UNSUITABLE: [(u64, &str); 20] = [
     (0xabba_1974, "xenfs"),
 ];
 
-/// The part of a file system's free space that a recording takes at most, as one part in this many: where the user asked for it,
-/// and where not.
+/// The most that a recording takes of a file system's free space, as one part in so many: asked for, and not.
 const SHARE_OF_ROOM: u64 = 4;
 const SHARE_OF_ROOM_UNASKED: u64 = 16;
 
-/// What is known of the file system that a run folder lies on.
+/// The file system of a run folder.
 #[derive(Clone, Copy, Debug)]
 pub struct FileSystem {
-    /// `f_type` of statfs(2); of a wider field, what is beyond 32 bits does not count.
+    /// `f_type` of statfs(2), of which 32 bits count.
     pub kind: u64,
-    /// What this user may still take, in bytes.
+    /// Bytes that this user may still take.
     pub room: u64,
 }
 
@@ -158,13 +142,8 @@ impl FileSystem {
         IN_MEMORY.contains(&self.kind())
     }
 
-    /// Whether a recording of this size may be mapped there. Where the user has named no folder, only a file system in memory
-    /// serves: a store into a page of a disk's file may have to wait for the disk. A user who names a folder on a local disk has
-    /// chosen.
-    ///
-    /// # Errors
-    ///
-    /// Why not, in words.
+    /// Whether a recording may be mapped there; the error says why not. A store into a disk's file may have to wait, so only memory serves where
+    /// the user has named no folder.
     pub fn suits(&self, asked_for: bool, bytes: u64) -> Result<(), String> {
         if let Some((_, name)) = UNSUITABLE.iter().find(|(magic, _)| *magic == self.kind()) {
             return Err(format!("the folder lies on {name}"));

@@ -1,10 +1,7 @@
 //! The one table of settings, and its parser.
 //!
-//! The shim reads them from the environment once, when it arms the guard. The command-line tool prints the table. A test checks the
-//! documentation against it. An unknown name or an unusable value costs one clear line and the default. `CONTRIBUTING.md` has the
-//! steps for a new setting.
-//!
-//! Must not: read the environment itself (the pairs are an argument), or fail.
+//! The shim reads them from the environment once, when it arms the guard. An unknown name or an unusable value costs one line and the default.
+//! `CONTRIBUTING.md` has the steps for a new setting.
 
 use std::path::PathBuf;
 
@@ -14,10 +11,9 @@ pub enum Policy {
     Off,
     /// Load each function as it is first resolved.
     Resolve,
-    /// Load every kernel of a library or module once it and a context are both there, and make small runtime instances register
-    /// all their libraries at start, inside a budget.
+    /// Load every kernel of a library or module once it and a context are there, and make small runtime instances register theirs at start.
     Auto,
-    /// Everything, without a budget: what `CUDA_MODULE_LOADING=EAGER` does, for comparison.
+    /// Everything, without a budget.
     Eager,
 }
 
@@ -32,10 +28,8 @@ pub enum LogLevel {
     Launch,
 }
 
-/// What a GPU core dump is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuDump {
-    /// None is asked for.
     Off,
     /// Where threads stand, and their registers.
     Threads,
@@ -51,25 +45,24 @@ impl GpuDump {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnHang {
-    /// Nothing more.
     Report,
     Abort,
     Exit(u8),
     Command(String),
     /// The blocked calls return an error, which the program handles.
     Fail,
-    /// The collectives that wait are ended, and the blocked calls return an error from which the program can go on.
+    /// The waiting collectives are ended, and the blocked calls return an error from which the program can go on.
     Revoke,
 }
 
 impl OnHang {
-    /// Whether the blocked calls are to return, in all processes of the job.
+    /// Whether the blocked calls return, in all processes of the job.
     pub fn ends_waits(&self) -> bool {
         matches!(self, Self::Fail | Self::Revoke)
     }
 }
 
-/// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
+/// Variables for the command of [`OnHang::Command`]: no settings.
 pub mod hang_variable {
     pub const PID: &str = "LAZYGUARD_HANG_PID";
     pub const FOLDER: &str = "LAZYGUARD_HANG_FOLDER";
@@ -79,7 +72,7 @@ pub mod hang_variable {
 }
 
 impl Settings {
-    /// Whether files are written or named while the program runs. Without, the program may have forbidden its threads to open any.
+    /// Whether files are used while the program runs, which may have forbidden its threads to open any.
     pub fn keeps_files(&self) -> bool {
         self.log != LogLevel::Off || self.out.is_some() || self.profile.is_some()
     }
@@ -101,38 +94,33 @@ impl Setting {
     }
 }
 
-/// The variable that gives programs under `lazyguard run`, and a `lazyguard run` among them, the place where that keeps its
-/// folders. It looks like a setting, and is none.
+/// No setting: where programs under `lazyguard run`, and a `lazyguard run` among them, have their folders.
 pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 
-/// The variable that gives them the place for the folder of a process that may not write into that one, because it runs as another
-/// user. It looks like a setting, and is none.
+/// No setting: the place for the folder of a process that runs as another user.
 pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 
-/// The variable that tells programs under a `lazyguard run` that it ends them once a hang is to be acted on. It looks like a setting, and
-/// is none.
+/// No setting: the `lazyguard run` above ends its programs once a hang is to be acted on.
 pub const RUN_KILLS: &str = "LAZYGUARD_RUN_KILLS";
 
-/// The variable that names the folder of [`PROFILE`] again where `lazyguard run` has chosen it: the guard does not complain of that folder.
-/// It looks like a setting, and is none.
+/// No setting: the folder of [`PROFILE`] where `lazyguard run` has chosen it; the guard does not complain of that one.
 pub const RUN_PROFILE: &str = "LAZYGUARD_RUN_PROFILE";
 
-/// The prefix of such a folder's name where the user has named none.
+/// The prefix of a run's folder where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
 pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 
-/// Where the launchers in use put a process's rank in a job; the first that is set counts.
+/// Launchers' variables for a rank; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// The rank, where a launcher sets it; an empty value is none.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let told = RANKS.iter().filter_map(|name| variable(name));
     // It becomes a part of a folder's name.
     told.map(|rank| rank.trim().replace('/', "_")).find(|rank| !rank.is_empty())
 }
 
-/// What launchers name a job by, with a word in front of each: the same in all ranks of a job, and different in others.
+/// Launchers' names for a job, with a word in front of each.
 const JOBS: [(&str, &[&str]); 4] = [
     ("slurm", &["SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"]),
     ("pmix", &["PMIX_NAMESPACE"]),
@@ -140,8 +128,7 @@ const JOBS: [(&str, &[&str]); 4] = [
     ("master", &["MASTER_ADDR", "MASTER_PORT"]),
 ];
 
-/// A name of the job that this process is of, as a part of a path; `None` where no launcher gives one. A job can have several: one that
-/// `torchrun` starts in a step of Slurm has both.
+/// A part of a path; `None` where no launcher names the job. One that `torchrun` starts in a step of Slurm has both names.
 pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     const MOST_CHARACTERS: usize = 120;
     let variable = |name: &&str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -158,17 +145,16 @@ pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The setting that `lazyguard run` takes one value more of.
+/// `lazyguard run` takes one value more.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
 
-/// The setting that asks for GPU core dumps, whose option `lazyguard run` also takes without a value.
+/// `lazyguard run` takes its option also without a value.
 pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 
-/// The setting whose option `lazyguard run` also takes without a value.
+/// `lazyguard run` takes its option also without a value.
 pub const PROFILE: &str = "LAZYGUARD_PROFILE";
 
-/// Makes [`Settings`] and [`SETTINGS`]. A row has a field with its type, the variable, the option, the values, the default, the reader of a
-/// value, and the help.
+/// A row: field and type, variable, option, values, default, reader of a value, help.
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $name:expr, $flag:expr, $values:expr, $default:expr, $read:expr, $help:expr;)+) => {
         #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +183,7 @@ macro_rules! settings {
     };
 }
 
-/// The default of `LAZYGUARD_OUT`, which describes no folder that a user can name.
+/// No folder that a user can name.
 const PRIVATE_FOLDER: &str = "a private folder, removed at a clean exit without a hang";
 
 settings! {
@@ -218,7 +204,6 @@ settings! {
         "under `resolve` and `auto`, a profile loads nothing ahead while less of the device's memory is free, in percent";
     nudge_fat_binaries: u64 = "LAZYGUARD_NUDGE", "--nudge", "a count; 0 is never", "32", count,
         "under `auto`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start";
-    /// Whether a release of memory, a module or a library that would wait returns at once, and is made later.
     defers_releases: bool = "LAZYGUARD_DEFER", "--defer", "off, free", "off", |v| one_of(v, &[("off", false), ("free", true)]),
         "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle";
     /// 0 is never.
@@ -260,12 +245,11 @@ fn default_of<T>(name: &str, default: &str, read: fn(&str) -> Option<T>) -> T {
     read(default).unwrap_or_else(|| unreachable!("{name} has an unusable default"))
 }
 
-/// A wait without a known pattern, or one that may still end, counts as a hang after this many times the threshold.
+/// Thresholds until a wait counts as a hang that has no known pattern, or may still end.
 const PATIENCE: u64 = 3;
 
 impl Settings {
-    /// How long a wait without a known pattern, or one that may still end, has to stand still until it counts as a hang; where the
-    /// guard does not look for hangs, by the default threshold.
+    /// How long such a wait stands still until it counts as a hang; by the default threshold where the guard does not look for hangs.
     pub fn patience_nanos(&self) -> u64 {
         let threshold = match self.hang_after_nanos {
             0 => Self::default().hang_after_nanos,
@@ -274,8 +258,7 @@ impl Settings {
         threshold.saturating_mul(PATIENCE)
     }
 
-    /// Reads the settings from the environment's pairs, and skips pairs that are not LazyGuard's. The second part holds one line
-    /// for each name or value that could not be used.
+    /// From the environment's pairs; with a line for each unusable name or value.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
@@ -312,7 +295,6 @@ fn known_names() -> String {
     SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Of 100, with or without the sign.
 fn percent(text: &str) -> Option<u64> {
     text.trim_end_matches('%').parse().ok().filter(|&percent| percent <= 100)
 }
@@ -361,9 +343,7 @@ fn on_hang(value: &str) -> Option<OnHang> {
     }
 }
 
-/// The one parser of durations, of settings and of the command's options, in nanoseconds: a number, whole or with a decimal
-/// point, and a unit; without one it is seconds. The crates for this demand a unit (`humantime`), or also take sums, dates or
-/// months.
+/// Nanoseconds: a whole or decimal number and a unit, seconds without one. The crates for this demand a unit, or also take sums or dates.
 pub fn duration(value: &str) -> Option<u64> {
     let split = value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(split);
@@ -381,7 +361,7 @@ pub fn duration(value: &str) -> Option<u64> {
     (total < u64::MAX as f64).then_some(total as u64)
 }
 
-/// A size in bytes: a number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
+/// A number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
 pub fn size(value: &str) -> Option<u64> {
     let split = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(split);
@@ -399,70 +379,55 @@ pub fn size(value: &str) -> Option<u64> {
 pub struct FolderFacts<'a> {
     pub host: &'a str,
     pub process: u32,
-    /// The rank in a job, where one is known.
     pub rank: Option<&'a str>,
     pub start_seconds: u64,
 }
 
-const FIELDS: &str = "hprt%";
+const FIELDS: [&str; 5] = ["%h", "%p", "%r", "%t", "%%"];
+
+/// The texts of a template, and its fields of two characters; a percent sign at the end stands alone.
+fn tokens(template: &str) -> impl Iterator<Item = &str> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        let field = || rest.chars().take(2).map(char::len_utf8).sum();
+        let end = rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at });
+        let (token, after) = rest.split_at(end);
+        rest = after;
+        (!token.is_empty()).then_some(token)
+    })
+}
 
 pub fn unknown_field(template: &str) -> Option<String> {
-    let mut rest = template.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            continue;
-        }
-        match rest.next() {
-            Some(field) if FIELDS.contains(field) => {}
-            field => return Some(field.map_or("%".to_owned(), |field| format!("%{field}"))),
-        }
-    }
-    None
+    tokens(template).find(|token| token.starts_with('%') && !FIELDS.contains(token)).map(str::to_owned)
 }
 
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
 
-/// A folder's name as a template that means it alone.
+/// A template for this folder alone.
 pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }
 
-/// The part of `LAZYGUARD_OUT` that is the same for all processes that are given it: what stands before the first part with a field. It is
-/// empty where that is the first one.
+/// The part of `LAZYGUARD_OUT` before the first part with a field; it may be empty.
 pub fn common_folder(template: &str) -> PathBuf {
-    let has_field = |part: &str| {
-        let part = part.replace("%%", "");
-        ["%h", "%p", "%r", "%t"].iter().any(|field| part.contains(field))
-    };
+    let has_field = |part: &str| tokens(part).any(|token| token != "%%" && FIELDS.contains(&token));
     let parts: Vec<_> = template.split_inclusive('/').take_while(|part| !has_field(part)).collect();
     PathBuf::from(parts.concat().replace("%%", "%"))
 }
 
-/// Fills in the `%` fields of `LAZYGUARD_OUT`. An unknown field stays as it was written.
+/// An unknown `%` field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
-    let mut parts = template.split('%');
-    let mut folder = parts.next().unwrap_or_default().to_owned();
-    while let Some(part) = parts.next() {
-        let value = match part.chars().next() {
-            Some('h') => facts.host,
-            Some('p') => &facts.process.to_string(),
-            Some('r') => facts.rank.unwrap_or("0"),
-            Some('t') => &facts.start_seconds.to_string(),
-            Some(_) => {
-                folder.extend(["%", part]);
-                continue;
-            }
-            // Two percent signs are one, and so is the last character of a template.
-            None => {
-                folder.extend(["%", parts.next().unwrap_or_default()]);
-                continue;
-            }
-        };
-        folder.extend([value, &part[1..]]);
-    }
-    folder
+    let value = |token: &str| match token {
+        "%h" => facts.host.to_owned(),
+        "%p" => facts.process.to_string(),
+        "%r" => facts.rank.unwrap_or("0").to_owned(),
+        "%t" => facts.start_seconds.to_string(),
+        "%%" => "%".to_owned(),
+        other => other.to_owned(),
+    };
+    tokens(template).map(value).collect()
 }
 
 #[cfg(test)]

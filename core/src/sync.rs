@@ -1,5 +1,4 @@
-//! The atomics that a recording is made of, and the turn in which its launches are folded: the processor's, or those of the model checker
-//! `loom` under `--cfg loom`; and the one way to take a lock.
+//! The atomics of a recording and the turn of its folds, the processor's or `loom`'s (`--cfg loom`); and the one way to take a lock.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{fence, AtomicU64, Ordering};
@@ -14,28 +13,27 @@ use std::thread::yield_now;
 
 /// A turn that one thread at a time has, under which recorded words may change.
 ///
-/// It knows which thread has it. A signal handler that leaves a turn by a jump leaves it taken: that thread gives it back when it enters the
-/// guard again ([`Turn::give_back`]). No thread waits for a turn without end, because the one that has it may have left it so, may be stopped
-/// by a debugger, or may be missing in a forked child.
+/// A signal handler may leave a turn by a jump: its thread gives it back when it enters the guard again ([`Turn::give_back`]). The thread with the
+/// turn may also be stopped, or missing in a forked child, so no thread waits without end.
 ///
-/// The word is 0, or the number of the thread that has the turn, with a mark for each patience with which another one has waited in vain.
+/// The word is 0, or the number of the turn's thread, with a mark for each patience that has run out on it.
 #[derive(Default)]
 pub(crate) struct Turn(AtomicU64);
 
-/// The number of a thread that has none. It gives no turn back that it has left by a jump.
+/// Of a thread without a number, which gives no turn back after a jump.
 const NO_NUMBER: u32 = u32::MAX;
 
-/// How long a thread waits for the turn of another one, which takes microseconds where that thread runs.
+/// How long a thread waits for a turn, which takes microseconds.
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
-    /// For an answer that may be "unknown": some hundred microseconds where there is an idle processor.
+    /// Some hundred microseconds, for an answer that may be "unknown".
     Short,
-    /// For what is lost without the turn: some milliseconds.
+    /// Some milliseconds, for what is lost without the turn.
     Long,
 }
 
 impl Patience {
-    /// How often to look again before the thread lets others run, and while it does.
+    /// Looks before the thread yields, and while it does.
     const fn looks(self) -> (u32, u32) {
         match self {
             // To the model checker, waiting once is as good as waiting often.
@@ -45,7 +43,7 @@ impl Patience {
         }
     }
 
-    /// In the word: so long has been waited for this turn. Who has waited long has waited the shorter time as well.
+    /// Of this patience and the shorter ones.
     const fn marks(self) -> u64 {
         match self {
             Self::Short => 1 << 32,
@@ -54,20 +52,18 @@ impl Patience {
     }
 }
 
-/// Gives the turn back, also where the thread panics in it.
+/// Gives the turn back, also in a panic.
 struct Taken<'a>(&'a AtomicU64);
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `is_won`. What the turn was for is seen by the next one who has it. An exchange, because one who
-        // waits may add its mark in the same moment.
+        // Release: partner of the Acquire in `is_won`. An exchange, because a waiter may add its mark at the same moment.
         self.0.swap(0, Ordering::Release);
     }
 }
 
 impl Turn {
-    /// Runs this when it is the turn of the thread with this number, or 0 for one without. `None`, and nothing is run, where another thread
-    /// keeps the turn, or where the calling thread has it already, below a signal handler or before a jump.
+    /// Runs this in the turn of the thread with this number, 0 for none. `None` where another thread keeps the turn, or the caller has it already.
     pub(crate) fn take<R>(&self, thread: u32, patience: Patience, run: impl FnOnce() -> R) -> Option<R> {
         self.is_won(thread, patience).then(|| {
             let _taken = Taken(&self.0);
@@ -83,10 +79,10 @@ impl Turn {
             match self.0.compare_exchange(0, own.into(), Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(taken) if taken as u32 == own && own != NO_NUMBER => return false,
-                // Another thread has waited as long for this very turn: the program does not pay for it at each call.
+                // Another thread has waited as long in vain: the program does not pay at each call.
                 Err(taken) if taken & patience.marks() == patience.marks() => return false,
                 Err(taken) if look == spins + yields => {
-                    // Relaxed: the mark says nothing about what the turn guards. Where the word has changed, the turn has.
+                    // Relaxed: the mark says nothing about what the turn guards.
                     let _ =
                         self.0.compare_exchange(taken, taken | patience.marks(), Ordering::Relaxed, Ordering::Relaxed);
                 }
@@ -97,18 +93,16 @@ impl Turn {
         false
     }
 
-    /// The thread with this number is in no turn any more: if it has left this one by a jump, it gives the turn back. For that thread alone,
-    /// or when it has ended.
+    /// Gives a turn back that the thread with this number left by a jump. For that thread alone, or when it has ended.
     pub(crate) fn give_back(&self, thread: u32) {
-        // Relaxed: no other thread makes the turn this thread's, or takes it from it. What was stored in it comes before, as in this thread's
-        // program.
+        // Relaxed: no other thread makes the turn this thread's, or takes it from it.
         if self.0.load(Ordering::Relaxed) as u32 == thread && thread != 0 {
             drop(Taken(&self.0));
         }
     }
 }
 
-/// Locks, also where a thread died with the lock in hand: what a lock guards is valid after every statement.
+/// Also where a thread died with the lock: what a lock guards is valid after every statement.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,17 +1,15 @@
 //! How many more threads may be started, and whether that leaves room for the program's.
 //!
-//! Two limits count threads: that of a user (`RLIMIT_NPROC`, `ulimit -u`), over all the user's processes, and that of a control
-//! group (`pids.max`). A thread that the program cannot start is a hang or a failure that it does not have without the guard. So the guard starts its
-//! own two only where there are [`enough`] for both.
+//! A user's limit (`RLIMIT_NPROC`, `ulimit -u`) and a control group's (`pids.max`) count threads. A thread that the program cannot start is a
+//! failure that it does not have without the guard. So the guard starts its own two only where there are [`enough`].
 //!
-//! Must not: ask the system except for files beneath a root, which is `/` and in a test another folder.
+//! Must not: ask the system except for files beneath a root, which is another folder in a test.
 
 use crate::folder::{entries_of, Entry};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The text of a file of the machine, by its absolute path.
 fn text(root: &Path, path: &str) -> Option<String> {
     fs::read_to_string(root.join(path.trim_start_matches('/'))).ok()
 }
@@ -24,23 +22,21 @@ pub struct User {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Left {
-    /// Threads that may still be started; of a user at least so many.
+    /// Threads that may still be started, at least.
     pub threads: u64,
     pub limit: &'static str,
 }
 
-/// Threads that the guard starts with: the watchdog's and the log's.
+/// The watchdog and the log.
 const OWN: u64 = 2;
 
-/// How many threads must be left for the guard to start its own, on a machine of so many processors. Those of the program
-/// come on top: it makes thread pools by the number of processors, several of them, and the driver has some threads for each
-/// device.
+/// Threads that must be left for the guard to start its own: programs make several thread pools by the number of processors, and the driver has
+/// some for each device.
 pub fn enough(processors: usize) -> u64 {
     OWN + 64 + 4 * processors as u64
 }
 
-/// What is left, `None` where nothing limits it. `enough` threads are enough: the user's processes, of which there may
-/// be thousands, are counted only where the number of all threads of the machine leaves fewer.
+/// `None` where nothing limits it. A user's processes, perhaps thousands, are counted only where all threads leave fewer than `enough`.
 pub fn left(root: &Path, user: Option<User>, enough: u64) -> Option<Left> {
     let group = of_groups(root).map(|threads| Left { threads, limit: "pids.max of the control group" });
     let user = user.filter(|_| !is_privileged(root));
@@ -48,7 +44,7 @@ pub fn left(root: &Path, user: Option<User>, enough: u64) -> Option<Left> {
     group.into_iter().chain(user).min()
 }
 
-/// The least that this process's control groups leave, in both versions of them.
+/// The least that this process's control groups leave.
 fn of_groups(root: &Path) -> Option<u64> {
     let number = |path: String| text(root, &path)?.trim().parse::<u64>().ok();
     let groups = text(root, "/proc/self/cgroup")?;
@@ -60,7 +56,7 @@ fn of_groups(root: &Path) -> Option<u64> {
             controllers => controllers.split(',').any(|c| c == "pids").then_some(("/sys/fs/cgroup/pids", path)),
         }
     });
-    // Each group above it has a limit of its own. In a container the path may be that of the host, of which only the root is there.
+    // Each group above has a limit too. In a container the path may be the host's, of which only the root is there.
     let with_those_above = folders.flat_map(|(mount, path)| {
         let above =
             std::iter::successors(Some(path.trim_end_matches('/')), |path| path.rsplit_once('/').map(|(up, _)| up));
@@ -78,14 +74,14 @@ fn is_privileged(root: &Path) -> bool {
     capabilities(&status).is_some_and(|set| set & either != 0)
 }
 
-/// Capabilities, by their bits in a set, as `linux/capability.h` numbers them.
+/// By their bits, as in `linux/capability.h`.
 pub mod capability {
     pub const SETUID: u32 = 7;
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_RESOURCE: u32 = 24;
 }
 
-/// The effective capabilities in the text of `/proc/PID/status`; `None` where it names none.
+/// The effective ones in `/proc/PID/status`.
 pub fn capabilities(status: &str) -> Option<u64> {
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(set.trim(), 16).ok()
@@ -104,7 +100,7 @@ fn of_user(root: &Path, user: User, enough: u64) -> u64 {
     })
 }
 
-/// The threads of all users, from `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206`.
+/// Of all users, by `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206`.
 fn all_threads(root: &Path) -> Option<u64> {
     text(root, "/proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }

@@ -7,18 +7,15 @@
 //!
 //! The rules of this crate:
 //!
-//! * The first law: a program that works without the library works the same with it. In doubt the shim passes the call on unchanged, and
-//!   counts it under its reason ([`runtime::pass_through`]).
-//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. The exceptions: the loading
-//!   mode that a small CUDA runtime instance asks for ([`preload::nudge`]), a module or library that a profile had loaded ahead
-//!   ([`preload::ahead`]), and a release that the user has put off ([`preload::releases`]), behind which an allocation that finds no memory
-//!   is made once more.
+//! * The first law: a program that works without the library works the same with it. In doubt the shim passes the call on unchanged, and counts it
+//!   ([`runtime::pass_through`]).
+//! * The shim calls the real function exactly once, and returns its value unchanged. Exceptions: the loading mode for a small CUDA runtime instance
+//!   ([`preload::nudge`]), a module or library that was loaded ahead ([`preload::ahead`]), and a deferred release ([`preload::releases`]), behind
+//!   which an allocation that finds no memory is made once more.
 //! * No lock is held across a driver call, and the watchdog makes none.
-//! * A process that does not use CUDA gets no thread, no file, no output and no allocation. The guard takes no memory from the program's
-//!   allocator ([`runtime::memory`]).
+//! * A process without CUDA gets no thread, file, output or allocation. The guard's memory is its own ([`runtime::memory`]).
 //!
-//! Unsafe code is at the edge: the exports, the look-up, the few structures that the shim reads through the program's pointers, and the
-//! guard's own driver calls ([`lookup::driver`]).
+//! Unsafe code is at the edge: exports, look-up, structures behind the program's pointers, and the guard's driver calls ([`lookup::driver`]).
 
 // The walk through the crate names its parts, which nothing outside can link to.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -33,12 +30,12 @@ mod record;
 mod runtime;
 mod watch;
 
-/// What `lazyguard --version` says of this library. It lies in the file, for readers that do not load it.
+/// For readers that do not load the library.
 #[used]
 #[link_section = ".note.lazyguard"]
 static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
 
-/// Runs before the code of any other object, since the library is linked to be the first. There is no second thread yet.
+/// Runs before the code of any other object (`-z initfirst`), in the only thread.
 #[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]
 #[link_section = ".text.lazyguard_start"]
 fn loaded() {

@@ -9,7 +9,7 @@ use crate::words::format::Format;
 use crate::words::names::{lane_name, Names};
 use crate::words::output::{say, Output};
 use crate::words::Outcome;
-use lazyguard_core::report::{event_of, event_of_record, events};
+use lazyguard_core::report::{event_of_record, events};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
@@ -133,7 +133,7 @@ impl<'a> Filter<'a> {
                 || self.thread == Some(entry.thread)
                 || self.named.contains(&entry.thread_number))
             && asked.event.as_deref().is_none_or(|event| {
-                event == event_of_record(record.kind, class) || record.kind.is_call() && event == event_of(class)
+                event == event_of_record(record.kind, class) || record.kind.is_call() && event == class.event()
             })
             && asked.call.as_deref().is_none_or(|call| record.entry_point.symbol().contains(call))
             && asked

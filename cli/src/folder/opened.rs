@@ -196,7 +196,7 @@ impl Opened {
     }
 
     pub fn callers(&self) -> Symbolizer {
-        let callers = Symbolizer::new(self.recording.strings().files(), self.recording.facts().armed_unix_nanos);
+        let callers = Symbolizer::new(&self.recording.strings().files, self.recording.facts().armed_unix_nanos);
         match self.live_process() {
             Some(process) => callers.and_process(process),
             None => callers,
@@ -230,14 +230,11 @@ impl Opened {
             }
         }
         drop(progress);
-        match records.error() {
-            Some(error) => Err(Failure::Input(format!("{}: {error}", self.path.display()))),
-            None => Ok(()),
-        }
+        records.finish().map_err(|error| Failure::Input(format!("{}: {error}", self.path.display())))
     }
 }
 
 pub(crate) fn settings_of<S: Source>(recording: &Recording<S>) -> Settings {
-    let settings = recording.strings().settings().iter();
+    let settings = recording.strings().settings.iter();
     Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
 }

@@ -120,7 +120,7 @@ impl Recorded {
         let settings = opened.settings();
         let mut preload = PreloadSummary {
             policy: PreloadSummary::policy_name(settings.preload),
-            notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
+            notes: texts.notes.iter().map(|note| note.text.clone()).collect(),
             ..PreloadSummary::default()
         };
         let mut builder = SnapshotBuilder::new(&opened.recording);

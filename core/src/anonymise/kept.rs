@@ -1,14 +1,11 @@
-//! What of a recording is kept: the newest records of each lane, and the streams and functions that they, and what is still in
-//! progress, are about.
-//!
-//! A program may make hundreds of streams and use two, as PyTorch does. Streams are numbered anew, so that the table is as short as those
-//! that were used.
+//! Keeps of a recording the newest records of each lane, and the streams and functions that they, and calls in progress, are about. The
+//! streams are numbered anew: a program may make hundreds and use two.
 
 use crate::api::{Class, NodeKind};
 use crate::map::{HashMap, HashSet};
 use crate::trace::layout::LANES;
 use crate::trace::read::{Entry, Recording, Source, StreamSeen};
-use crate::trace::{Kind, Payload, RawPayload, Record};
+use crate::trace::{HazardNumbers, Payload, RawPayload, Record};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
@@ -17,7 +14,6 @@ pub(super) struct Kept {
     pub entries: Vec<Entry>,
     pub older: [u64; LANES],
     pub passed_over: u64,
-    /// The streams whose entries are kept, in the order of their new numbers.
     pub streams: Vec<u32>,
     numbers: HashMap<u32, u32>,
     pub functions: HashSet<u32>,
@@ -37,10 +33,8 @@ impl Kept {
                 older[entry.lane as usize] += 1;
             }
         }
-        if let Some(error) = records.error() {
-            return Err(io::Error::new(error.kind(), error.to_string()));
-        }
-        let passed_over = records.passed_over();
+        let passed_over = records.passed_over;
+        records.finish()?;
         let mut entries: Vec<_> = lanes.into_iter().flatten().collect();
         entries.sort_by_key(|entry| (entry.thread_number, entry.thread, entry.lane, entry.number));
 
@@ -77,21 +71,15 @@ impl Kept {
         }
     }
 
-    /// The new number of a stream; 0 where it has none.
+    /// 0 where nothing kept names the stream.
     pub fn stream(&self, number: u32) -> u32 {
         self.numbers.get(&number).copied().unwrap_or(0)
     }
 
-    pub fn names_stream(&self, number: u32) -> bool {
-        self.numbers.contains_key(&number)
-    }
-
     pub fn renumbered(&self, record: &Record) -> Record {
-        let raw = match (record.kind, record.payload()) {
-            (Kind::Hazard, Payload::Hazard(numbers)) => {
-                let mut numbers = numbers;
-                numbers.other_stream = self.stream(numbers.other_stream);
-                RawPayload::hazard(numbers)
+        let raw = match record.payload() {
+            Payload::Hazard(of) => {
+                RawPayload::hazard(HazardNumbers { other_stream: self.stream(of.other_stream), ..of })
             }
             _ => record.raw,
         };

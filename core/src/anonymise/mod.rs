@@ -2,9 +2,8 @@
 //!
 //! `kept` says what of a recording is kept, `pseudonyms` what stands for a name; `written` makes the copy with the library's own writer.
 //!
-//! The copy is made of what the reader understands: what the format does not know, and what lies in unused parts of the file, is not in it. A
-//! new kind of text does not compile before this module has a rule for it. Times, process and thread ids, numbers, addresses, handles and the ids of
-//! communicators stay. The ids are hashes, so the ranks of a job that were anonymised on several machines can still be compared.
+//! The copy holds only what the reader understands. A new kind of text does not compile before this module has a rule for it. Times, ids,
+//! numbers, addresses and handles stay. The ids of communicators are hashes, so copies from several machines still fit together.
 //!
 //! Must not: copy a text that no rule in `pseudonyms` keeps; or change the verdict.
 
@@ -22,27 +21,22 @@ use std::io;
 pub struct Anonymised {
     pub bytes: Vec<u8>,
     pub records: u64,
-    /// Older records that were left out. The copy counts them as overwritten.
+    /// Older records that were left out; the copy counts them as overwritten.
     pub older: u64,
-    /// Records and texts that were left out because this build does not know their kind.
+    /// Records and texts of unknown kinds.
     pub unknown: u64,
-    /// Segments that could not be read: their process has taken them again meanwhile.
     pub passed_over: u64,
 }
 
 /// Copies a recording; of each lane at most the last `most` records.
-pub fn anonymise<S: Source>(
-    recording: &Recording<S>,
-    most: usize,
-    pseudonyms: &mut Pseudonyms,
-) -> io::Result<Anonymised> {
+pub fn anonymise<S: Source>(recording: &Recording<S>, most: usize, names: &mut Pseudonyms) -> io::Result<Anonymised> {
     let kept = Kept::of(recording, most)?;
-    let bytes = written::written(recording, &kept, pseudonyms);
+    let bytes = written::written(recording, &kept, names);
     Ok(Anonymised {
         bytes,
         records: kept.entries.len() as u64,
         older: kept.older.iter().sum(),
-        unknown: recording.unknown_records().saturating_add(recording.strings().unknown()),
+        unknown: recording.unknown_records().saturating_add(recording.strings().unknown),
         passed_over: kept.passed_over,
     })
 }

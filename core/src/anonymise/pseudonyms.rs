@@ -17,13 +17,11 @@ const SETTINGS: [&str; 2] = ["LAZYGUARD_HANG_AFTER", "LAZYGUARD_PRELOAD"];
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
     keep_kernel_names: bool,
-    /// By what is named, and the name.
     numbers: HashMap<(&'static str, String), usize>,
     counts: HashMap<&'static str, usize>,
 }
 
 impl Pseudonyms {
-    /// None yet. The names of kernels are kept where that is said.
     pub fn new(keep_kernel_names: bool) -> Self {
         Self { keep_kernel_names, ..Self::default() }
     }
@@ -36,43 +34,21 @@ impl Pseudonyms {
         })
     }
 
-    /// Such as `thread 2`; nothing for no name.
-    fn of(&mut self, what: &'static str, name: &str) -> String {
+    pub(super) fn of(&mut self, what: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
         }
         format!("{what} {}", self.number(what, name))
     }
 
-    pub(super) fn program(&mut self, name: &str) -> String {
-        self.of("program", name)
-    }
-
-    pub(super) fn host(&mut self, name: &str) -> String {
-        self.of("host", name)
-    }
-
-    pub(super) fn thread(&mut self, name: &str) -> String {
-        self.of("thread", name)
-    }
-
-    pub(super) fn group(&mut self, name: &str) -> String {
-        self.of("group", name)
-    }
-
-    pub(super) fn file(&mut self, path: &str) -> String {
-        // Not a path at which there could be a file that a reader takes for this one.
-        self.of("file", path)
-    }
-
-    /// The name of a kernel of a public library, without the types that the program has put into it; of another one a number, with the
-    /// part of the name by which a kernel is known to wait for peers.
+    /// A kernel of a public library keeps its name without the program's types; another one keeps the part by which it waits for peers.
     pub(super) fn kernel(&mut self, name: &str) -> String {
         if self.keep_kernel_names {
             return name.to_owned();
         }
         let whole = demangle(name).replace("(anonymous namespace)::", "");
-        let end = whole.find(|letter: char| !is_of_a_name(letter)).unwrap_or(whole.len());
+        let end =
+            whole.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_:".contains(letter)).unwrap_or(whole.len());
         match (&whole[..end], part_of_waiting(name)) {
             (public, _) if PUBLIC.iter().any(|start| public.starts_with(start)) => match end < whole.len() {
                 // Kernels that differ in their types alone stay different.
@@ -85,10 +61,6 @@ impl Pseudonyms {
     }
 }
 
-fn is_of_a_name(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "_:".contains(letter)
-}
-
 pub(super) fn rank(rank: &str) -> String {
     kept(rank, |letter| letter.is_ascii_digit())
 }
@@ -98,14 +70,9 @@ pub(super) fn version(version: &str) -> String {
 }
 
 fn kept(text: &str, letter: fn(char) -> bool) -> String {
-    if text.chars().all(letter) {
-        text.to_owned()
-    } else {
-        String::new()
-    }
+    Some(text).filter(|text| text.chars().all(letter)).unwrap_or_default().to_owned()
 }
 
-/// A setting, `NAME=value`, if a reader needs it.
 pub(super) fn setting(setting: &str) -> Option<&str> {
     let (name, value) = setting.split_once('=')?;
     let (_, complaints) = Settings::read([(name, value)].into_iter());
@@ -119,9 +86,12 @@ mod tests {
     #[test]
     fn a_name_has_one_pseudonym_and_no_name_none() {
         let mut pseudonyms = Pseudonyms::default();
-        let hosts = ["a", "b", "a", ""].map(|name| pseudonyms.host(name));
+        let hosts = ["a", "b", "a", ""].map(|name| pseudonyms.of("host", name));
         assert_eq!(hosts, ["host 1", "host 2", "host 1", ""]);
-        assert_eq!((pseudonyms.thread("a"), pseudonyms.group("a")), ("thread 1".to_owned(), "group 1".to_owned()));
+        assert_eq!(
+            (pseudonyms.of("thread", "a"), pseudonyms.of("group", "a")),
+            ("thread 1".to_owned(), "group 1".to_owned())
+        );
     }
 
     #[test]

@@ -1,6 +1,4 @@
-//! The copy: a recording of the smallest shape that holds what is kept, made with the library's own writer.
-//!
-//! Must not: write a word that it does not name.
+//! Writes the copy with the library's own writer, in the smallest shape that holds it.
 
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
@@ -12,7 +10,7 @@ use crate::trace::read::{
     CommunicatorSeen, ContextSeen, Entry, Facts, ProcessState, Recording, Source, StreamSeen, StringTable, ThreadSeen,
     ThreadState,
 };
-use crate::trace::{put_record, put_text, Kind, LaneCounts, Owner, Payload, ProcessFacts, Recorder, SegmentWriter};
+use crate::trace::{put_record, put_text, Kind, Owner, Payload, ProcessFacts, Recorder, SegmentWriter};
 
 /// Records in a segment: few, because each thread has a segment of its own in each lane, and the last one is rarely full.
 const RECORDS: usize = 15;
@@ -58,16 +56,10 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
     }
     groups(kept).for_each(|group| records(&recorder, group, kept));
     for (of, older) in recording.lanes().iter().zip(kept.older) {
-        let counts = LaneCounts {
-            overwritten: of.overwritten.saturating_add(older),
-            released: of.released,
-            dropped: of.dropped,
-            ..recorder.counts(of.lane)
-        };
         let at = header::LANES + of.lane as usize * header::LANE_WORDS;
-        set(&words, at + lane::OVERWRITTEN, counts.overwritten);
-        set(&words, at + lane::RELEASED, counts.released);
-        set(&words, at + lane::DROPPED, counts.dropped);
+        set(&words, at + lane::OVERWRITTEN, of.overwritten.saturating_add(older));
+        set(&words, at + lane::RELEASED, of.released);
+        set(&words, at + lane::DROPPED, of.dropped);
     }
     words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
 }
@@ -116,15 +108,14 @@ fn facts(seen: &Facts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
         armed_unix_nanos: *armed_unix_nanos,
         armed_monotonic_nanos: *armed_monotonic_nanos,
         start_ticks: *process_start_ticks,
-        program: pseudonyms.program(program),
-        host: pseudonyms.host(host),
+        program: pseudonyms.of("program", program),
+        host: pseudonyms.of("host", host),
         rank: rank(told),
         lazyguard: version(lazyguard),
         start: *start,
     }
 }
 
-/// What the header says of the process beside what it is made with.
 fn process(words: &[AtomicU64], seen: &Facts) {
     let state = match seen.state {
         ProcessState::Guarded => state::GUARDED,
@@ -145,8 +136,7 @@ struct Texts {
 }
 
 fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseudonyms, facts: &ProcessFacts) -> Texts {
-    // How much room they take is known when they are written.
-    let room = recording.strings().bytes() * GROWTH;
+    let room = recording.strings().bytes * GROWTH;
     let shape = Shape { threads: 0, contexts: 0, streams: 0, text_bytes: room, segments: [0; LANES], records: RECORDS };
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, facts) else { return Texts { words: Vec::new(), lost: 0 } };
@@ -177,17 +167,17 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
         });
         recorder.add_function(at, number, name, seen.handle, seen.owner, seen.kernel);
     }
-    for (number, at, seen) in strings.streams().filter(|(number, ..)| kept.names_stream(*number)) {
+    for (number, at, seen) in strings.streams().filter(|(number, ..)| kept.stream(*number) != 0) {
         recorder.add_stream(at, kept.stream(number), seen.context, seen.handle, seen.kind.number());
     }
     for (number, at, name) in strings.communicators() {
-        recorder.add_communicator(at, number, &pseudonyms.group(name));
+        recorder.add_communicator(at, number, &pseudonyms.of("group", name));
     }
     strings.graphs().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
-    // Addresses, as those in the records.
     paths.iter().for_each(|(number, frames)| recorder.add_path(0, *number, frames));
     for seen in files.iter().filter(|seen| kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some()) {
-        recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.file(&seen.path));
+        // No path at which a reader could take another file for this one.
+        recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.of("file", &seen.path));
     }
     for seen in settings {
         setting(&seen.text).into_iter().for_each(|kept| recorder.add_setting(seen.at, kept));
@@ -224,7 +214,7 @@ fn thread_entry(entry: &[AtomicU64], seen: &ThreadSeen, kept: &Kept, pseudonyms:
     set(entry, thread::LAUNCHES, *launches);
     set(entry, thread::BORN, *born);
     set(entry, thread::ENDED, *ended);
-    put_text(&entry[thread::NAME], &pseudonyms.thread(name));
+    put_text(&entry[thread::NAME], &pseudonyms.of("thread", name));
     let Some(record) = call_in_progress.map(|record| kept.renumbered(&record)) else { return };
     let form = u64::from(record.entry_point.id());
     match record.payload() {

@@ -13,7 +13,6 @@ pub struct ComputeTime {
 }
 
 impl ComputeTime {
-    /// Whether that was most of the time: the thread does not wait for anything.
     pub fn is_most(self) -> bool {
         self.nanos >= self.within_nanos / 2
     }
@@ -38,7 +37,7 @@ pub enum ThreadActivity {
 }
 
 impl ThreadActivity {
-    /// In the order of the numbers that a recording has for them, from 1.
+    /// In the order of their numbers in recordings.
     const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
 
     pub fn number(self) -> u64 {

@@ -1,5 +1,4 @@
-//! The classes of functions: what each does to loading and waiting, which lane of a recording its calls belong to, and which of these leave
-//! a record.
+//! The classes of functions: what each does to loading and waiting, and in which lane it leaves a record.
 
 use crate::Nanos;
 
@@ -18,13 +17,13 @@ pub enum Lane {
 impl Lane {
     pub const ALL: [Self; 3] = [Self::Work, Self::Waits, Self::RareEvents];
 
-    /// The lane of calls of a class, as long as they do not load on first use: those are rare events.
+    /// Calls that load on first use are rare events instead.
     pub const fn of(class: Class) -> Self {
         class.row().0
     }
 }
 
-/// From how long on a call leaves a record that leaves none when it is quick.
+/// The least duration of a call that leaves a record only if it is slow.
 pub const SLOW_NANOS: Nanos = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,26 +41,22 @@ impl Keep {
     }
 }
 
-/// Submits nothing, loads nothing, takes no memory of the device and waits for nothing that was submitted.
+/// Submits and loads nothing, takes no device memory, and waits for nothing that was submitted.
 const PREPARES: u8 = 1;
-/// Stays out while functions are being preloaded: it could put work into the context that does not end by itself, begin a capture that the
-/// idle question would invalidate, or take away what is being loaded.
+/// Waits at the gate: it could submit endless work, begin a capture, or take away what is being loaded.
 const GATED: u8 = 2;
 /// Its success says that work of the device has ended.
 const ANSWERS: u8 = 4;
-/// Its purpose is to wait for work: a thread blocked in it is waiting, not working.
 const SYNCHRONIZES: u8 = 8;
-/// Brings a whole module into the context, which the driver does only once everything in flight there has ended.
+/// Brings a whole module into the context, for which the driver waits until nothing is in flight there.
 const LOADS: u8 = 16;
-/// The driver carries it out only when the context's other work has ended, whatever the loading mode.
+/// The driver carries it out only in an idle context, whatever the loading mode.
 const WHOLE: u8 = 32;
-/// A function of NCCL: a thread that is in it, and in no driver call, waits in NCCL's own code.
 const NCCL: u8 = 64;
 
 macro_rules! classes {
-    ($($class:ident: $lane:ident $keep:ident $($fact:ident)*;)+) => {
-        /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it. The names are the driver
-        /// documentation's own groups; the last five are those of NCCL.
+    ($($class:ident: $event:ident $lane:ident $keep:ident $($fact:ident)*;)+) => {
+        /// The names are the driver documentation's own groups; the last five are those of NCCL.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Class {
             $($class,)+
@@ -74,64 +69,71 @@ macro_rules! classes {
                     $(Self::$class => (Lane::$lane, Keep::$keep, 0 $(| $fact)*),)+
                 }
             }
+
+            /// The word by which the log, the records and their filters call such a call.
+            pub const fn event(self) -> &'static str {
+                match self {
+                    $(Self::$class => stringify!($event),)+
+                }
+            }
         }
     };
 }
 
 classes! {
-    Init: RareEvents IfSlow PREPARES;
-    Lookup: RareEvents IfSlow PREPARES;
-    Query: RareEvents IfSlow PREPARES;
-    ContextCreate: RareEvents Always PREPARES;
-    ContextDestroy: RareEvents Always PREPARES GATED WHOLE;
-    ContextCurrent: RareEvents IfSlow PREPARES;
-    ContextSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    ContextWait: RareEvents IfSlow WHOLE;
-    ModuleLoad: RareEvents Always LOADS;
-    ModuleUnload: RareEvents Always GATED WHOLE;
-    FunctionResolve: RareEvents IfSlow;
-    LibraryLoad: RareEvents Always;
-    LibraryUnload: RareEvents Always GATED WHOLE;
-    LibraryModule: RareEvents IfSlow LOADS;
-    KernelResolve: RareEvents IfSlow;
-    KernelFunction: RareEvents IfSlow;
-    FunctionLoad: RareEvents IfSlow;
-    Launch: Work Always GATED;
-    HostFunction: Work Always GATED;
-    GraphLaunch: Work Always GATED;
-    GraphUpload: RareEvents Always;
-    GraphNode: RareEvents IfSlow;
-    GraphInstantiate: RareEvents Always;
-    Capture: RareEvents Always GATED;
-    WriteValue: RareEvents Always;
-    WaitValue: RareEvents Always GATED;
-    BatchMemOp: RareEvents Always GATED;
-    ExternalWait: Work Always GATED;
-    ExternalSignal: Work Always;
-    StreamCreate: RareEvents Always PREPARES;
-    StreamDestroy: RareEvents Always PREPARES;
-    StreamSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    StreamQuery: Work Folded ANSWERS;
-    StreamWaitEvent: Work Always GATED;
-    StreamSubmit: Work Always;
-    EventCreate: RareEvents IfSlow PREPARES;
-    EventRecord: Work Always;
-    EventDestroy: Work Always PREPARES;
-    EventSynchronize: Waits Always ANSWERS SYNCHRONIZES;
-    EventQuery: Work Folded ANSWERS;
-    Allocate: RareEvents IfSlow;
-    Free: RareEvents IfSlow ANSWERS WHOLE;
-    AllocateAsync: Work Always;
-    FreeAsync: Work Always;
-    Copy: Work Always ANSWERS;
-    CopyAsync: Work Always;
-    Set: Work Always ANSWERS;
-    SetAsync: Work Always;
-    CommunicatorCreate: RareEvents Always NCCL;
-    CommunicatorEnd: RareEvents Always NCCL;
-    Collective: RareEvents Always NCCL;
-    PointToPoint: RareEvents Always NCCL;
-    CollectiveGroup: RareEvents Always NCCL;
+    Init: other RareEvents IfSlow PREPARES;
+    Lookup: other RareEvents IfSlow PREPARES;
+    Query: other RareEvents IfSlow PREPARES;
+    ContextCreate: context RareEvents Always PREPARES;
+    ContextDestroy: context RareEvents Always PREPARES GATED WHOLE;
+    ContextCurrent: other RareEvents IfSlow PREPARES;
+    ContextSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    ContextWait: other RareEvents IfSlow WHOLE;
+    ModuleLoad: load RareEvents Always LOADS;
+    ModuleUnload: unload RareEvents Always GATED WHOLE;
+    FunctionResolve: load RareEvents IfSlow;
+    LibraryLoad: load RareEvents Always;
+    LibraryUnload: unload RareEvents Always GATED WHOLE;
+    LibraryModule: load RareEvents IfSlow LOADS;
+    KernelResolve: load RareEvents IfSlow;
+    KernelFunction: load RareEvents IfSlow;
+    FunctionLoad: load RareEvents IfSlow;
+    Launch: launch Work Always GATED;
+    HostFunction: host_function Work Always GATED;
+    GraphLaunch: graph_launch Work Always GATED;
+    GraphUpload: other RareEvents Always;
+    GraphNode: other RareEvents IfSlow;
+    GraphInstantiate: other RareEvents Always;
+    Capture: capture RareEvents Always GATED;
+    WriteValue: memory_operation RareEvents Always;
+    WaitValue: memory_operation RareEvents Always GATED;
+    BatchMemOp: memory_operation RareEvents Always GATED;
+    ExternalWait: other Work Always GATED;
+    ExternalSignal: other Work Always;
+    StreamCreate: stream RareEvents Always PREPARES;
+    StreamDestroy: stream RareEvents Always PREPARES;
+    StreamSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    StreamQuery: query Work Folded ANSWERS;
+    StreamWaitEvent: event_wait Work Always GATED;
+    StreamSubmit: other Work Always;
+    EventCreate: other RareEvents IfSlow PREPARES;
+    EventRecord: event_record Work Always;
+    EventDestroy: other Work Always PREPARES;
+    EventSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
+    EventQuery: query Work Folded ANSWERS;
+    Allocate: allocation RareEvents IfSlow;
+    Free: allocation RareEvents IfSlow ANSWERS WHOLE;
+    AllocateAsync: allocation Work Always;
+    FreeAsync: allocation Work Always;
+    Copy: copy Work Always ANSWERS;
+    CopyAsync: copy Work Always;
+    Set: memset Work Always ANSWERS;
+    SetAsync: memset Work Always;
+    CommunicatorCreate: communication RareEvents Always NCCL;
+    CommunicatorEnd: communication RareEvents Always NCCL;
+    Collective: communication RareEvents Always NCCL;
+    PointToPoint: communication RareEvents Always NCCL;
+    CollectiveGroup: communication RareEvents Always NCCL;
 }
 
 impl Class {
@@ -144,7 +146,6 @@ impl Class {
         self.row().2 & facts != 0
     }
 
-    /// The guard's threads begin with the first call that does more.
     pub const fn only_prepares(self) -> bool {
         self.has(PREPARES)
     }
@@ -157,7 +158,7 @@ impl Class {
         self.has(ANSWERS)
     }
 
-    /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
+    /// A library belongs to no context.
     pub const fn concerns_every_context(self) -> bool {
         matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
     }
@@ -170,21 +171,18 @@ impl Class {
         self.has(LOADS)
     }
 
-    /// Whether the driver may be at work in such a call for long, with nothing that it waits for: it compiles, pins or maps memory, makes or
-    /// ends a context.
+    /// Whether the driver may be at work in such a call for long without waiting: it compiles, pins or maps memory, makes or ends a context.
     pub const fn may_compute(self) -> bool {
         self.loads_module()
             || matches!(self, Self::Init | Self::ContextCreate | Self::ContextDestroy | Self::Allocate | Self::Free)
             || matches!(self, Self::LibraryLoad | Self::FunctionLoad | Self::GraphInstantiate)
     }
 
-    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
-    /// because the program asked to wait.
+    /// Whether the call returns only when the context is idle, although the program did not ask to wait.
     pub const fn needs_an_idle_context(self) -> bool {
         self.has(LOADS | WHOLE)
     }
 
-    /// Whether the call does its work on the default stream and returns when that is done.
     pub const fn waits_on_default_stream(self) -> bool {
         matches!(self, Self::Copy | Self::Set)
     }
@@ -196,4 +194,14 @@ impl Class {
     pub const fn waits_for_whole_context(self) -> bool {
         self.has(WHOLE)
     }
+}
+
+/// The two lazy loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColdKind {
+    /// A function's first use: returns at once and puts a barrier on the device.
+    Function,
+    /// A module's or library's first use in the context: blocks the thread until the context is idle.
+    Module,
 }

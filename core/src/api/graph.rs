@@ -43,7 +43,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// In the order of the variants, with their words: the driver's node types first, at their numbers.
+    /// In the order of the variants: the driver's node types first, at their numbers.
     const ALL: [(Self, &'static str); 17] = [
         (Self::Kernel, "kernel"),
         (Self::Copy, "copy"),
@@ -63,7 +63,6 @@ impl NodeKind {
         (Self::ValueWrite, "value write"),
         (Self::Other, "node of another kind"),
     ];
-    /// Where the numbers of recordings that are not the driver's begin: room for node types to come.
     const OWN: u16 = 0x100;
     const DRIVERS: u16 = 14;
 
@@ -76,7 +75,6 @@ impl NodeKind {
         Self::ALL.get(usize::from(place)).map_or(Self::Other, |(kind, _)| *kind)
     }
 
-    /// The kind of nodes of this type, as the driver counts types.
     pub fn of_type(number: i32) -> Self {
         u16::try_from(number).ok().filter(|n| *n < Self::OWN).map_or(Self::Other, Self::from_number)
     }
@@ -111,16 +109,14 @@ impl NodeKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPart {
-    /// Their kind.
     pub kind: NodeKind,
     pub count: u32,
     /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
     pub what: u64,
-    /// A memory operation's.
     pub value: u64,
-    /// Of a memory operation the driver's flags, as far as they are the condition.
+    /// The driver's flags of a memory operation, as far as they are the condition.
     pub condition: u8,
-    /// Of a memory operation, whether it is about 64 bits; else 32.
+    /// Whether a memory operation is about 64 bits; else 32.
     pub wide: bool,
 }
 
@@ -140,21 +136,19 @@ impl GraphPart {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphContents {
-    /// Including child graphs.
     pub nodes: u32,
-    /// Nodes not looked at.
     pub unseen: u32,
-    /// Whether single nodes of the executable graph have been changed since. What is listed counts, but for waits and writes.
+    /// Whether single nodes have been changed since: waits and writes then do not count.
     pub changed: bool,
     pub parts: Vec<GraphPart>,
 }
 
-/// Most parts of one graph, and how many of them may be kernels: what waits is to find room.
+/// Most parts of one graph, and most kernels among them.
 const MOST_PARTS: usize = 128;
 const MOST_KERNELS: usize = 96;
 
 impl GraphContents {
-    /// Takes in what a node does; counts it as not looked at where there are too many different ones.
+    /// Counts the part as not looked at where there are too many different ones.
     pub fn add(&mut self, part: GraphPart) {
         if let Some(same) = self.parts.iter_mut().find(|one| one.does_the_same(&part)) {
             same.count = same.count.saturating_add(part.count);
@@ -168,7 +162,7 @@ impl GraphContents {
         }
     }
 
-    /// Takes in what a single node of the executable graph does by now; whether that is news.
+    /// Takes in a changed node; whether that is news.
     pub fn change(&mut self, part: GraphPart) -> bool {
         let is_known = self.parts.iter().any(|one| one.does_the_same(&part));
         if !is_known {

@@ -45,7 +45,6 @@ pub struct ValueWait {
     pub value: u64,
     /// The driver's flags: the low bits are the condition.
     pub flags: u32,
-    /// Whether it compares 64 bits, not 32.
     pub wide: bool,
 }
 
@@ -79,7 +78,6 @@ pub struct ValueWrite {
     pub address: u64,
     pub value: u64,
     pub stream: u32,
-    /// Whether 64 bits are written; else 32.
     pub wide: bool,
 }
 
@@ -92,7 +90,6 @@ pub enum Stores {
 }
 
 impl ValueWrite {
-    /// Whether it satisfies this wait, if nothing else writes there.
     pub fn ends(&self, wait: &ValueWait) -> bool {
         matches!(self.stores_for(wait), Stores::All(value) if wait.satisfied_by(value))
     }

@@ -1,34 +1,51 @@
-//! Driver functions: their names, versions and classes; and the words that all other modules share.
-//!
-//! Must not: hold a fact of a function that `table.rs` or `nccl.rs` does not hold (everything here is derived from those tables at
-//! compile time), or depend on another module.
+//! Driver functions: their names, versions and classes; and the words that all other modules share. All facts come from `table.rs` and
+//! `nccl.rs`, at compile time.
 
 mod activity;
 mod call;
 mod class;
 mod code;
 mod graph;
-mod load;
 mod memory;
 mod nccl;
 mod quantity;
 pub mod result;
 mod stream;
 mod table;
-mod texts;
 
 pub use activity::{ComputeTime, ThreadActivity};
 pub use call::Call;
-pub use class::{Class, Keep, Lane, SLOW_NANOS};
+pub use class::{Class, ColdKind, Keep, Lane, SLOW_NANOS};
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
-pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
 
-use texts::Span;
+/// Where a name lies in a text of all names. A table of `&'static str` has pointers, which the dynamic linker writes in every process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    at: u16,
+    length: u8,
+}
+
+impl Span {
+    const NONE: Self = Self { at: 0, length: 0 };
+
+    /// Empty where `all` has no such place: hooks ask for names outside the door, so it must not panic.
+    const fn of(self, all: &'static str) -> &'static str {
+        let Some((_, from)) = all.split_at_checked(self.at as usize) else { return "" };
+        let Some((text, _)) = from.split_at_checked(self.length as usize) else { return "" };
+        text
+    }
+
+    const fn next(self, length: usize) -> Self {
+        let at = self.at as usize + self.length as usize;
+        assert!(at + length <= u16::MAX as usize && length <= u8::MAX as usize);
+        Self { at: at as u16, length: length as u8 }
+    }
+}
 
 /// An exported symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,11 +53,11 @@ pub struct EntryPoint(u16);
 
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPointInfo {
-    /// The number that records carry; never reused.
+    /// Carried by records; never reused.
     pub id: u16,
     symbol: Span,
     base: Span,
-    /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry point answers to `base`.
+    /// The first version, as `cuGetProcAddress` counts, for which this entry point answers to `base`.
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
@@ -48,13 +65,20 @@ pub struct EntryPointInfo {
 }
 
 impl EntryPointInfo {
-    pub const fn symbol(&self) -> &'static str {
-        self.symbol.of(SYMBOLS)
+    const fn names(&self) -> &'static str {
+        if self.class.is_of_nccl() {
+            NCCL_NAMES
+        } else {
+            DRIVER_NAMES
+        }
     }
 
-    /// The name by which `cuGetProcAddress` knows it.
+    pub const fn symbol(&self) -> &'static str {
+        self.symbol.of(self.names())
+    }
+
     pub const fn base(&self) -> &'static str {
-        self.base.of(SYMBOLS)
+        self.base.of(self.names())
     }
 }
 
@@ -67,7 +91,6 @@ impl EntryPoint {
         }
     }
 
-    /// The entry point of an exported symbol, for constants: it does not compile where there is none.
     pub const fn named(symbol: &str) -> Self {
         let mut index = 0;
         while index < ENTRY_POINTS.len() {
@@ -91,7 +114,6 @@ impl EntryPoint {
         &ENTRY_POINTS[self.0 as usize]
     }
 
-    /// Whether it is a function of the driver; else it is one of NCCL.
     pub const fn is_of_driver(self) -> bool {
         self.index() < DRIVER_ENTRY_POINTS.len()
     }
@@ -115,19 +137,17 @@ impl EntryPoint {
         None
     }
 
-    /// The first entry point of a class: records that belong to no particular call name it.
+    /// The first one of a class, for records that belong to no particular call.
     pub fn of_class(class: Class) -> Self {
         let found = ENTRY_POINTS.iter().position(|entry_point| entry_point.class == class).and_then(Self::from_index);
         found.unwrap_or(Self(0))
     }
 
-    /// The forms that answer to a name asked of `cuGetProcAddress`.
     pub fn by_base(base: &[u8]) -> impl Iterator<Item = Self> + '_ {
         (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base().as_bytes() == base).filter_map(Self::from_index)
     }
 
-    /// Which entry point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
-    /// the version asked for. A name without per-thread forms answers with its only convention.
+    /// The newest entry point of that name and convention that is no newer than the version.
     pub fn by_request(base: &[u8], version: i32, per_thread: bool) -> Option<Self> {
         let newest = |wanted: bool| {
             Self::by_base(base)
@@ -150,6 +170,7 @@ macro_rules! define_entry_points {
     ($(
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt { $( $id:literal $symbol:ident $since:literal; )+ }
     )+) => {
+        const DRIVER_NAMES: &str = concat!($($(stringify!($symbol),)+)+);
         const DRIVER_ROWS: &[Row] = &[
             $($(Row { id: $id, symbol: stringify!($symbol), since: $since, class: Class::$class },)+)+
         ];
@@ -160,6 +181,7 @@ crate::with_driver_api!(define_entry_points);
 
 macro_rules! define_nccl_entry_points {
     ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
+        const NCCL_NAMES: &str = concat!($(stringify!($symbol),)+);
         const NCCL_ROWS: &[Row] = &[
             $(Row { id: $id, symbol: stringify!($symbol), since: 0, class: Class::$class },)+
         ];
@@ -178,20 +200,7 @@ const ROWS: [Row; DRIVER_ROWS.len() + NCCL_ROWS.len()] = {
     all
 };
 
-const SYMBOL_OF_EACH: [&str; ROWS.len()] = {
-    let mut all = [""; ROWS.len()];
-    let mut index = 0;
-    while index < all.len() {
-        all[index] = ROWS[index].symbol;
-        index += 1;
-    }
-    all
-};
-
-/// All symbols, one behind the other.
-const SYMBOLS: &str = texts::text(&texts::joined::<{ texts::length_of(&SYMBOL_OF_EACH) }>(&SYMBOL_OF_EACH));
-
-/// The length of the name by which programs ask for a symbol, and whether the symbol's default stream is the calling thread's own.
+/// The length of a symbol's base name, and whether its default stream is the calling thread's own.
 const fn base_of(symbol: &[u8]) -> (usize, bool) {
     match symbol {
         [versioned @ .., b'_', b'p', b't', b's', b'z'] | [versioned @ .., b'_', b'p', b't', b'd', b's'] => {
@@ -209,7 +218,7 @@ const fn are_equal(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Every entry point: those of the driver, then those of NCCL.
+/// Those of the driver, then those of NCCL.
 pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     const NONE: EntryPointInfo =
         EntryPointInfo { id: 0, symbol: Span::NONE, base: Span::NONE, since: 0, per_thread: false, class: Class::Init };
@@ -218,9 +227,10 @@ pub const ENTRY_POINTS: &[EntryPointInfo] = &{
     let mut index = 0;
     while index < all.len() {
         let Row { id, symbol: name, since, class } = ROWS[index];
-        symbol = symbol.next(name.len());
+        symbol = if index == DRIVER_ROWS.len() { Span::NONE } else { symbol }.next(name.len());
         let (base, per_thread) = base_of(name.as_bytes());
-        all[index] = EntryPointInfo { id, symbol, base: symbol.first(base), since, per_thread, class };
+        all[index] =
+            EntryPointInfo { id, symbol, base: Span { length: base as u8, ..symbol }, since, per_thread, class };
         index += 1;
     }
     all
@@ -230,10 +240,10 @@ pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_
 
 pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = ENTRY_POINTS.split_at(DRIVER_ROWS.len()).1;
 
-/// More than the largest id: with a larger one the table below does not compile.
+/// More than the largest id; the table below holds that.
 const IDS: usize = 1024;
 
-/// The index of each id's entry point; past the end of the forms where there is none.
+/// The index of each id's entry point; past the end where there is none.
 static BY_ID: [u16; IDS] = {
     let mut table = [u16::MAX; IDS];
     let mut index = 0;

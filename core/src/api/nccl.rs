@@ -1,11 +1,10 @@
 //! The table of NCCL functions that LazyGuard interposes, and what their arguments mean.
 //!
-//! A row is `id Class symbol (arguments) => hook(arguments used)`, in the order of `nccl.h`. The shim makes its exports and its
-//! look-up from this table, as from the table of driver functions beside it. NCCL is never needed: a process that does not load
-//! it calls none of them.
+//! A row is `id Class symbol (arguments) => hook(arguments used)`, in the order of `nccl.h`. The shim makes its exports and look-up from
+//! this table.
 //!
-//! Must not: reuse an id or change what one means, because records on disk name functions by id; or name a function whose
-//! arguments differ between the releases of NCCL.
+//! Must not: reuse an id or change its meaning: records on disk name functions by id; or name a function whose arguments differ between
+//! releases of NCCL.
 
 /// Calls `$callback!` with every row of the table.
 #[macro_export]

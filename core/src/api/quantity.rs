@@ -1,16 +1,13 @@
-//! Counts, spans of time and times of day, as every message writes them.
-//!
-//! Must not: be used for JSON, which has plain numbers.
+//! Counts, spans of time and times of day, as every message for people writes them.
 
 use crate::Nanos;
 use std::fmt;
 
-/// `1 launch`, `2 launches`: a count and its noun, which is given in the singular.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     Quantity(count.try_into().unwrap_or(u64::MAX), noun).to_string()
 }
 
-/// The same without a string of its own, for a line of every record.
+/// The same without a string of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity<'a>(pub u64, pub &'a str);
 
@@ -30,7 +27,7 @@ impl fmt::Display for Quantity<'_> {
     }
 }
 
-/// How long something has lasted, as precisely as a reader needs it: `0.3 s`, `30 s`, `14 min 5 s`, `5 h 29 min`.
+/// `0.3 s`, `30 s`, `14 min 5 s`, `5 h 29 min`.
 pub fn lasted(nanos: Nanos) -> String {
     let seconds = nanos.saturating_add(500_000_000) / 1_000_000_000;
     match seconds {
@@ -42,13 +39,12 @@ pub fn lasted(nanos: Nanos) -> String {
     }
 }
 
-/// The time of day of nanoseconds since 1970: `04:43:33Z`.
+/// Nanoseconds since 1970 as `04:43:33Z`.
 pub fn time_of_day(unix_nanos: u64) -> String {
     let seconds = unix_nanos / 1_000_000_000;
     format!("{:02}:{:02}:{:02}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// `1st`, `2nd`, `11th`.
 pub fn ordinal(number: u64) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",

@@ -1,4 +1,4 @@
-//! Streams and what is submitted to them, as everything that follows a program names them.
+//! Streams and their submissions.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// In the order of the numbers that a recording has for them.
+    /// In the order of their numbers in recordings.
     const ALL: [Self; 5] = [Self::Unknown, Self::Blocking, Self::NonBlocking, Self::Legacy, Self::PerThread];
 
     pub fn number(self) -> u64 {
@@ -55,14 +55,12 @@ impl fmt::Display for StreamKind {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// When the call was entered.
     pub at: Nanos,
     pub entry_point: u16,
-    /// The function's number, or 0.
     pub function: u32,
 }
 
-/// What is known of the submissions to a stream, but for which the newest are.
+/// A stream's submissions, without the list of the newest ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submissions {
     pub count: u64,
@@ -75,8 +73,8 @@ pub struct Submissions {
 }
 
 impl Submissions {
-    /// Takes in an operation of which is learnt now: later ones may be there already, and it may be known to have ended. Its call returned at
-    /// `returned`, or was entered then and is in progress. Everything that was submitted before `until` is complete.
+    /// Takes in an operation, perhaps after later ones. Its call returned, or was entered and is in progress, at `returned`. Everything
+    /// submitted before `until` is complete.
     #[inline(always)]
     pub fn learn(&mut self, operation: Operation, returned: Nanos, until: Nanos) {
         if self.last <= until {
@@ -91,8 +89,7 @@ impl Submissions {
         self.last = self.last.max(returned);
     }
 
-    /// Takes in `count` operations of the thread of the one that was taken in last, and that was not complete: they came one after the other behind
-    /// that one, and the call of the last of them returned at `returned`. The same as [`Submissions::learn`] of each.
+    /// The same as [`Submissions::learn`] of each of `count` operations that the same thread submitted right after the last one.
     #[inline(always)]
     pub fn learn_later(&mut self, count: u64, returned: Nanos) {
         self.count = self.count.saturating_add(count);
@@ -100,11 +97,10 @@ impl Submissions {
     }
 }
 
-/// Of what was submitted to a stream, the oldest operation that came after `until`; everything before that is complete.
+/// The oldest operation after `until`; everything before that is complete.
 ///
-/// `first` is the first one since the stream was last known to be idle, `recent` the newest ones in any order. Where part of
-/// what was outstanding has completed, it is the oldest of the newest operations that is past that part; where a
-/// synchronize overlapped the last submission, nothing is past it, and then the last one is what is outstanding.
+/// `first` is the first one since the stream was last known to be idle, `recent` the newest ones in any order. Where a synchronize overlapped
+/// the last submission, the last one is outstanding.
 pub fn oldest_outstanding(
     first: Operation,
     recent: impl Iterator<Item = Operation> + Clone,

@@ -1,18 +1,15 @@
 //! The one table of driver functions that LazyGuard interposes.
 //!
-//! Each row is one calling sequence: a [`Class`](super::Class), the arguments in the driver documentation's order, the hook that
-//! handles it, and the exported symbols ("forms") that share it. The shim makes its exports, its pointers to the real functions and
-//! its look-up map from this table. The core makes names and classes from it. No other file decides what is interposed;
-//! `shim/src/hooks/signatures.in` names functions only to check their arguments. `CONTRIBUTING.md` has the steps for a new one.
+//! A row is one calling sequence: a [`Class`](super::Class), the arguments in the documentation's order, the hook, and the exported symbols
+//! ("forms") that share it. The shim makes exports, pointers and look-up from this table, the core names and classes.
 //!
 //! An entry point is `id symbol since-version`. A program passes the symbol, without the suffixes `_vN`, `_ptsz` and `_ptds`, and the
-//! version to `cuGetProcAddress`. The last two suffixes mark the forms whose default stream is the calling thread's own; such a form shares a
-//! line with the one that it stands for.
+//! version to `cuGetProcAddress`. The last two suffixes mark forms whose default stream is the calling thread's own.
 //!
-//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new form takes the next free id.
+//! Must not: reuse an id or change its meaning: records on disk name forms by id. A new form takes the next free id.
 //!
-//! Arguments are declared by size and kind: `Handle` and `Ptr` are pointers, and `u64` is a `CUdeviceptr` or an eight-byte
-//! structure passed by value; `IpcHandle` is one of 64 bytes. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.
+//! Arguments are declared by size: `Handle` and `Ptr` are pointers, `u64` is a `CUdeviceptr` or an eight-byte structure by value, `IpcHandle`
+//! has 64 bytes. Enums cross as integers, so that unknown values pass unchanged.
 
 /// Calls `$callback!` with every row of the table.
 #[macro_export]

@@ -1,10 +1,9 @@
 //! What the driver has said of the busy streams during this standstill, and about which of them it cannot be asked.
 //!
-//! The guard learns of completion passively, so an operation of a stream that nobody waits for may have ended long ago. A stream for which the
-//! driver answers "busy", or in which a thread is blocked, is known to have something that has not ended. Nothing can be learnt of a stream that
-//! was destroyed, or that is another thread's own default stream.
+//! A stream that the driver calls busy, or in which a thread is blocked, has something that has not ended. Nothing can be learnt of a stream
+//! that was destroyed, or that is another thread's own default stream.
 //!
-//! Must not: count as an answer what the driver said before this standstill.
+//! Must not: count an answer from before this standstill.
 
 use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use crate::api::{Class, StreamKind};
@@ -33,12 +32,10 @@ impl Answers {
         Self { busy, silent }
     }
 
-    /// Whether something on the stream is known not to have ended.
     pub(super) fn is_busy(&self, stream: u32) -> bool {
         self.busy.contains(&stream)
     }
 
-    /// Whether all that is outstanding on the stream may have ended, and the driver cannot be asked.
     pub(super) fn is_silent(&self, stream: u32) -> bool {
         self.silent.contains(&stream)
     }

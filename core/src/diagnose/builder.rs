@@ -1,9 +1,7 @@
 //! From a recording to a snapshot: what stood still when the process was last seen.
 //!
-//! The tables say which streams have work outstanding and which calls are in progress. The records add what the tables do not hold:
-//! the operations in their order, waits and writes, events, loads, host functions, repeated queries, and what the guard saw of the
-//! process when it stood still. The live process takes its snapshot from its own recording, so its verdict and the verdict from its
-//! files are the same.
+//! The tables say which streams have work outstanding and which calls are in progress. The records add the rest. The live process takes its
+//! snapshot from its own recording, so its verdict and the one from its files agree.
 //!
 //! Must not: keep more than a bounded number of records, whatever the recording's size; or attribute to a stream what an earlier
 //! stream of the same number did.
@@ -15,20 +13,19 @@ use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::map::HashSet;
-use crate::order;
 use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
 const MOST_LOADS: usize = 64;
-/// Writes kept, the newest; and copies and memsets.
+/// The newest writes that are kept; and the newest copies and memsets.
 const MOST_WRITES: usize = 4096;
 const MOST_HANDLES: usize = 1 << 16;
-/// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
+/// Streams that receive work while a call waits for their context, and threads that submit to one of them.
 const MOST_FED: usize = 256;
 const MOST_FEEDERS: usize = 8;
 /// Streams and events that one thread may poll in turns.
@@ -72,7 +69,6 @@ impl SnapshotBuilder {
         builder
     }
 
-    /// What is outstanding the longest on each busy stream: the stream's number, and when the submitting call was entered.
     pub fn outstanding(&self) -> impl Iterator<Item = (u32, Nanos)> + '_ {
         self.busy.iter().map(|(number, busy)| (*number, busy.oldest.at))
     }
@@ -111,7 +107,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Something was submitted while a call waits for the context to be idle.
+    /// Counts a submission while a call waits for the context to be idle.
     fn feeds(&mut self, entry: &Entry) {
         let record = &entry.record;
         let Some(&since) = self.needed_idle.get(&record.context) else { return };
@@ -165,7 +161,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// What the nodes of a graph wait for, write and record; all of it counts as submitted with the graph.
+    /// Counts the waits, writes and records of a graph's nodes as submitted with the graph.
     fn graph_launch(&mut self, record: &Record, handle: u64, by: Submitter) {
         let (at, stream) = (record.entered, record.stream);
         let told = self.graphs.get(&handle).and_then(|all| all.iter().rev().find(|(since, _)| *since <= at));
@@ -211,16 +207,16 @@ impl SnapshotBuilder {
         }
     }
 
-    /// What the record proves to have ended; earlier knowledge adds nothing.
     fn proves(&mut self, record: &Record) {
         let Some(Proven { scope, until, at }) = self.replay.take_in(record) else { return };
         let concerns = |number: u32, busy: &Busy| match scope {
             Scope::Stream(stream) => stream == number,
             Scope::Context(context) => context == busy.context,
         };
-        for (_, busy) in
-            self.busy.iter_mut().filter(|(number, busy)| concerns(**number, busy) && until > busy.confirmed)
-        {
+        for (_, busy) in self.busy.iter_mut().filter(|(number, busy)| concerns(**number, busy)) {
+            if until <= busy.confirmed {
+                continue;
+            }
             busy.confirmed = until;
             busy.moved = busy.moved.max(at);
         }
@@ -231,7 +227,7 @@ impl SnapshotBuilder {
         self.busy.get_mut(&stream).into_iter().for_each(|busy| busy.moved = busy.moved.max(at));
     }
 
-    /// A stream waits for an event, or, where none is named, everything that is submitted to the context later.
+    /// Where no stream is named, everything submitted to the context later waits.
     fn waits_for_event(&mut self, record: &Record, event: u64) {
         let Some(recorded) = self.replay.proofs.event(event) else { return };
         let (stream, at) = (record.stream, record.entered);
@@ -256,9 +252,8 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The first launch of a loaded function puts a barrier on the device, as its load does, where the function prints, or where
-    /// the launch is the first of its context and a kernel of some module prints. The images say what prints, as far as those are
-    /// small.
+    /// The first launch of a loaded function puts a barrier on the device, as its load does, where the function prints, or where the launch is
+    /// the first of its context and a kernel of some module prints.
     fn first_launch(&mut self, entry: &Entry) {
         let record = &entry.record;
         let launches = record.entry_point.class() == Class::Launch && record.submitted() && record.result == 0;
@@ -310,7 +305,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// An observation of the process, or an answer of the driver, during a standstill.
+    /// Takes in an observation of the process, or an answer of the driver.
     fn seen(&mut self, record: &Record) {
         match record.payload() {
             Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
@@ -336,13 +331,12 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The process is alive at this time, which may be later than the newest record: calls in progress are still in progress.
+    /// The process is alive at this time: calls in progress still are.
     pub fn alive_at(&mut self, now: Nanos) {
         self.last = self.last.max(now);
     }
 
-    /// The snapshot, at the last time in the recording. A `threshold` of 0 is never passed. `patience` is how long a standstill without a
-    /// known pattern has to last.
+    /// The snapshot at the recording's last time. A `threshold` of 0 is never passed.
     pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
         let view = View { recording, builder: self };
         let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
@@ -361,6 +355,8 @@ impl SnapshotBuilder {
         // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
+        let goes_on = self.doing.iter().filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread));
+        let runnable = goes_on.map(|(&thread, &doing)| RunnableThread { thread, doing });
         Snapshot {
             at: self.last,
             threshold_nanos: threshold,
@@ -374,12 +370,7 @@ impl SnapshotBuilder {
             event_waits,
             host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
-            runnable: self
-                .doing
-                .iter()
-                .filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
-                .map(|(&thread, &doing)| RunnableThread { thread, doing })
-                .collect(),
+            runnable: runnable.collect(),
             blocked,
             last_activity: self.activity,
             asked: self.asked,
@@ -388,41 +379,31 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The launches of graphs that may have called a host function then, the likeliest first: the one that had calls left, else the oldest.
+    /// The launches of graphs that may have called a host function then, the likeliest first.
     fn graphs_that_call(&self, function: u64, called: &Called) -> Vec<Launch> {
         let at = called.record.entered;
         let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
         let mut launches: Vec<_> = launches.filter(|(_, launched)| *launched <= at).collect();
         let made_by = called.launch.filter(|_| self.from_the_beginning);
-        order::sort_by_key(&mut launches, |(stream, launched)| {
-            (made_by.is_none_or(|(on, _)| on != *stream), *launched)
-        });
+        order::sort_by_key(&mut launches, |(on, launched)| (made_by.is_none_or(|(by, _)| by != *on), *launched));
         launches
     }
 
     /// A call of a host function, once for each stream whose graph may have made it.
     fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
-        let Payload::HostCall { function, submitted } = called.record.payload() else { return Vec::new() };
-        let launches = match submitted {
-            0 => self.graphs_that_call(function, called),
-            submitted => vec![(stream, submitted)],
-        };
-        let doing = self.doing.get(&called.thread).copied();
+        let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
+        let launches = if submitted == 0 { self.graphs_that_call(address, called) } else { vec![(stream, submitted)] };
+        let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
         // A host function does not block a stream that has completed it.
         let blocks =
             |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);
         let launches = launches.into_iter().filter(blocks).enumerate();
-        let seen = launches.map(|(rank, (stream, at))| HostFunctionSeen {
-            stream,
-            at,
-            entered,
-            address: function,
-            thread: called.thread,
-            doing,
-            or_another: rank > 0,
-        });
-        seen.collect()
+        let seen = |(rank, (stream, at))| {
+            let or_another = rank > 0;
+            HostFunctionSeen { stream, at, entered, address, thread, doing, or_another }
+        };
+        launches.map(seen).collect()
     }
 }
 
@@ -433,7 +414,6 @@ fn keep_newest<T>(all: &mut VecDeque<T>, one: T) {
     all.push_back(one);
 }
 
-/// The snapshot of a recording, of all of its records, of a process that was alive at this moment. See [`SnapshotBuilder::snapshot`].
 pub fn snapshot_at<S: Source>(
     recording: &Recording<S>,
     now: Nanos,
@@ -444,10 +424,8 @@ pub fn snapshot_at<S: Source>(
     let mut records = recording.records();
     records.by_ref().for_each(|entry| builder.push(&entry));
     builder.alive_at(now);
-    match records.error() {
-        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        None => Ok(builder.snapshot(recording, threshold, patience)),
-    }
+    records.finish()?;
+    Ok(builder.snapshot(recording, threshold, patience))
 }
 
 fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {

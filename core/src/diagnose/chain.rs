@@ -1,4 +1,4 @@
-//! The chain of a verdict: a line for each fact, from the call to what does not end; and the records that show them.
+//! The chain of a verdict: a line for each fact, and the records that show them.
 
 use super::messages::{barrier, of, operation, operations, thread, time, unseen, MOST_NAMED};
 use super::paths::{End, Path, Peers, SharedQueue, Step};
@@ -7,7 +7,6 @@ use super::snapshot::{
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::{counted, ColdKind};
-use crate::Nanos;
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {
     let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
@@ -78,7 +77,6 @@ fn step(step: &Step<'_>) -> Vec<String> {
     vec![line]
 }
 
-/// Which launch keeps another stream's from starting, and by which rule.
 fn shared_queue(shared: &SharedQueue<'_>) -> String {
     let queue = match shared.is_certain() {
         true => "the one hardware queue of all streams".to_owned(),
@@ -161,12 +159,7 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
 }
 
 pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let evidence = |what: &str, at: Nanos, thread: Option<u32>, stream: Option<u32>| Evidence {
-        what: what.to_owned(),
-        at,
-        thread,
-        stream,
-    };
+    let evidence = Evidence::new;
     let of_step = |step: &Step<'_>| match step {
         Step::Barrier(load) => {
             let what = match load.kind {
@@ -191,7 +184,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
         found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
     }
     found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
-        evidence(&format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
+        Evidence::new(format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
     }));
     found
 }

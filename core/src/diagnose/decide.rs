@@ -1,10 +1,8 @@
-//! The decision: which patterns a snapshot shows, which operation or call is to blame, and what to change.
+//! The patterns that a snapshot shows, the operation or call to blame, and the change.
 //!
-//! Each thread that waits gives a finding: the wait-for path from what it waits for to what does not end ([`super::paths`]). The
-//! first thing on that path that the program did not ask for gives the code. A thread whose call (a load, a release) blocks the
-//! context explains the other threads blocked in that context. The table of the parent module says when a finding counts as a hang.
-//!
-//! Must not: look at anything but the snapshot.
+//! Each thread that waits gives a finding: the wait-for path to what does not end ([`super::paths`]). The first wait on it that the program
+//! did not ask for gives the code. A call (a load, a release) that blocks the context explains the other threads blocked in that context.
+//! The table of the parent module says when a finding counts as a hang.
 
 use super::finding::{submits, Finding};
 use super::needs::{may_have_passed, Decision};
@@ -13,8 +11,7 @@ use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
     Decision::new(snapshot).decide()
@@ -32,7 +29,7 @@ impl<'a> Decision<'a> {
         Diagnosis { status: Status::Hang, verdicts, slow: Vec::new() }
     }
 
-    /// What the threads wait for, the root cause first; whether or not it counts as a hang by now.
+    /// The root cause first; whether or not they count as hangs by now.
     pub(super) fn findings(&self) -> Vec<Finding<'a>> {
         let mut past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
         // A thread in a call says more than one that polls.
@@ -50,7 +47,6 @@ impl<'a> Decision<'a> {
         findings
     }
 
-    /// Findings with the same code and culprit are one.
     fn merged(&self, findings: Vec<Finding<'a>>) -> Vec<Finding<'a>> {
         let mut merged: Vec<Finding<'a>> = Vec::new();
         for finding in findings {
@@ -73,11 +69,8 @@ impl<'a> Decision<'a> {
 
     /// A thread in a call that may return by itself may then satisfy the waits of others.
     fn let_others_help(&self, findings: &mut [Finding<'a>]) {
-        let stuck: Vec<u32> = findings
-            .iter()
-            .filter(|finding| finding.conclusive || self.holds_up(finding))
-            .flat_map(|finding| finding.calls.iter().map(|call| call.thread))
-            .collect();
+        let stuck = findings.iter().filter(|finding| finding.conclusive || self.holds_up(finding));
+        let stuck: Vec<u32> = stuck.flat_map(|finding| finding.calls.iter().map(|call| call.thread)).collect();
         for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
             let own = |thread: u32| finding.calls.iter().any(|call| call.thread == thread);
             let may_help = |call: &BlockedCall| !own(call.thread) && !stuck.contains(&call.thread);
@@ -87,7 +80,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Adds threads that another thread's call blocks, in the context or by what that thread would do next.
+    /// Adds threads that another thread's call blocks, in the context or by its next act.
     fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
         let Some(holder) = findings.iter().position(|finding| self.holds_up(finding)) else { return };
         let Some(first) = findings[holder].calls.first().copied() else { return };
@@ -122,7 +115,7 @@ impl<'a> Decision<'a> {
         findings.insert(0, holder);
     }
 
-    /// Adds the calls that nothing so far explains: each call that has not returned is reported. A poll is no such call.
+    /// Adds the calls that have not returned and that nothing explains. A poll is none.
     fn add_the_unexplained(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
         for call in past.iter().filter(|call| call.queries.is_none()) {
             if findings.iter().any(|finding| finding.calls.iter().any(|known| std::ptr::eq(*known, *call))) {
@@ -153,8 +146,6 @@ impl<'a> Decision<'a> {
         }
     }
 
-    // --- from findings to verdicts ---
-
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.or(finding.at_rest).unwrap_or(self.snapshot.last_activity);
@@ -177,7 +168,7 @@ impl<'a> Decision<'a> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
 
-    /// The call that compiles while this finding's calls are that call, or wait for it: nothing else explains them.
+    /// The call that compiles, if it alone explains this finding's calls.
     fn waits_for_a_compiler(&self, finding: &Finding<'a>) -> Option<&'a BlockedCall> {
         let compiles = self.compiles().filter(|_| finding.code == Code::LG299 && !finding.calls.is_empty())?;
         let same = |call: &&BlockedCall| {
@@ -222,11 +213,9 @@ impl<'a> Decision<'a> {
             (End::Cycle(_), _) => Confidence::Certain,
             _ => Confidence::Likely,
         };
-        let calls = finding.calls.iter().map(|call| Evidence {
-            what: format!("{} is entered", call.call),
-            at: call.entered,
-            thread: Some(call.thread),
-            stream: call.stream.as_ref().map(|s| s.number),
+        let calls = finding.calls.iter().map(|call| {
+            let stream = call.stream.as_ref().map(|s| s.number);
+            Evidence::new(format!("{} is entered", call.call), call.entered, Some(call.thread), stream)
         });
         let (title, fed) = match &finding.path.end {
             End::Fed(fed, _) => (messages::starved_title(finding.code), fed.iter().copied().cloned().collect()),
@@ -293,18 +282,17 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether all threads that wait poll, and none is blocked in a call.
 fn asked_only(finding: &Finding<'_>) -> bool {
     !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
 }
 
-/// Whether the call waits for something that the guard does not follow. Two that do so may wait for different things.
+/// Whether the call waits for something unfollowed. Two such calls may wait for different things.
 fn is_unseen(finding: &Finding<'_>) -> Option<u32> {
     let of = finding.calls.first().and_then(|call| call.stream.as_ref()).map_or(0, |stream| stream.number);
     matches!(finding.path.end, End::Unseen(_)).then_some(of)
 }
 
-/// What is reported first, where there are several: the call that blocks the others. A code without a rank comes last.
+/// Rank of the report: the call that blocks the others first. A code without a rank comes last.
 fn order(code: Code) -> u8 {
     match code {
         Code::LG202 => 0,

@@ -512,7 +512,7 @@ fn a_load_that_finds_the_context_never_idle_is_told_which_stream_is_fed_and_by_w
     let verdict = &story.diagnosis().verdicts[0];
     assert!(verdict.title.contains("other threads keep busy"), "{verdict:#?}");
     let [fed] = &verdict.fed[..] else { panic!("{verdict:#?}") };
-    let link = (Party::Thread { thread: verdict.threads[0] }, Party::Stream { stream: fed.stream.number });
+    let link = (Party::Thread(verdict.threads[0]), Party::Stream(fed.stream.number));
     let links = links_of(&story.snapshot(), verdict);
     assert_eq!(links.into_iter().map(|link| (link.from, link.to)).collect::<Vec<_>>(), [link]);
     assert_eq!((fed.stream.number, fed.since, fed.launches), (story.streams[0], 20, 2100));

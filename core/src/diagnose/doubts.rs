@@ -1,6 +1,4 @@
 //! Which of several paths to believe, where an operation may have ended without the guard knowing.
-//!
-//! Must not: follow a path ([`super::paths`]), or drop one where no other is known to hold.
 
 use super::paths::{End, Path, Paths, Peers, Step};
 use super::snapshot::{BlockedCall, OperationSeen};
@@ -10,23 +8,21 @@ use crate::replay::takes_time;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
-    /// Whether what does not end, by this path, is on a stream that is known to be busy.
     pub(super) fn ends_busy(&self, path: &Path<'a>) -> bool {
         path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
     }
 
-    /// Whether what does not end, by this path, is known not to have ended.
+    /// Whether the end of the path is known not to have ended.
     pub(super) fn is_shown(&self, path: &Path<'a>) -> bool {
         path.shows_itself() || self.ends_busy(path)
     }
 
-    /// Whether what does not end, by this path, may have ended long ago, and the driver cannot be asked.
+    /// Whether the end of the path may have ended long ago, and the driver cannot be asked.
     pub(super) fn may_be_over(&self, path: &Path<'a>) -> bool {
         !path.shows_itself() && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))
     }
 
-    /// Of paths that all explain a call: without those that may be over, where another one ends on a stream that is known to be busy. That
-    /// one is waited for in any case.
+    /// Drops paths that may be over, where another one ends on a stream known to be busy.
     pub(super) fn without_doubtful(&self, mut paths: Vec<Path<'a>>) -> Vec<Path<'a>> {
         if paths.iter().any(|path| self.ends_busy(path)) {
             paths.retain(|path| !self.may_be_over(path));
@@ -34,8 +30,7 @@ impl<'a> Paths<'a> {
         paths
     }
 
-    /// Of the paths through two gates of one stream the likelier one. The stream may have come through the former gate. It comes to the later one
-    /// in any case.
+    /// The likelier of two paths through gates of one stream, which may have come through the former gate.
     pub(super) fn likelier(&self, former: Path<'a>, later: Path<'a>) -> Path<'a> {
         // What does not end by itself explains the wait without a kernel that never ends.
         let explains = matches!(later.end, End::Unwritten(..) | End::Cycle(_) | End::Host(..));
@@ -49,7 +44,7 @@ impl<'a> Paths<'a> {
         former
     }
 
-    /// Whether the path goes through the barrier of a load that has returned, and what the load was behind may have ended since.
+    /// Whether the path goes through the barrier of a returned load whose earlier work may have ended since.
     pub(super) fn may_be_passed(&self, path: &Path<'a>) -> bool {
         let (Some(Step::Barrier(load)), End::Runs(culprit) | End::Peers(Peers { culprit, .. })) =
             (path.steps.first(), &path.end)
@@ -60,7 +55,7 @@ impl<'a> Paths<'a> {
         !self.snapshot.blocked.iter().any(|call| is_load(&call)) && !self.has_not_ended(culprit)
     }
 
-    /// Whether an operation is known not to have ended: its stream is busy, and nothing that comes later there can keep it so.
+    /// Whether the operation's stream is busy, and nothing later there can keep it so.
     pub(super) fn has_not_ended(&self, culprit: &Culprit) -> bool {
         let (number, at) = (culprit.stream.number, culprit.operation.at);
         let not_ready = self.not_ready.get(&number).copied();

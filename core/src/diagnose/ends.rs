@@ -1,7 +1,4 @@
-//! How the calls that a report named ended, once no thread waits in them.
-//!
-//! A call that is over was not necessarily only slow: it may have returned an error, or its thread may have left it. The record of
-//! the call says which.
+//! How the calls that a report named ended: they returned, failed, or were left. The record of the call says which.
 //!
 //! Must not: conclude that a call returned because it is not in progress.
 
@@ -68,13 +65,11 @@ impl CallEnd {
         }
     }
 
-    /// Whether it returned an error that means that the work it waited for is lost.
     pub fn lost_work(&self) -> bool {
         self.result.is_some_and(loses_work)
     }
 }
 
-/// How these calls ended; those still in progress are left out.
 pub fn ends_of<'a, S: Source>(
     recording: &Recording<S>,
     calls: impl Iterator<Item = &'a BlockedCall>,
@@ -91,10 +86,8 @@ pub fn ends_of<'a, S: Source>(
     for entry in records.by_ref() {
         open.iter_mut().filter(|open| open.call.thread == entry.thread).for_each(|open| open.see(&entry.record));
     }
-    match records.error() {
-        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        None => Ok(open.into_iter().map(|open| open.end(recording)).collect()),
-    }
+    records.finish()?;
+    Ok(open.into_iter().map(|open| open.end(recording)).collect())
 }
 
 struct Open<'a> {

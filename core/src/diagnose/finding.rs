@@ -1,6 +1,4 @@
 //! A finding: a thread that waits, why, and what to change, for each code.
-//!
-//! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
 use super::messages;
 use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
@@ -10,28 +8,24 @@ use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use crate::api::{Call, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 pub(super) struct Finding<'a> {
     pub code: Code,
     pub calls: Vec<&'a BlockedCall>,
     pub path: Path<'a>,
     pub culprits: Vec<Culprit>,
-    /// The wait in one sentence.
     pub sentence: String,
-    /// The operation that the culprits block.
     pub held_back: Option<Culprit>,
     pub because: Vec<String>,
     pub fix: String,
-    /// Whether it counts as soon as it is past the threshold.
     pub conclusive: bool,
-    /// Of a stream that no thread waits for since when it is at rest.
+    /// Since when a stream is at rest for which no thread waits.
     pub at_rest: Option<Nanos>,
 }
 
 impl<'a> Finding<'a> {
-    /// Of a path whose end is to blame; its sentence and its fix are still empty.
+    /// A path whose end is to blame, without sentence and fix.
     fn new(code: Code, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Self {
         Self {
             code,
@@ -60,7 +54,7 @@ impl<'a> Decision<'a> {
         Some(finding)
     }
 
-    /// LG299 of a call that no rule explains: behind the work in flight that is least likely to end, in its context or else anywhere.
+    /// LG299: behind the work in flight that is least likely to end, in the call's context or else anywhere.
     pub(super) fn unexplained(&self, call: &'a BlockedCall) -> Finding<'a> {
         let streams = || self.snapshot.streams.iter().filter(|s| s.since() < call.entered);
         let is_own = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
@@ -151,8 +145,7 @@ impl<'a> Decision<'a> {
     }
 
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
-        // The submissions after the work in flight are too few to prove that the work has ended, and enough to doubt that it
-        // never ends.
+        // The submissions after the work in flight are too few to prove its end, and enough to doubt that it never ends.
         let fed = self.fed_behind(&path);
         let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
         let mut others: Vec<_> = others.collect();
@@ -212,8 +205,7 @@ impl<'a> Decision<'a> {
         Some(Culprit { stream, operation })
     }
 
-    /// LG202 or LG204 of a call for which the context is never idle: what was in flight when it was entered has ended, and more
-    /// is submitted without a pause.
+    /// LG202 or LG204 of a context that is never idle: what was in flight at the call has ended, and more is submitted without a pause.
     fn starved(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
         // Compilation may take any time, whatever the streams do.
         if call.compiles || !(loads_module(call) || class.needs_an_idle_context()) {
@@ -266,7 +258,7 @@ impl<'a> Decision<'a> {
         Finding { sentence, held_back, fix, conclusive, ..Finding::new(Code::LG201, calls, path) }
     }
 
-    /// LG205, or LG208 where a collective is at the head of the queue: that the queue fills follows.
+    /// LG205, or LG208 where a collective is at the head of the queue.
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
         let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), ToString::to_string);
@@ -375,10 +367,7 @@ impl<'a> Decision<'a> {
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
         let sentence = messages::sentence_by_its_end(&calls, &path);
-        let held_back = match &path.end {
-            End::Filled(victim, _) => Some(victim.clone()),
-            _ => None,
-        };
+        let held_back = if let End::Filled(victim, _) = &path.end { Some(victim.clone()) } else { None };
         if let End::Runs(Culprit { stream, .. }) = &path.end {
             // Other busy work beside it may be what it waits for.
             let is_beside = |s: &&BusyStream| s.stream.context == stream.context && s.stream.number != stream.number;
@@ -398,10 +387,8 @@ impl<'a> Decision<'a> {
         Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
     }
 
-    /// Whether nothing known may still end the wait, so that it counts as a hang once it is past the threshold.
-    ///
-    /// A kernel may always end. A load on first use (`by_loading`) behind a kernel still counts: the program did not ask to wait there, and
-    /// the kernel may wait for the work that the load blocks.
+    /// Whether nothing known may still end the wait. A kernel may always end; a load on first use (`by_loading`) behind a kernel still
+    /// counts, because the kernel may wait for the work that the load blocks.
     fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
         let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
         // The guard cannot ask the driver about a destroyed stream, so its knowledge may be old.
@@ -429,7 +416,6 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Whether another stream has an operation that may write anywhere, and may run.
     fn may_be_written(&self, wait: &WaitSeen) -> bool {
         let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
         others.filter(|s| !s.lists_all() || s.operations.iter().any(writes_anywhere)).any(|s| {
@@ -468,7 +454,7 @@ impl<'a> Decision<'a> {
 }
 
 impl Snapshot {
-    /// A collective that cannot start because of a hardware queue in which the collective at the end of the path has stopped the launches, in a sentence.
+    /// That a collective cannot start, because the collective at the end of the path has stopped the launches of a hardware queue.
     pub fn collective_behind_a_queue(&self) -> Option<String> {
         let paths = Paths::new(self);
         self.streams.iter().find_map(|stream| {
@@ -479,7 +465,7 @@ impl Snapshot {
     }
 }
 
-/// The copy between two devices that a call is, or that is the first thing on its path to wait for something.
+/// The copy between two devices that a call is, or that waits first on its path.
 fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
     match path.steps.first() {
         _ if copies_between_devices(&call.call) => Some(&call.call),

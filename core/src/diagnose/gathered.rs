@@ -10,8 +10,7 @@ use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
-/// those.
+/// Waits kept of one stream, the first ones: the stream stands at one of those.
 pub const MOST_WAITS: usize = 1100;
 
 /// A thread without a query for this long has stopped polling.
@@ -27,14 +26,13 @@ pub(super) struct Busy {
     pub(super) event_waits: Vec<EventWaitSeen>,
     pub(super) operations: Vec<Record>,
     pub(super) outstanding: u64,
-    /// How many of them take time, and how many records and writes are among `operations`.
+    /// How many take time, and how many of `operations` are records and writes.
     pub(super) timed: u64,
     pub(super) untimed_kept: usize,
     pub(super) moved: Nanos,
     pub(super) answered_busy: Nanos,
-    /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
-    /// The host functions that its graphs call, each with its graph's first launch.
+    /// The host functions of its graphs, with each graph's first launch.
     pub(super) graphs_call: HashMap<u64, Nanos>,
 }
 
@@ -42,13 +40,11 @@ pub(super) struct Busy {
 const MOST_OPERATIONS: usize = 48;
 
 impl Busy {
-    /// When the first operation was submitted that is not known to have ended. The table of streams holds few, so that its oldest one
-    /// may be later.
+    /// When the first operation was submitted that may be outstanding: the table of streams holds few.
     pub(super) fn since(&self) -> Nanos {
         self.operations.first().map_or(self.oldest.at, |op| op.entered.min(self.oldest.at))
     }
 
-    /// Takes in an operation that was submitted to the stream.
     pub(super) fn takes_in(&mut self, record: &Record) {
         let class = record.entry_point.class();
         self.outstanding += 1;
@@ -89,7 +85,7 @@ pub(super) struct Fed {
     pub(super) operations: u64,
     pub(super) launches: u64,
     pub(super) newest: Record,
-    /// Of each thread how many, and its newest one; by its number.
+    /// By the thread's number: how many, and the newest.
     pub(super) by: BTreeMap<u32, (u64, Record)>,
 }
 
@@ -97,7 +93,7 @@ pub(super) struct Called {
     pub thread: u32,
     pub thread_number: u32,
     pub record: Record,
-    /// Of a graph's function the launch that made the call, where all launches and calls were counted.
+    /// The launch of a graph that made the call, where all launches and calls were counted.
     pub launch: Option<Launch>,
 }
 
@@ -109,7 +105,6 @@ pub(super) struct Fill {
     pub by: Submitter,
 }
 
-/// Launches of a function on a stream: how many, and how many of them are known to have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Launched {
     pub all: u64,
@@ -120,11 +115,9 @@ pub(super) struct Load {
     pub kind: ColdKind,
     pub thread: u32,
     pub record: Record,
-    /// Whether the function was loaded, and this is its first launch.
     pub first_launch: bool,
 }
 
-/// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
 #[derive(Default)]
 pub struct SnapshotBuilder {
     pub(super) busy: BTreeMap<u32, Busy>,
@@ -132,26 +125,25 @@ pub struct SnapshotBuilder {
     pub(super) fills: VecDeque<Fill>,
     pub(super) loads: Vec<Load>,
     pub(super) replay: Replay,
-    /// Waits for events of everything that is submitted to a context later.
+    /// By context: waits of everything that is submitted later.
     pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
     pub(super) polls: HashMap<u32, Vec<Poll>>,
     pub(super) called: Vec<Called>,
     pub(super) graph_calls: GraphCalls,
-    /// Of each context since when a call waits for it to be idle.
+    /// By context: since when a call waits for it to be idle.
     pub(super) needed_idle: HashMap<u16, Nanos>,
     pub(super) fed: BTreeMap<u32, Fed>,
     pub(super) births: HashMap<u32, Nanos>,
-    /// Threads that have run host functions: the driver's own.
     pub(super) host_threads: HashSet<u32>,
     pub(super) launches: HashMap<(u32, u32), Launched>,
     pub(super) launched: HashSet<(u16, u32)>,
     pub(super) contexts: HashSet<u16>,
-    /// What each executable graph does, from when on.
+    /// By executable graph: its contents, each from a time on.
     pub(super) graphs: HashMap<u64, Vec<(Nanos, Rc<GraphContents>)>>,
-    /// Of each function the handle of its module or library.
+    /// By function: the handle of its module or library.
     pub(super) owners: HashMap<u32, u64>,
     pub(super) from_the_beginning: bool,
-    /// Observations: the newest activity of each thread; how much it computed, with the time of that; the newest content of memory, with its time; the resident blocks of each launch.
+    /// Observations: activity of threads, their processor time, content of memory, resident blocks of launches.
     pub(super) doing: BTreeMap<u32, ThreadActivity>,
     pub(super) computes: HashMap<u32, (Nanos, ComputeTime)>,
     pub(super) held: HashMap<u64, (Nanos, u64)>,
@@ -163,17 +155,17 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    /// A stream on which what was submitted then may be outstanding.
+    /// The stream, if what was submitted to it then may be outstanding.
     pub(super) fn busy_with(&mut self, stream: u32, at: Nanos) -> Option<&mut Busy> {
         self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until)
     }
 
-    /// Whether what was submitted to the stream then is known to have ended.
+    /// Whether what was submitted then is known to have ended.
     pub(super) fn has_ended(&self, stream: u32, at: Nanos) -> bool {
         self.busy.get(&stream).is_none_or(|busy| at <= busy.complete_until)
     }
 
-    /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
+    /// The streams of the load's context with an older outstanding operation.
     pub(super) fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
         let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.since() < record.entered;
         self.busy.iter().filter(move |(_, busy)| earlier(busy)).map(|(number, _)| *number)

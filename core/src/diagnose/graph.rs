@@ -1,7 +1,4 @@
-//! What a launched graph does, as a report names it.
-//!
-//! A graph's launch is one operation of its stream, so that what one of its nodes waits for, the stream waits for. Which of its nodes
-//! run by now is not known.
+//! What a launched graph does, as a report names it. The launch is one operation of its stream; which nodes run by now is not known.
 
 use crate::api::{counted, GraphContents, GraphPart, NodeKind};
 use crate::demangle::demangle;
@@ -48,7 +45,6 @@ pub struct GraphPartSeen {
 const MOST_NAMED: usize = 3;
 
 impl GraphSeen {
-    /// With the names of functions in the place of numbers.
     pub fn of(handle: u64, contents: &GraphContents, name: impl Fn(u32) -> Option<String>) -> Self {
         let part = |part: &GraphPart| {
             let what = |is_that: bool| is_that.then_some(part.what);
@@ -75,7 +71,7 @@ impl GraphSeen {
         self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
     }
 
-    /// What the report calls it: by the kernel that keeps it from ending, where only one may.
+    /// Named by the kernel that keeps it from ending, where only one may.
     pub(super) fn name(&self) -> String {
         let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
         let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());
@@ -85,7 +81,6 @@ impl GraphSeen {
         }
     }
 
-    /// `10 kernels (first k1, k2), 1 host function, 1 event wait`.
     pub fn holds(&self) -> String {
         let mut kinds: Vec<(NodeKind, u64)> = Vec::new();
         for part in &self.parts {
@@ -99,17 +94,15 @@ impl GraphSeen {
         order::sort_by_key(&mut kernels, |kernel| !waits_for_peers(kernel));
         let more = if kernels.len() > MOST_NAMED { ", ..." } else { "" };
         let names: Vec<_> = kernels.into_iter().take(MOST_NAMED).map(demangle).collect();
-        let mut words: Vec<_> = kinds
-            .into_iter()
-            .map(|(kind, count)| match kind {
-                NodeKind::Kernel if !names.is_empty() => {
-                    format!("{} ({}{more})", counted(count, kind.word()), names.join(", "))
-                }
-                NodeKind::MemoryOperations => format!("{} of memory operations", counted(count, "node")),
-                NodeKind::Other => format!("{} of another kind", counted(count, "node")),
-                _ => counted(count, kind.word()),
-            })
-            .collect();
+        let in_words = |(kind, count): (NodeKind, u64)| match kind {
+            NodeKind::Kernel if !names.is_empty() => {
+                format!("{} ({}{more})", counted(count, "kernel"), names.join(", "))
+            }
+            NodeKind::MemoryOperations => format!("{} of memory operations", counted(count, "node")),
+            NodeKind::Other => format!("{} of another kind", counted(count, "node")),
+            _ => counted(count, kind.word()),
+        };
+        let mut words: Vec<_> = kinds.into_iter().map(in_words).collect();
         if self.unseen > 0 {
             let was = if self.unseen == 1 { "was" } else { "were" };
             words.push(format!("{} that {was} not looked at", counted(self.unseen, "node")));

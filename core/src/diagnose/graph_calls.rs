@@ -1,21 +1,17 @@
-//! Which launch of a graph a call of a host function belongs to.
+//! Which launch of a graph a call of a host function belongs to. The driver does not say: the calls seen use up the launches, oldest first.
 //!
-//! The driver does not say. Launches of graphs call a function in the order of the launches, as far as they are on one stream or wait for
-//! nothing: the calls that have been seen use up the launches, the oldest first.
-//!
-//! Must not: count calls where records have been overwritten, of launches or of calls. Then every launch seems to have calls left.
+//! Must not: count calls where records of launches or calls have been overwritten.
 
 use crate::map::HashMap;
 use crate::Nanos;
 use std::collections::VecDeque;
 
-/// Most launches kept, of all functions. With more that have not made their calls, none is known.
+/// With more launches that have not made their calls, none is known.
 const MOST_LAUNCHES: usize = 1 << 16;
 
-/// A launch of a graph: its stream, and when it was submitted.
 pub(super) type Launch = (u32, Nanos);
 
-/// Of each host function the launches that have not made all their calls, the oldest first; each with how many are left.
+/// By host function: the launches with calls left, the oldest first, and how many.
 #[derive(Default)]
 pub(super) struct GraphCalls {
     left: HashMap<u64, VecDeque<(Launch, u32)>>,
@@ -23,7 +19,6 @@ pub(super) struct GraphCalls {
 }
 
 impl GraphCalls {
-    /// A graph that calls the function so often is launched.
     pub(super) fn launched(&mut self, function: u64, launch: Launch, calls: u32) {
         if self.launches >= MOST_LAUNCHES {
             self.left.clear();
@@ -33,7 +28,6 @@ impl GraphCalls {
         self.left.entry(function).or_default().push_back((launch, calls));
     }
 
-    /// The launch that makes a call which begins at this time, as far as is known.
     pub(super) fn called(&mut self, function: u64, at: Nanos) -> Option<Launch> {
         let left = self.left.get_mut(&function)?;
         let (launch, calls) = left.front_mut().filter(|(launch, _)| launch.1 <= at)?;

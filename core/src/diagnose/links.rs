@@ -1,35 +1,26 @@
-//! Who waits for whom, one link each, from the blocked threads to what does not end: the path of a finding as data, for a picture.
+//! Who waits for whom, one link each, from the blocked threads to what does not end: a finding's path as data. Only the command asks.
 //!
-//! The command asks for them, and the library does not: they follow from the snapshot as the verdict does.
-//!
-//! Must not: say anything that the sentences of [`super::messages`] do not say, or name what the snapshot does not hold.
+//! Must not: say anything that the sentences of [`super::messages`] do not say.
 
 use super::finding::Finding;
 use super::needs::{loads_module, Decision};
 use super::paths::{End, Path, SharedQueue, Step};
-use super::snapshot::{BlockedCall, ColdLoadSeen, Snapshot};
+use super::snapshot::{BlockedCall, Snapshot, StreamRef};
 use super::verdict::{Culprit, Verdict};
 use crate::api::Code;
 use crate::Nanos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    Thread {
-        thread: u32,
-    },
+    Thread(u32),
+    /// By the time at which the call that submitted it was entered.
     Operation {
         stream: u32,
-        /// When the call that submitted it was entered.
         at: Nanos,
     },
-    /// A stream, with all that is submitted to it.
-    Stream {
-        stream: u32,
-    },
-    /// A write that no submitted operation makes.
-    Write {
-        address: u64,
-    },
+    Stream(u32),
+    /// To this address, by no submitted operation.
+    Write(u64),
     Ranks,
     Unseen,
 }
@@ -41,7 +32,7 @@ pub struct Link {
     pub how: &'static str,
 }
 
-/// Who waits for whom in a verdict about this snapshot. Nothing where another build has made the verdict, and this one decides otherwise.
+/// Empty where another build has made the verdict, and this one decides otherwise.
 pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
     let findings = Decision::new(snapshot).findings();
     let same = |finding: &&Finding<'_>| {
@@ -50,38 +41,33 @@ pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
     findings.iter().find(same).map(links).unwrap_or_default()
 }
 
-/// The links of a finding. Where the path is a cycle, the last one leads back to an earlier party.
+/// A cycle's last link leads back to an earlier party.
 fn links(finding: &Finding<'_>) -> Vec<Link> {
     let mut links = Links(Vec::new());
     let path = &finding.path;
     let (chain, ends) = along(path);
-    let first = chain.first().map(|(party, _)| party.clone()).or_else(|| ends.first().map(|(party, _)| party.clone()));
+    let is_fed = matches!(path.end, End::Fed(..));
+    let first = chain.first().or(ends.first());
     for call in &finding.calls {
-        for target in first.iter().filter(|_| !matches!(path.end, End::Fed(..))) {
-            links.add(Party::Thread { thread: call.thread }, target.clone(), how(finding, call));
-        }
-        if matches!(path.end, End::Fed(..)) {
-            let fed = ends.iter().map(|(party, _)| party);
-            fed.for_each(|party| links.add(Party::Thread { thread: call.thread }, party.clone(), FED));
+        let thread = Party::Thread(call.thread);
+        match is_fed {
+            true => ends.iter().for_each(|(party, _)| links.add(&thread, party, FED)),
+            false => first.iter().for_each(|(party, _)| links.add(&thread, party, how(finding, call))),
         }
     }
     for (number, (from, how)) in chain.iter().enumerate() {
-        match chain.get(number + 1) {
-            Some((to, _)) => links.add(from.clone(), to.clone(), how),
-            None => ends.iter().take(1).for_each(|(to, _)| links.add(from.clone(), to.clone(), how)),
-        }
+        chain.get(number + 1).or(ends.first()).iter().for_each(|(to, _)| links.add(from, to, how));
+    }
+    if is_fed {
+        return links.0;
     }
     // What the end of the path itself waits for.
-    if !matches!(path.end, End::Fed(..)) {
-        ends.windows(2).for_each(|pair| links.add(pair[0].0.clone(), pair[1].0.clone(), pair[1].1));
-    }
+    ends.windows(2).for_each(|pair| links.add(&pair[0].0, &pair[1].0, pair[1].1));
     // The load of a module waits for everything in flight.
-    if finding.code == Code::LG202 && !matches!(path.end, End::Fed(..)) {
-        let thread = finding.calls.first().map(|call| Party::Thread { thread: call.thread });
-        for culprit in &finding.culprits {
-            let at = operation(culprit);
+    if let (Code::LG202, Some(call)) = (finding.code, finding.calls.first()) {
+        for at in finding.culprits.iter().map(operation) {
             if !links.0.iter().any(|link| link.to == at) {
-                thread.iter().for_each(|thread| links.add(thread.clone(), at.clone(), IDLE));
+                links.add(&Party::Thread(call.thread), &at, IDLE);
             }
         }
     }
@@ -94,10 +80,10 @@ const FED: &str = "needs an idle context, and work is submitted there without a 
 struct Links(Vec<Link>);
 
 impl Links {
-    fn add(&mut self, from: Party, to: Party, how: &'static str) {
-        let known = self.0.iter().any(|link| link.from == from && link.to == to);
+    fn add(&mut self, from: &Party, to: &Party, how: &'static str) {
+        let known = self.0.iter().any(|link| (&link.from, &link.to) == (from, to));
         if from != to && !known {
-            self.0.push(Link { from, to, how });
+            self.0.push(Link { from: from.clone(), to: to.clone(), how });
         }
     }
 }
@@ -112,39 +98,34 @@ fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
     }
 }
 
-/// Parties, each with how it waits or is waited for.
 type Parties = Vec<(Party, &'static str)>;
 
-/// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
+/// The parties of the steps, and those at the end of the path.
 fn along(path: &Path<'_>) -> (Parties, Parties) {
-    let mut chain = Parties::new();
     let operation_at = |stream, at, how| Some((Party::Operation { stream, at }, how));
-    for step in &path.steps {
-        chain.extend(match step {
-            Step::Barrier(load) => {
-                behind(load).map(|party| (party, "its load is a barrier: it starts after what was in flight"))
-            }
-            Step::Writer(wait, _) => {
-                operation_at(wait.stream.number, wait.at, "waits for a value that is written behind this")
-            }
-            Step::Event(wait) => operation_at(wait.stream, wait.at, "waits for an event that is recorded behind this"),
-            Step::HostFunctions(stream) => {
-                Some((Party::Stream { stream: stream.number }, "host functions of a context run one at a time"))
-            }
-            Step::Pool(one, at, _) => operation_at(one.number, *at, "gets memory of a pool that is freed behind this"),
-            Step::Queue(SharedQueue { waits, held_back, .. }) => {
-                let how = "comes in a hardware queue after what waits for this";
-                operation_at(waits.stream.number, held_back.at, how)
-            }
-            Step::Room(grid) => {
-                operation_at(grid.stream.number, grid.front().at, "needs places of the device that this has")
-            }
-            Step::Devices(one, copy, _) => operation_at(one.number, copy.at, "waits for the work of both devices"),
-            Step::Legacy(one, _) => {
-                Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
-            }
-        });
-    }
+    let on = |stream: &StreamRef, how| Some((Party::Stream(stream.number), how));
+    let party = |step: &Step<'_>| match step {
+        Step::Barrier(load) => {
+            let how = "its load is a barrier: it starts after what was in flight";
+            operation_at(load.stream.as_ref()?.number, load.at, how)
+        }
+        Step::Writer(wait, _) => {
+            operation_at(wait.stream.number, wait.at, "waits for a value that is written behind this")
+        }
+        Step::Event(wait) => operation_at(wait.stream, wait.at, "waits for an event that is recorded behind this"),
+        Step::HostFunctions(stream) => on(stream, "host functions of a context run one at a time"),
+        Step::Pool(one, at, _) => operation_at(one.number, *at, "gets memory of a pool that is freed behind this"),
+        Step::Queue(SharedQueue { waits, held_back, .. }) => {
+            let how = "comes in a hardware queue after what waits for this";
+            operation_at(waits.stream.number, held_back.at, how)
+        }
+        Step::Room(grid) => {
+            operation_at(grid.stream.number, grid.front().at, "needs places of the device that this has")
+        }
+        Step::Devices(one, copy, _) => operation_at(one.number, copy.at, "waits for the work of both devices"),
+        Step::Legacy(one, _) => on(one, "the order that the default stream makes"),
+    };
+    let chain: Parties = path.steps.iter().filter_map(party).collect();
     let ends = match &path.end {
         End::Runs(culprit) => vec![(operation(culprit), "")],
         End::Peers(peers) => vec![(operation(&peers.culprit), ""), (Party::Ranks, "waits for other ranks")],
@@ -152,18 +133,16 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
         End::Unseen(_) | End::Driver => vec![(Party::Unseen, "")],
         End::Unwritten(wait, _) => vec![
             (Party::Operation { stream: wait.stream.number, at: wait.at }, ""),
-            (Party::Write { address: wait.address }, "waits for a value that no submitted operation writes"),
+            (Party::Write(wait.address), "waits for a value that no submitted operation writes"),
         ],
         End::Host(host, culprit) => {
-            vec![
-                (operation(culprit), ""),
-                (Party::Thread { thread: host.thread }, "its host function has not returned"),
-            ]
+            let thread = Party::Thread(host.thread);
+            vec![(operation(culprit), ""), (thread, "its host function has not returned")]
         }
         End::Filled(victim, filler) => {
             vec![(operation(victim), ""), (operation(filler), "finds no room on the device beside it")]
         }
-        End::Fed(streams, _) => streams.iter().map(|fed| (Party::Stream { stream: fed.stream.number }, "")).collect(),
+        End::Fed(streams, _) => streams.iter().map(|fed| (Party::Stream(fed.stream.number), "")).collect(),
         End::Cycle(_) => {
             let on = path.steps.last().and_then(leads_to);
             let back = chain.iter().find(|(party, _)| on.is_some() && stream_of(party) == on).or_else(|| chain.first());
@@ -185,18 +164,13 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
 
 fn stream_of(party: &Party) -> Option<u32> {
     match party {
-        Party::Operation { stream, .. } | Party::Stream { stream } => Some(*stream),
+        Party::Operation { stream, .. } | Party::Stream(stream) => Some(*stream),
         _ => None,
     }
 }
 
 fn operation(culprit: &Culprit) -> Party {
     Party::Operation { stream: culprit.stream.number, at: culprit.operation.at }
-}
-
-/// The operation that a load holds back, or the stream's part behind it.
-fn behind(load: &ColdLoadSeen) -> Option<Party> {
-    load.stream.as_ref().map(|stream| Party::Operation { stream: stream.number, at: load.at })
 }
 
 #[cfg(test)]

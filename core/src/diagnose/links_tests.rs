@@ -6,12 +6,12 @@ const SYNC: &str = "cuStreamSynchronize";
 /// The links of the first verdict: `thread 1 -> k2 on 1 -> k1 on 0` as pairs of short names.
 fn links(story: &TestTrace) -> Vec<String> {
     let name = |party: &Party| match party {
-        Party::Thread { thread } => format!("thread {thread}"),
+        Party::Thread(thread) => format!("thread {thread}"),
         Party::Operation { stream, at } => {
             format!("{at} on {}", story.streams.iter().position(|s| s == stream).unwrap())
         }
-        Party::Stream { stream } => format!("stream {}", story.streams.iter().position(|s| s == stream).unwrap()),
-        Party::Write { address } => format!("write {address:#x}"),
+        Party::Stream(stream) => format!("stream {}", story.streams.iter().position(|s| s == stream).unwrap()),
+        Party::Write(address) => format!("write {address:#x}"),
         Party::Unseen => "unseen".to_owned(),
         Party::Ranks => "ranks".to_owned(),
     };

@@ -25,7 +25,6 @@ pub(crate) fn thread(number: u32, name: &str) -> String {
     format!("thread {number}{name}")
 }
 
-/// By its number; a report lists its handle and kind once.
 impl fmt::Display for StreamRef {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "stream {}", self.number)
@@ -51,7 +50,6 @@ pub(crate) fn of(function: Option<&String>) -> String {
 }
 
 impl OperationSeen {
-    /// The kernel's name, the graph, or the call that submitted the operation.
     pub fn name(&self) -> String {
         self.graph.as_ref().map_or_else(|| function(self.function.as_ref(), self.call.symbol()), GraphSeen::name)
     }
@@ -72,7 +70,6 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     }
 }
 
-/// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
 pub(super) fn submitting(culprit: Option<&Culprit>) -> String {
     match culprit.map(|culprit| (&culprit.operation.function, &culprit.operation.call)) {
         Some((Some(function), _)) => format!("launching {}", demangle(function)),
@@ -81,7 +78,7 @@ pub(super) fn submitting(culprit: Option<&Culprit>) -> String {
     }
 }
 
-/// The operation at the end of a path, and why it does not end.
+/// The operation at the end of a path.
 pub(super) fn waits_for(path: &Path<'_>) -> String {
     match &path.end {
         End::Runs(culprit) if path.or_later => {
@@ -123,9 +120,7 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
 
 pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> String {
     match &path.end {
-        End::Unwritten(wait, _) => {
-            format!("{} cannot go on: it waits {}", wait.stream, unwritten(wait))
-        }
+        End::Unwritten(wait, _) => format!("{} cannot go on: it waits {}", wait.stream, unwritten(wait)),
         End::Cycle(_) => {
             let streams = numbered(&streams_on(path));
             format!("{streams} cannot go on: they wait for each other, each behind its own wait")
@@ -152,7 +147,7 @@ pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> St
     }
 }
 
-/// What to change, by the operation at the end of a path.
+/// The change, by the operation at the end of a path.
 pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
     const REPORTS: &str = "`lazyguard report` on the folder of the whole run compares the ranks";
     match &path.end {
@@ -195,18 +190,13 @@ pub(super) fn unwritten(wait: &WaitSeen) -> String {
     )
 }
 
-/// The streams of a path on which something waits, in the order of their numbers.
 pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
-    let mut numbers: Vec<_> = path
-        .steps
-        .iter()
-        .filter_map(|step| match step {
-            Step::Writer(wait, _) => Some(wait.stream.number),
-            Step::Event(wait) => Some(wait.stream),
-            _ => None,
-        })
-        .chain(path.culprit().map(|culprit| culprit.stream.number))
-        .collect();
+    let waits = path.steps.iter().filter_map(|step| match step {
+        Step::Writer(wait, _) => Some(wait.stream.number),
+        Step::Event(wait) => Some(wait.stream),
+        _ => None,
+    });
+    let mut numbers: Vec<_> = waits.chain(path.culprit().map(|culprit| culprit.stream.number)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers
@@ -335,12 +325,10 @@ pub(super) fn to_see(unseen: &Unseen<'_>) -> &'static str {
     }
 }
 
-/// `1 operation was`, `2 operations were`.
 pub(super) fn operations(count: u64, [of_one, of_more]: [&str; 2]) -> String {
     format!("{} {}", counted(count, "operation"), if count == 1 { of_one } else { of_more })
 }
 
-/// That no thread waits for a stream that the driver calls busy.
 pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     format!(
         "no thread waits for {on} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
@@ -352,7 +340,7 @@ pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {on} is outstanding since {}", operation(oldest), time(oldest.at))
 }
 
-/// That an operation runs for which no thread waits in a call. A host function behind it may wake a thread.
+/// A host function behind the operation may wake a thread.
 pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
     let waits = match calls_host {
         true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
@@ -362,7 +350,6 @@ pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
     format!("{} has run on {stream} for {}; {waits}", operation(runs), lasted(at.saturating_sub(runs.at)))
 }
 
-/// That a function was loaded on its first use, or launched for the first time.
 pub(super) fn barrier(load: &ColdLoadSeen) -> String {
     let what = function(load.function.as_ref(), "a function");
     let (call, on, at) = (&load.call, on(load.stream.as_ref()), time(load.at));

@@ -4,25 +4,6 @@
 //! from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the tool
 //! cannot disagree.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `snapshot` | the calls that block, and what is in flight |
-//! | `builder`, `gathered` | from a recording to a snapshot |
-//! | `view` | names in place of numbers |
-//! | `occupancy` | how much of the device a kernel fills |
-//! | `graph`, `graph_calls` | what a launched graph does, and which of its launches makes a call of a host function |
-//! | `answers` | which streams are known to be busy, and about which the driver cannot be asked |
-//! | `paths` | the operation at which each stream stands, and its wait-for path |
-//! | `doubts` | which of several paths to believe |
-//! | `room` | kernels for which the device has no room |
-//! | `shared_queue` | launches behind another stream's in a hardware queue |
-//! | `unwatched` | streams that stand still while no thread waits for them |
-//! | `decide` | the pattern of a path, and the fix |
-//! | `messages` | the sentences |
-//! | `links` | who waits for whom, as data |
-//! | `verdict` | the result |
-//! | `ends` | how the calls of a report ended |
-//!
 //! A long kernel and an endless one look alike from outside, so a verdict waits according to the cost of a wrong one:
 //!
 //! | waited for | counts as a hang |

@@ -1,6 +1,4 @@
-//! What a blocked call waits for: the busy streams that the driver makes it wait for, and the wait-for path that explains it best.
-//!
-//! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
+//! The busy streams that the driver makes a blocked call wait for, and the wait-for path that explains it best.
 
 use super::graph::GraphSeen;
 use super::paths::{copies_between_devices, End, Path, Paths, Peers, Unseen};
@@ -19,7 +17,7 @@ pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
 }
 
-/// Whether a call loads code, or may do so on a first use: the only calls in which the driver compiles.
+/// Whether a call may load code: only those compile.
 fn may_compute(call: &BlockedCall) -> bool {
     call.cold.is_some() || call.call.class().is_some_and(Class::may_compute)
 }
@@ -34,7 +32,6 @@ impl<'a> Decision<'a> {
         Self { snapshot, paths: Paths::new(snapshot) }
     }
 
-    /// The busy streams that a call waits for, and up to when what was submitted to them.
     pub(super) fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
         let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
         let blocking = |s: &&BusyStream| s.stream.kind != StreamKind::NonBlocking;
@@ -42,39 +39,31 @@ impl<'a> Decision<'a> {
         let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
         let streams = || self.snapshot.streams.iter().filter(context);
         let all = || streams().map(|s| (s.stream.number, until)).collect();
-        let own = |stream: &StreamRef, until: Nanos| {
-            let mut needs = vec![(stream.number, until)];
-            if is_legacy(stream) {
-                needs.extend(streams().filter(blocking).map(|s| (s.stream.number, until)));
-            }
-            needs
+        let of_any_context = || self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect();
+        let in_turn = || streams().filter(blocking).map(|s| (s.stream.number, until));
+        let own = |stream: &StreamRef| {
+            let others = is_legacy(stream).then(in_turn).into_iter().flatten();
+            std::iter::once((stream.number, until)).chain(others).collect()
         };
         match (call.call.class(), &call.stream) {
             _ if loads_module(call) || call.sets_aside => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]
             }
-            _ if copies_between_devices(&call.call) => {
-                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
-            }
-            (Some(Class::Copy | Class::Set), _) => {
-                streams().filter(blocking).map(|s| (s.stream.number, until)).collect()
-            }
+            _ if copies_between_devices(&call.call) => of_any_context(),
+            (Some(Class::Copy | Class::Set), _) => in_turn().collect(),
             // Ending a context waits for the others of its device as well.
-            (Some(Class::ContextDestroy), _) => {
-                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
-            }
+            (Some(Class::ContextDestroy), _) => of_any_context(),
             (Some(class), _) if waits_for_all(class) => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
             (Some(Class::Launch), Some(_)) if call.no_entry => Vec::new(),
             (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
-            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
+            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream),
             _ => Vec::new(),
         }
     }
 
-    /// The call in which the driver is at work, as a compiler is, where nothing is outstanding in its context that it could wait for. One
-    /// that waits may compute as well, by looking again and again; nothing else tells the two apart.
+    /// The call in which the driver seems to compile: nothing is outstanding in its context that it could wait for.
     pub(super) fn compiles(&self) -> Option<&'a BlockedCall> {
         let is_idle = |call: &BlockedCall| {
             let same = |s: &&BusyStream| call.context == 0 || call.context == s.stream.context;
@@ -89,7 +78,7 @@ impl<'a> Decision<'a> {
         self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
     }
 
-    /// What a call may wait for and the guard does not follow.
+    /// What a call may wait for unfollowed.
     pub(super) fn unseen(&self, call: &BlockedCall) -> Option<Unseen<'a>> {
         let class = call.call.class()?;
         let asks = matches!(class, Class::StreamQuery | Class::EventQuery);
@@ -109,14 +98,14 @@ impl<'a> Decision<'a> {
         destroyed.or_else(|| (waits_for_all(class) && self.snapshot.without_entry > 0).then_some(Unseen::Streams))
     }
 
-    /// The same of a call that does not take long by itself: it waits for that, where nothing else is known to be in flight.
+    /// The same of a call that is quick by itself.
     pub(super) fn waits_for_unseen(&self, call: &BlockedCall) -> Option<Unseen<'a>> {
         let asks = |class: Class| matches!(class, Class::StreamQuery | Class::EventQuery);
         let waits = |class: Class| asks(class) || class.synchronizes() || waits_for_all(class);
         self.unseen(call).filter(|_| call.call.class().is_some_and(waits))
     }
 
-    /// The streams that a call waits for, but for the one on which nothing is outstanding but what the call is to submit itself.
+    /// Without the stream on which nothing is outstanding but what the call is to submit itself.
     fn needs_but_its_own(&self, call: &BlockedCall) -> impl Iterator<Item = (u32, Nanos)> + '_ {
         let own = call.stream.as_ref().filter(|_| call.queries.is_none()).map(|stream| (stream.number, call.entered));
         let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.since()));
@@ -127,13 +116,13 @@ impl<'a> Decision<'a> {
         self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.from(stream, until))
     }
 
-    /// The submissions to the stream at the end of a path while a call waits: that stream may make progress.
+    /// The submissions to the stream at the end of a path while a call waits.
     pub(super) fn fed_behind(&self, path: &Path<'a>) -> Option<&'a FedStream> {
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
     }
 
-    /// The oldest operation of the streams that a call waits for, other than what it submits itself.
+    /// The oldest operation that a call waits for, other than its own.
     pub(super) fn oldest(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let is_own = |path: &Path<'a>| path.culprit().is_some_and(|culprit| culprit.operation.at >= call.entered);
         let paths = self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.oldest(stream, until));
@@ -142,20 +131,19 @@ impl<'a> Decision<'a> {
         others.into_iter().min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
     }
 
-    /// The path that explains a call best: the one least likely to end.
+    /// The path that is least likely to end.
     pub(super) fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let paths = self.paths.without_doubtful(self.paths_of(call).collect());
         let path =
             paths.into_iter().min_by_key(|path| (path.rank(), self.fed_behind(path).is_some(), path.steps.len()))?;
-        // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
-        // might end it.
+        // A copy on the default stream may wait for the work before a barrier, which blocks the work that might end it.
         if path.barrier().is_none() && !loads_module(call) {
             return Some(self.behind_the_same(&path, |path| path.barrier().is_some()).unwrap_or(path));
         }
         Some(path)
     }
 
-    /// A path to the same end through such a step, from a stream whose work that step blocks.
+    /// A path to the same end from a stream whose work such a step blocks.
     pub(super) fn behind_the_same(&self, path: &Path<'a>, through: impl Fn(&Path<'a>) -> bool) -> Option<Path<'a>> {
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
@@ -166,12 +154,11 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether a call of this class waits for all that is in flight in its context, and does nothing else that takes long.
+/// Whether such a call only waits for all that is in flight in its context.
 fn waits_for_all(class: Class) -> bool {
     class.waits_for_whole_context() || class == Class::ContextSynchronize
 }
 
-/// Whether a call of this class returns only when its stream has reached it.
 fn waits_for_its_stream(class: Class) -> bool {
     matches!(
         class,
@@ -185,7 +172,7 @@ fn waits_for_its_stream(class: Class) -> bool {
     )
 }
 
-/// Whether a stream may have passed a wait unseen, because a long operation follows the wait.
+/// Whether a stream may have passed a wait unseen: a long operation follows.
 pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
         op.extent.is_some() && op.call.class().is_none_or(replay::takes_time)

@@ -1,7 +1,5 @@
-//! How many blocks of a kernel a device holds at once.
-//!
-//! It computes from numbers that the driver answers at any time. The driver's own occupancy functions do not serve: they block
-//! while another thread is blocked in a load or a release.
+//! How many blocks of a kernel a device holds at once, from numbers that the driver answers at any time: its own occupancy functions block
+//! while a thread is blocked in a load.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
@@ -10,7 +8,7 @@ pub struct Device {
     pub blocks: u32,
     pub registers: u32,
     pub shared_bytes: u32,
-    /// Bytes of shared memory that each block costs beside its own.
+    /// Added to each block's own shared memory.
     pub reserved_shared_bytes: u32,
     pub warp: u32,
 }
@@ -22,10 +20,10 @@ pub struct Needs {
     pub shared_bytes: u64,
 }
 
-/// Registers are given out to warps in lots of so many.
+/// Registers are allocated to warps in lots of this size.
 const REGISTER_LOT: u32 = 256;
 
-/// How many blocks the device holds at once; `None` where a number is missing.
+/// `None` where a number is missing.
 pub fn resident_blocks(device: Device, needs: Needs) -> Option<u64> {
     let missing = [device.multiprocessors, device.threads, device.blocks, device.warp, needs.threads].contains(&0);
     if missing {

@@ -1,10 +1,10 @@
 //! The operation at which a stream stands, and the wait-for path from there to what does not end.
 //!
-//! A stream's operations run in order. A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside
-//! the legacy default stream, for other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of
-//! completion passively. So the stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
+//! A wait for a value waits for the operation that writes it; a wait for an event, and an operation on or beside the legacy default stream, for
+//! other streams; an operation behind a first-use load for everything submitted before that load. The guard learns of completion passively. So a
+//! stream is taken to stand at its first operation that *waits*, and at its oldest operation only where none waits.
 //!
-//! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
+//! Must not: say of a kernel that it will never end.
 
 use super::answers::Answers;
 use super::snapshot::{
@@ -14,21 +14,16 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::order;
 use crate::replay::{in_turn, takes_time};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::cell::Cell;
 
-/// A launch that comes behind another stream's launch in a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedQueue<'a> {
-    /// The stream of the launch that waits, and that launch.
     pub waits: &'a BusyStream,
     pub held_back: &'a OperationSeen,
-    /// The stream of the launch at the head of the queue, and that launch.
     pub ahead: &'a BusyStream,
     pub head: &'a OperationSeen,
-    /// How many queues there are. One is shared by all streams.
     pub queues: u32,
 }
 
@@ -44,37 +39,35 @@ pub(super) enum Step<'a> {
     /// A value that an operation of this other stream writes.
     Writer(&'a WaitSeen, u32),
     Event(&'a EventWaitSeen),
-    /// Host functions run one at a time: this stream's has not been called.
+    /// This stream's host function has not been called: host functions run one at a time.
     HostFunctions(&'a StreamRef),
-    /// The order that the legacy default stream makes: this stream waits for that one.
+    /// This stream waits for that one by the order of the legacy default stream.
     Legacy(&'a StreamRef, &'a StreamRef),
-    /// A copy between two devices on this stream waits for the work of both, and so for that stream.
+    /// A copy between two devices on this stream also waits for that stream.
     Devices(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
-    /// A pool has given this stream, then, memory that was freed in the order of that one, before.
+    /// A pool reused for this stream memory that was freed in the order of that one.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
-    /// A launch of another stream comes before this stream's in a hardware queue, and waits.
+    /// A launch that waits comes before this stream's in a hardware queue.
     Queue(SharedQueue<'a>),
-    /// A grid whose blocks have to be resident all at once finds places of the device taken.
+    /// A grid that needs all its blocks resident finds no room.
     Room(&'a BusyStream),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
-    /// An operation that waits for nothing known.
     Runs(Culprit),
     Peers(Peers),
-    /// NCCL's own code, in which the blocked call meets the other ranks.
+    /// NCCL's own code: the call meets the other ranks.
     Meeting,
-    /// The call itself: nothing is known to be in flight that it could wait for.
+    /// The call itself: nothing in flight explains it.
     Driver,
-    /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     Host(&'a HostFunctionSeen, Culprit),
     Filled(Culprit, Culprit),
-    /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
+    /// More is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     Unseen(Unseen<'a>),
-    /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
+    /// Once the path has passed a wait, with the wait in the cycle.
     Cycle(Option<Culprit>),
 }
 
@@ -86,13 +79,13 @@ pub(super) enum Unseen<'a> {
     Destroyed(&'a UnfollowedWork),
 }
 
-/// A kernel of a communication library, which ends when the kernels of its peers have started.
+/// A kernel of a communication library, which waits for its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peers {
     pub culprit: Culprit,
     /// Whether no later kernel of that kind may be the one that runs.
     pub is_known: bool,
-    /// An operation that comes before it on its stream and is not known to have ended either.
+    /// An earlier operation of its stream that may not have ended either.
     pub before: Option<OperationSeen>,
 }
 
@@ -100,9 +93,9 @@ pub(super) struct Peers {
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
     pub end: End<'a>,
-    /// Whether what does not end may as well be an operation after this one, on its stream.
+    /// Whether a later operation of the stream may be the one that does not end.
     pub or_later: bool,
-    /// A load whose barrier would hold the stream as well if this operation had not ended, which is not known.
+    /// A load whose barrier would hold the stream as well, if this operation has not ended.
     pub unless: Option<Box<(&'a ColdLoadSeen, Culprit)>>,
 }
 
@@ -134,13 +127,10 @@ impl<'a> Path<'a> {
     }
 
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
-        self.steps.iter().find_map(|step| match step {
-            Step::Barrier(load) => Some(*load),
-            _ => None,
-        })
+        self.steps.iter().find_map(|step| if let Step::Barrier(load) = step { Some(*load) } else { None })
     }
 
-    /// Whether the end shows that it has not ended: a cycle, a host function that was called, memory that was looked at.
+    /// A cycle, a called host function, and memory that was looked at show that they have not ended.
     pub fn shows_itself(&self) -> bool {
         match &self.end {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
@@ -150,7 +140,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Its rank: a path that is least likely to end has the lowest.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
@@ -174,27 +163,29 @@ enum Gate<'a> {
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
     Devices(&'a OperationSeen, &'a BusyStream),
-    /// Memory of a pool that was freed in the order of this stream then.
+    /// Memory of a pool, freed in the order of this stream then.
     Pool(&'a BusyStream, Nanos),
 }
 
-/// Most wait-for paths followed in one snapshot. A program with more gains nothing from the rest.
+/// The streams that led to one, each with the submission time of the operation by which the path left it.
+pub(super) type Way = Vec<(u32, Nanos)>;
+
+/// Most paths followed in one snapshot.
 const MOST_WAYS: u32 = 20_000;
 
-/// Most streams on one wait-for path. Each costs stack of the thread that follows it. In the program's own process that thread has
-/// little: a chain of a hundred streams must not end the program.
+/// Most streams on one path. Each costs stack of the thread that follows it, which has little in the program's process.
 const MOST_DEEP: usize = 48;
 
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,
     pub busy: HashMap<u32, &'a BusyStream>,
-    /// Of each stream the first event that a thread has polled and that is not complete: when it was recorded.
+    /// By stream: when its first event was recorded that a thread has polled and that is not complete.
     pub not_ready: HashMap<u32, Nanos>,
-    /// The stream of each wait for a value, and when it was submitted.
+    /// The stream and time of each wait for a value.
     waits: HashSet<(u32, Nanos)>,
     pub answers: Answers,
     ways: Cell<u32>,
-    /// Whether the path that is being followed has come through a hardware queue.
+    /// Whether the path being followed has come through a hardware queue.
     pub(super) in_queue: Cell<bool>,
 }
 
@@ -221,27 +212,26 @@ impl<'a> Paths<'a> {
         self.find(stream, until, &mut Vec::new())
     }
 
-    /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
-    pub(super) fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    pub(super) fn find(&self, stream: u32, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
             return None;
         }
         // Back at the waiting operation, or at one after it: a cycle. An earlier operation of the stream makes none.
-        if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
+        if way.iter().any(|(number, left)| *number == stream && until >= *left) {
             return Some(Path::to(End::Cycle(None)));
         }
         self.ways.set(self.ways.get() + 1);
-        if self.ways.get() > MOST_WAYS || on_the_way.len() >= MOST_DEEP {
+        if self.ways.get() > MOST_WAYS || way.len() >= MOST_DEEP {
             return Some(Path::to(End::Runs(culprit(busy, &busy.oldest))));
         }
-        on_the_way.push((stream, 0));
+        way.push((stream, 0));
         let mut gates = self.gates(busy, until);
         order::sort_by_key(&mut gates, |(at, _)| *at);
         let mut found: Option<Path<'a>> = None;
         for (at, gate) in gates {
-            on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
-            let path = self.through(busy, at, gate, on_the_way);
+            way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
+            let path = self.through(busy, at, gate, way);
             found = match (found, path) {
                 (Some(former), Some(later)) => Some(self.likelier(former, later)),
                 (former, later) => former.or(later),
@@ -250,9 +240,9 @@ impl<'a> Paths<'a> {
                 break;
             }
         }
-        on_the_way.pop();
+        way.pop();
         // What an event waits for may have ended. A collective of this stream is likelier not to.
-        let is_first = on_the_way.is_empty();
+        let is_first = way.is_empty();
         let own = || self.runs(busy, until, is_first);
         let is_likelier = |path: &Path<'a>| {
             let may_have_ended = matches!(path.end, End::Runs(_)) && path.barrier().is_none();
@@ -268,14 +258,13 @@ impl<'a> Paths<'a> {
             }
             _ => path,
         });
-        let found = found.or_else(|| self.filled(busy, until, on_the_way));
-        let found = found.or_else(|| self.without_room_at_once(busy, until, on_the_way));
-        let found = found.or_else(|| self.queued(busy, until, on_the_way));
+        let found = found.or_else(|| self.filled(busy, until, way));
+        let found = found.or_else(|| self.without_room_at_once(busy, until, way));
+        let found = found.or_else(|| self.queued(busy, until, way));
         found.or_else(own)
     }
 
-    /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
-    /// soon as what it comes behind is done, and nothing holds the stream back. A call shows that something until then has not ended
+    /// The operation that may still run, of those submitted until then; `None` where none takes time. A call shows that something has not ended
     /// (`is_waited_for`); another stream's wait for an event may be satisfied by now.
     fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
         // Something before the first event that is not complete has not ended.
@@ -300,14 +289,14 @@ impl<'a> Paths<'a> {
         Some(Path { or_later, ..Path::to(End::Runs(runs)) })
     }
 
-    /// The oldest operation of a stream that a call waits for, where none is known to run.
+    /// The oldest operation, where none is known to run.
     pub fn oldest(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
         let busy =
             self.busy.get(&stream).filter(|busy| busy.since() <= until && !self.snapshot.has_passed(stream, until))?;
         Some(Path::to(End::Runs(culprit(busy, &busy.oldest))))
     }
 
-    /// The operations of the stream that may wait for something else, with the times of their submission.
+    /// The operations that may wait for something else.
     fn gates(&self, busy: &'a BusyStream, until: Nanos) -> Vec<(Nanos, Gate<'a>)> {
         let Snapshot { waits, event_waits, host_functions, loads, streams, .. } = self.snapshot;
         let number = busy.stream.number;
@@ -315,11 +304,8 @@ impl<'a> Paths<'a> {
         gates.extend(waits.iter().filter(|w| w.stream.number == number).map(|w| (w.at, Gate::Wait(w))));
         gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
         gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
-        let not_called = busy
-            .operations
-            .iter()
-            .filter(|op| is_host_function(op))
-            .find(|op| !host_functions.iter().any(|h| h.stream == number && h.at == op.at));
+        let is_called = |op: &OperationSeen| host_functions.iter().any(|h| h.stream == number && h.at == op.at);
+        let not_called = busy.operations.iter().find(|op| is_host_function(op) && !is_called(op));
         let runs = |h: &&HostFunctionSeen| {
             h.stream != number
                 && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
@@ -331,17 +317,13 @@ impl<'a> Paths<'a> {
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
-        gates.extend(self.behind_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
+        gates.extend(self.by_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
         gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
         gates.retain(|(at, _)| *at <= until);
         gates
     }
 
-    /// The copies between two devices on a stream, and the streams of other contexts that they may wait for.
-    fn behind_copies(
-        &self,
-        busy: &'a BusyStream,
-    ) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
+    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
         let streams = &self.snapshot.streams;
         let copies = busy.operations.iter().filter(|op| copies_between_devices(&op.call));
         copies.flat_map(move |copy| {
@@ -350,7 +332,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Allocations of a stream that got memory that was freed before, in the order of another stream, and may not be free yet.
+    /// Allocations that may have got memory that another stream has yet to free.
     fn reused(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, &'a BusyStream, Nanos)> + use<'a> {
         let streams = self.snapshot.streams.iter();
         let others =
@@ -365,17 +347,11 @@ impl<'a> Paths<'a> {
         })
     }
 
-    fn through(
-        &self,
-        busy: &'a BusyStream,
-        at: Nanos,
-        gate: Gate<'a>,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    fn through(&self, busy: &'a BusyStream, at: Nanos, gate: Gate<'a>, way: &mut Way) -> Option<Path<'a>> {
         match gate {
-            Gate::Wait(wait) => self.through_wait(busy, wait, on_the_way),
+            Gate::Wait(wait) => self.through_wait(busy, wait, way),
             Gate::Event(wait) => {
-                let path = self.find(wait.recorded_on, wait.recorded, on_the_way)?.behind(Step::Event(wait));
+                let path = self.find(wait.recorded_on, wait.recorded, way)?.behind(Step::Event(wait));
                 Some(closed(path, || culprit(busy, &operation_at(busy, at))))
             }
             Gate::Host(host) => Some(Path::to(End::Host(host, culprit(busy, &operation_at(busy, at))))),
@@ -386,32 +362,27 @@ impl<'a> Paths<'a> {
             }
             Gate::Barrier(load) => {
                 let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
-                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way)).collect();
+                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, way)).collect();
                 let paths = self.without_doubtful(paths);
                 Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
             Gate::Pool(other, freed) => {
-                let path = self.find(other.stream.number, freed, on_the_way)?;
+                let path = self.find(other.stream.number, freed, way)?;
                 Some(path.behind(Step::Pool(&busy.stream, at, &other.stream)))
             }
             Gate::Devices(copy, other) => {
-                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
                 Some(path.behind(Step::Devices(&busy.stream, copy, &other.stream)))
             }
             Gate::Legacy(other) => {
                 // Only work submitted before this stream's operation.
-                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
                 Some(path.behind(Step::Legacy(&busy.stream, &other.stream)))
             }
         }
     }
 
-    fn through_wait(
-        &self,
-        busy: &'a BusyStream,
-        wait: &'a WaitSeen,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
         // An executed write, or a value seen in memory, ended the wait, even if the guard has seen no completion.
         if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {
@@ -422,7 +393,7 @@ impl<'a> Paths<'a> {
         let mut paths = Vec::new();
         for writer in writes().filter(|w| w.outstanding) {
             let unseen = || self.oldest(writer.stream, writer.at).filter(|_| wait.holds.is_some());
-            let path = self.find(writer.stream, writer.at, on_the_way).or_else(unseen)?;
+            let path = self.find(writer.stream, writer.at, way).or_else(unseen)?;
             paths.push(path.behind(Step::Writer(wait, writer.stream)));
         }
         match paths.into_iter().max_by_key(Path::rank) {
@@ -444,12 +415,12 @@ fn closed<'a>(mut path: Path<'a>, wait: impl FnOnce() -> Culprit) -> Path<'a> {
     path
 }
 
-/// The operation that was submitted then, or the oldest one where its record is gone.
+/// The oldest one where its record is gone.
 fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
     busy.operations.iter().find(|op| op.at == at).unwrap_or(&busy.oldest).clone()
 }
 
-/// The submission time of the first outstanding operation that was submitted at `at` or later.
+/// The submission time of the first outstanding operation at or after `at`.
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     // Behind the last one of a list that was cut off there may be others.
     let is_listed = busy.lists_all() || busy.timed().last().is_some_and(|last| last.at >= at);
@@ -464,7 +435,7 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
     Some((first_after(busy, load.at).filter(|_| applies)?, load))
 }
 
-/// The operations of a class that are about memory: when each was submitted, where the memory is, and how much.
+/// Submission time, address and bytes of the operations of a class.
 fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64, u64)> + '_ {
     busy.operations.iter().filter(move |op| op.call.class() == Some(class)).filter_map(|op| match op.extent {
         Some(Extent::Memory { address, bytes }) if address != 0 => Some((op.at, address, bytes)),
@@ -472,7 +443,6 @@ fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64
     })
 }
 
-/// The call copies between two devices, behind all work of the contexts of both.
 pub(super) fn copies_between_devices(call: &Call) -> bool {
     matches!(call, Call::Known(entry_point) if matches!(entry_point.info().base(), "cuMemcpyPeer" | "cuMemcpy3DPeer"))
 }

@@ -1,46 +1,32 @@
-//! Kernels that cannot start because the device has no room for them.
-//!
-//! A kernel finds no room beside a grid of another stream that fills the device and runs. A grid whose blocks have to be resident all at once, and which
-//! needs the whole device, finds no room beside any kernel that runs.
+//! Kernels that cannot start because the device has no room for them: beside a grid of another stream that fills the device, or, for a grid
+//! whose blocks must all be resident, beside any kernel that runs.
 //!
 //! Must not: take for running what stands behind something itself.
 
-use super::paths::{culprit, End, Path, Paths, Peers, Step};
+use super::paths::{culprit, End, Path, Paths, Peers, Step, Way};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
 use crate::replay::fills_device;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
-    /// A kernel that does not fit on the device beside another, which runs: nothing is known that it stands behind itself.
-    pub(super) fn filled(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    /// A kernel that does not fit beside another, which runs.
+    pub(super) fn filled(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let first = busy.front();
         let is_launch = first.at <= until && matches!(first.extent, Some(Extent::Grid { .. }));
         let mut fillers = self.before(busy).filter(|other| is_launch && other.front().fills_device());
-        let filler = fillers.find(|filler| self.running(filler, on_the_way).is_some())?;
+        let filler = fillers.find(|filler| self.running(filler, way).is_some())?;
         Some(Path::to(End::Filled(culprit(busy, first), culprit(filler, filler.front()))))
     }
 
-    /// A grid that starts as a whole or not at all, beside a collective that runs and waits for other ranks. Beside another kernel it is as likely
-    /// that both have room, and the grid itself does not end.
-    pub(super) fn without_room_at_once(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    /// A grid that starts as a whole or not at all, beside a running collective. Beside another kernel both may have room.
+    pub(super) fn without_room_at_once(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let grid = busy.front();
         let needs_all = grid.at <= until && grid.at_once && grid.fills_device();
         let mut collectives = self.before(busy).filter(|other| needs_all && other.front().waits_for_peers());
-        let path = collectives.find_map(|other| self.running(other, on_the_way))?;
+        let path = collectives.find_map(|other| self.running(other, way))?;
         Some(path.behind(Step::Room(busy)))
     }
 
-    /// The other streams of the context whose first operation was submitted before this stream's.
     fn before(&self, busy: &'a BusyStream) -> impl Iterator<Item = &'a BusyStream> {
         let is_before = move |other: &&BusyStream| {
             !other.destroyed
@@ -51,17 +37,17 @@ impl<'a> Paths<'a> {
         self.snapshot.streams.iter().filter(is_before)
     }
 
-    /// The path from the first operation of a stream, if that is its end: the operation runs.
-    fn running(&self, busy: &'a BusyStream, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+    /// The path from a stream's first operation, if that runs.
+    fn running(&self, busy: &'a BusyStream, way: &mut Way) -> Option<Path<'a>> {
         let front = busy.front().at;
-        let path = self.find(busy.stream.number, front, on_the_way)?;
+        let path = self.find(busy.stream.number, front, way)?;
         let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         (culprit.stream.number == busy.stream.number && culprit.operation.at == front).then_some(path)
     }
 }
 
 impl OperationSeen {
-    /// Whether it is a grid of as many blocks as the device holds at once, as far as the driver was asked.
+    /// Whether the grid has as many blocks as the device holds at once, as far as the driver was asked.
     pub fn fills_device(&self) -> bool {
         matches!(self.extent, Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident))
     }

@@ -1,40 +1,28 @@
 //! Launches that cannot start because of a launch of another stream, which comes before them in a hardware queue.
 //!
-//! Streams share the hardware queues of their context, as many as `CUDA_DEVICE_MAX_CONNECTIONS` says, and the driver gives the device the launches of
-//! one queue in the order of their submission. A launch that waits for earlier work of its own stream stays at the head of its queue, and the launches
-//! of other streams behind it wait as well. A launch that runs holds up none.
-//! With one queue all streams share it. With more the driver does not say which streams share one. So where more streams are in use than there are
-//! queues, two streams *may*, and the verdict says so.
+//! Streams share the hardware queues of their context (`CUDA_DEVICE_MAX_CONNECTIONS`). A launch that waits for earlier work of its own stream
+//! stays at the head of its queue, and launches of other streams behind it wait as well. The driver does not say which streams share a queue:
+//! where more streams are in use than there are queues, two streams *may*, and the verdict says so.
 //!
-//! Must not: take a stream for busy of which nothing is known, or say of two streams that they share a queue where they only may.
+//! Must not: take a stream for busy of which nothing is known.
 
-use super::paths::{End, Path, Paths, SharedQueue, Step};
+use super::paths::{End, Path, Paths, SharedQueue, Step, Way};
 use super::snapshot::{BusyStream, Extent, OperationSeen};
 use crate::api::Class;
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
 /// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 const QUEUES_AT_FIRST: u32 = 8;
 
 impl<'a> Path<'a> {
     pub(super) fn shared_queue(&self) -> Option<SharedQueue<'a>> {
-        self.steps.iter().find_map(|step| match step {
-            Step::Queue(shared) => Some(*shared),
-            _ => None,
-        })
+        self.steps.iter().find_map(|step| if let Step::Queue(shared) = step { Some(*shared) } else { None })
     }
 }
 
 impl<'a> Paths<'a> {
-    /// The path from a launch of a stream through a launch of another stream that is before it in a hardware queue and waits itself. The launch that
-    /// is first in its queue waits for no queue, so a path has one such step.
-    pub(super) fn queued(
-        &self,
-        busy: &'a BusyStream,
-        until: Nanos,
-        on_the_way: &mut Vec<(u32, Nanos)>,
-    ) -> Option<Path<'a>> {
+    /// The path through a launch that is before this stream's in a hardware queue and waits itself. A path has one such step.
+    pub(super) fn queued(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let queues = self.snapshot.connections.unwrap_or(QUEUES_AT_FIRST);
         // More streams than queues are in use, as far as the numbers of the busy ones show.
         let may_share = queues == 1 || self.snapshot.streams.iter().any(|s| s.stream.number > queues);
@@ -55,9 +43,9 @@ impl<'a> Paths<'a> {
         order::sort_by_key(&mut heads, |(_, head)| head.at);
         let paths = heads.into_iter().filter_map(|(ahead, head)| {
             let held_back = own().find(|op| op.at > head.at)?;
-            on_the_way.push((busy.stream.number, held_back.at));
-            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), on_the_way);
-            on_the_way.pop();
+            way.push((busy.stream.number, held_back.at));
+            let path = self.find(ahead.stream.number, head.at.saturating_sub(1), way);
+            way.pop();
             let shared = SharedQueue { waits: busy, held_back, ahead, head, queues };
             path.filter(|path| self.is_believable(path, &shared)).map(|path| path.behind(Step::Queue(shared)))
         });
@@ -66,8 +54,7 @@ impl<'a> Paths<'a> {
         path
     }
 
-    /// Whether the path explains the wait better than that the launch itself does not end. A kernel at the end of the path may have ended, and then the
-    /// queue holds up nothing.
+    /// Whether the path explains the wait better than an endless launch. A kernel at its end may have ended, and then holds up no queue.
     fn is_believable(&self, path: &Path<'a>, shared: &SharedQueue<'a>) -> bool {
         let (certain, is_collective) = (shared.is_certain(), shared.held_back.waits_for_peers());
         let is_first = shared.waits.front().at == shared.held_back.at;

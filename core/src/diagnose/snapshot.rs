@@ -65,7 +65,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The return addresses, the innermost first.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         std::iter::once(self.caller).chain(self.outer.iter().copied())
     }
@@ -108,7 +107,7 @@ impl OperationSeen {
         self.peers_kernel().is_some()
     }
 
-    /// The kernel by which it does: its own, or one of its graph.
+    /// Its own kernel, or one of its graph, that waits for peers.
     pub fn peers_kernel(&self) -> Option<&str> {
         let in_graph = || self.graph.as_ref().and_then(GraphSeen::peers_kernel);
         self.function.as_deref().filter(|function| waits_for_peers(function)).or_else(in_graph)
@@ -184,7 +183,6 @@ pub struct BusyStream {
 }
 
 impl BusyStream {
-    /// The operations that may run or wait by now, oldest first.
     pub(crate) fn timed(&self) -> impl Iterator<Item = &OperationSeen> {
         // The table of streams knows of the oldest one when its record is gone.
         let is_listed = self.operations.iter().any(|op| op.at == self.oldest.at);
@@ -192,13 +190,12 @@ impl BusyStream {
         oldest.into_iter().chain(&self.operations).filter(|op| op.call.class().is_none_or(takes_time))
     }
 
-    /// When the first operation was submitted that is not known to have ended. The table of streams holds few, so that its oldest one
-    /// may be later.
+    /// When the first operation was submitted that may be outstanding: the table of streams holds few.
     pub(super) fn since(&self) -> Nanos {
         self.operations.first().map_or(self.oldest.at, |op| op.at.min(self.oldest.at))
     }
 
-    /// The oldest operation that may run or wait by now; where none is known, the oldest operation.
+    /// Where none may run, the oldest operation.
     pub fn front(&self) -> &OperationSeen {
         self.timed().next().unwrap_or(&self.oldest)
     }
@@ -437,8 +434,7 @@ impl Snapshot {
         self.streams.iter().find(|s| s.stream.number == number)
     }
 
-    /// Whether everything submitted to a stream until then has ended, because the driver has accepted more launches after it than a queue
-    /// holds: a stream runs them in order.
+    /// Whether everything submitted until then has ended, because the driver has accepted more launches since than a queue holds.
     pub(crate) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
         let passed = |fed: &FedStream| more_than_a_queue_holds(fed.launches) && until <= fed.since;
         self.fed.iter().any(|fed| fed.stream.number == stream && passed(fed))
@@ -447,8 +443,7 @@ impl Snapshot {
 
 const MOST_WRITES: usize = 16;
 
-/// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is
-/// not known to have been carried out, `holds` what the memory was seen to hold.
+/// `writes` are those near the wait's address, `outstanding` says that one may be pending, `holds` is the memory's content.
 pub(super) fn wait_seen(
     stream: StreamRef,
     wait: &ValueWait,
@@ -459,8 +454,7 @@ pub(super) fn wait_seen(
     let all = || writes.iter().filter(|(w, _)| w.stores_for(wait) != Stores::Nothing);
     let to_address = || all().map(|(write, _)| write);
     let newest = to_address().map(|w| w.at).max();
-    // A completed write counts only if no later write followed. A write after the wait on the wait's own stream is never
-    // completed.
+    // A completed write counts only if no later write followed; one behind the wait on the wait's own stream is never completed.
     let counts = |w: &&ValueWrite| {
         let behind_itself = w.stream == stream.number && w.at > wait.at;
         !behind_itself && (outstanding(w) || Some(w.at) == newest)

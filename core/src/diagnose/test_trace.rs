@@ -267,7 +267,7 @@ impl TestTrace {
         let snapshot = self.snapshot();
         for verdict in &diagnosis.verdicts {
             let links = links_of(&snapshot, verdict);
-            let waits = |thread: u32| links.iter().any(|link| link.from == Party::Thread { thread });
+            let waits = |thread: u32| links.iter().any(|link| link.from == Party::Thread(thread));
             assert!(verdict.threads.iter().all(|thread| waits(*thread)), "{verdict:#?}");
         }
     }

@@ -52,7 +52,7 @@ fn a_wait_for_a_stream_without_an_entry_is_a_hang_once_the_patience_is_over() {
     assert!(diagnosis.verdicts[0].chain[1].contains("tables had no room for that stream"), "{diagnosis:#?}");
     assert!(diagnosis.verdicts[0].fix.contains("LAZYGUARD_RECORD"), "{diagnosis:#?}");
     let links = links_of(&story.snapshot(), &diagnosis.verdicts[0]);
-    assert_eq!((&links[0].from, &links[0].to), (&Party::Thread { thread: 1 }, &Party::Unseen));
+    assert_eq!((&links[0].from, &links[0].to), (&Party::Thread(1), &Party::Unseen));
     // The stream has its name all the same.
     let call = &story.snapshot().blocked[0];
     assert_eq!(call.stream.as_ref().map(|stream| stream.number), Some(stream));

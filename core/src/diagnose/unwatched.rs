@@ -1,8 +1,8 @@
-//! Streams that stand still although no thread waits for them in a call: what the driver says of the device, and not what threads do.
+//! Streams that stand still although no thread waits for them in a call.
 //!
-//! A stream is *at rest* since its newest submission, or since something of it was seen to end. Where it has been at rest for the threshold, and
-//! the driver has said since that it is busy, the wait-for path from it is followed as from a call. A path that ends in a pattern is a finding. A
-//! path that ends in a kernel that runs is the normal life of a server, and is said in a line ([`Snapshot::unwatched`]).
+//! A stream is *at rest* since its newest submission, or since something of it was seen to end. Once it rests for the threshold, and the driver
+//! has called it busy since, its wait-for path is followed. A path that ends in a pattern is a finding. A path that ends in a running kernel is a
+//! server's normal life: one line ([`Snapshot::unwatched`]).
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
@@ -14,23 +14,22 @@ use super::snapshot::{BusyStream, OperationSeen, Snapshot};
 use crate::api::{Class, ThreadActivity};
 use crate::Nanos;
 
-/// An answer of the driver counts for as long, or for the patience where that is longer.
+/// How long an answer of the driver counts at least; else for the patience.
 const FRESH_NANOS: Nanos = 1_000_000_000;
 
 impl BusyStream {
-    /// Since when nothing was submitted to it, and nothing of it was seen to end.
     pub(super) fn at_rest_since(&self) -> Nanos {
         self.last_submitted.max(self.since()).max(self.moved)
     }
 }
 
 impl Snapshot {
-    /// Whether the driver has called a stream busy that has been at rest since, a moment ago.
+    /// Whether the driver has lately called a stream busy since it rests.
     pub(super) fn is_busy_at_rest(&self, stream: &BusyStream) -> bool {
         self.was_busy_at_rest(stream, 1)
     }
 
-    /// The same, where the answer counts for so many times as long.
+    /// The same, with an answer that counts `times` as long.
     fn was_busy_at_rest(&self, stream: &BusyStream, times: u64) -> bool {
         let counts_for = self.patience_nanos.max(FRESH_NANOS).saturating_mul(times);
         let fresh = self.at.saturating_sub(stream.answered_busy) <= counts_for;
@@ -38,7 +37,7 @@ impl Snapshot {
         stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh && !stream.destroyed
     }
 
-    /// The same of a stream that has been so for the threshold.
+    /// The same for the threshold.
     pub fn stands_at_rest(&self, stream: &BusyStream) -> bool {
         self.threshold_nanos != 0 && self.is_busy_at_rest(stream) && self.rested(stream) >= self.threshold_nanos
     }
@@ -47,13 +46,11 @@ impl Snapshot {
         self.streams.iter().any(|stream| self.stands_at_rest(stream))
     }
 
-    /// For how long a stream has been at rest, in a process that was not stopped.
     fn rested(&self, stream: &BusyStream) -> Nanos {
         self.at.saturating_sub(stream.at_rest_since().max(self.awake_since))
     }
 
-    /// The stream that has been at rest the longest with work outstanding, if that is so long: the work, and since when. Whether it has ended meanwhile
-    /// is not known, unless the driver was asked.
+    /// The stream that has been at rest the longest with work outstanding. Unless the driver was asked, that may have ended.
     pub fn longest_at_rest(&self, least: Nanos) -> Option<String> {
         let stands = self.streams.iter().filter(|stream| self.rested(stream) >= least);
         let stands = stands.filter(|stream| stream.timed().next().is_some());
@@ -61,7 +58,7 @@ impl Snapshot {
         Some(messages::outstanding(&oldest.stream, oldest.front()))
     }
 
-    /// Kernels and other work of which the driver says that they run, while no thread waits for them: a line each.
+    /// Kernels and other work that run while no thread waits for them: a line each.
     pub fn unwatched(&self) -> Vec<String> {
         let decision = Decision::new(self);
         let waited_for = |stream: &BusyStream| {
@@ -83,7 +80,7 @@ impl Snapshot {
 }
 
 impl<'a> Decision<'a> {
-    /// What the streams stand at that no thread waits for. What a call's finding names already is left out.
+    /// What the streams stand at, but for what a call's finding names already.
     pub(super) fn of_streams(&self, known: &[Finding<'a>]) -> Vec<Finding<'a>> {
         let at_rest = |s: &&BusyStream| self.snapshot.stands_at_rest(s);
         let explained: Vec<u32> = known.iter().flat_map(|finding| self.streams_of(finding)).collect();
@@ -92,10 +89,8 @@ impl<'a> Decision<'a> {
             let is_new = !explained.contains(&stream.stream.number);
             let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(|path| is_new && has_pattern(path));
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
-            if found
-                .iter()
-                .any(|other| other.code == finding.code && other.culprits.first() == finding.culprits.first())
-            {
+            let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
+            if found.iter().any(|other| what(other) == what(&finding)) {
                 continue;
             }
             finding.at_rest = Some(stream.at_rest_since());
@@ -106,7 +101,7 @@ impl<'a> Decision<'a> {
         found
     }
 
-    /// The streams that a finding is about: those that its calls wait for, and those on its path.
+    /// The streams that its calls wait for, and those on its path.
     fn streams_of(&self, finding: &Finding<'a>) -> Vec<u32> {
         let path = &finding.path;
         let needed = finding.calls.iter().flat_map(|call| self.needs(call)).map(|(stream, _)| stream);
@@ -123,7 +118,7 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether what stands at the end of a path does not go on by itself.
+/// Whether the end of a path does not go on by itself.
 fn has_pattern(path: &Path<'_>) -> bool {
     match &path.end {
         _ if path.barrier().is_some() => true,

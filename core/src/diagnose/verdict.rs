@@ -58,6 +58,12 @@ pub struct Evidence {
     pub stream: Option<u32>,
 }
 
+impl Evidence {
+    pub(crate) fn new(what: impl Into<String>, at: Nanos, thread: Option<u32>, stream: Option<u32>) -> Self {
+        Self { what: what.into(), at, thread, stream }
+    }
+}
+
 /// A cause, its wait-for path and its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -104,6 +110,6 @@ pub struct Diagnosis {
     pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,
-    /// Of something slow why it is not called a hang, and then what is waited for; one sentence each.
+    /// Why something slow is no hang, and what it waits for; a sentence each.
     pub slow: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! What was gathered from a recording, with names in the place of numbers.
+//! Gathered facts with names in the place of numbers.
 
-use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::gathered::{Fed, Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
 use super::snapshot::{
     wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, NewestWrite, OperationSeen,
@@ -8,22 +8,17 @@ use super::snapshot::{
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::HashMap;
-use crate::order;
 use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
-use crate::Nanos;
+use crate::{order, Nanos};
 
 const MOST_WAITS_IN_ALL: usize = 4096;
 const MOST_FILLS: usize = 16;
-/// Most streams reported of those behind which a load waits.
 const MOST_BEHIND: usize = 256;
 
-/// The name of a function, as a record means it whose call returned then; its handle, if it has none.
+/// As a record means it whose call returned then; the handle, if it has no name.
 fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
-    if number == 0 {
-        return None;
-    }
-    let function = texts.function(number, returned)?;
+    let function = texts.function(number, returned).filter(|_| number != 0)?;
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
 }
 
@@ -44,15 +39,9 @@ impl<S: Source> View<'_, S> {
     }
 
     fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
-        match self.recording.strings().stream(number, at) {
-            Some(stream) => Some(StreamRef {
-                number,
-                handle: stream.handle,
-                kind: stream.kind,
-                context: self.context_handle(stream.context),
-            }),
-            None => self.stream_ref(number),
-        }
+        let Some(stream) = self.recording.strings().stream(number, at) else { return self.stream_ref(number) };
+        let context = self.context_handle(stream.context);
+        Some(StreamRef { number, handle: stream.handle, kind: stream.kind, context })
     }
 
     fn origin(&self, record: &Record) -> Origin {
@@ -94,7 +83,7 @@ impl<S: Source> View<'_, S> {
         Some(GraphSeen::of(handle, contents, |number| function_name(texts, number, record.meant_at())))
     }
 
-    /// Which launch of its function it is on its stream; `before` counts those that are outstanding and came before.
+    /// Which launch of its function on its stream; `before` counts earlier outstanding ones.
     fn launches(&self, record: &Record, before: &mut u64) -> Option<Launches> {
         if record.entry_point.class() != Class::Launch || !self.builder.from_the_beginning {
             return None;
@@ -106,7 +95,7 @@ impl<S: Source> View<'_, S> {
         (number <= counted.all).then_some(Launches { number, of: counted.all })
     }
 
-    /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
+    /// Without its operations, which the snapshot's list of streams has.
     fn front(&self, number: u32) -> Option<BusyStream> {
         Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
     }
@@ -148,24 +137,15 @@ impl<S: Source> View<'_, S> {
     }
 
     pub fn fed(&self) -> Vec<FedStream> {
-        let mut fed: Vec<_> = self
-            .builder
-            .fed
-            .iter()
-            .filter_map(|(number, fed)| {
-                let mut by: Vec<_> =
-                    fed.by.iter().map(|(thread, (count, newest))| self.feeder(*thread, *count, newest)).collect();
-                order::sort_by_key(&mut by, |feeder| std::cmp::Reverse(feeder.operations));
-                Some(FedStream {
-                    stream: self.stream_ref(*number)?,
-                    since: fed.since,
-                    operations: fed.operations,
-                    launches: fed.launches,
-                    newest: self.operation(&fed.newest),
-                    by,
-                })
-            })
-            .collect();
+        let fed = self.builder.fed.iter().filter_map(|(number, fed)| {
+            let by = fed.by.iter().map(|(thread, (count, newest))| self.feeder(*thread, *count, newest));
+            let mut by: Vec<_> = by.collect();
+            order::sort_by_key(&mut by, |feeder| std::cmp::Reverse(feeder.operations));
+            let (stream, newest) = (self.stream_ref(*number)?, self.operation(&fed.newest));
+            let Fed { since, operations, launches, .. } = *fed;
+            Some(FedStream { stream, since, operations, launches, newest, by })
+        });
+        let mut fed: Vec<_> = fed.collect();
         order::sort_by_key(&mut fed, |fed| std::cmp::Reverse(fed.operations));
         fed
     }
@@ -208,6 +188,10 @@ impl<S: Source> View<'_, S> {
     fn blocked_call(&self, thread: &ThreadSeen, call: &Record, threshold: Nanos) -> BlockedCall {
         let blocked_nanos = self.builder.last.saturating_sub(call.entered);
         let event = call.event().filter(|_| waits_for_event(call.entry_point.class()));
+        // A graph may have recorded it since, on another stream.
+        let recorded = event.and_then(|event| self.builder.replay.proofs.event(event));
+        let recorded = recorded.filter(|recorded| recorded.stream == call.stream);
+        let computes = self.builder.computes.get(&thread.thread).filter(|(at, _)| *at > call.entered);
         BlockedCall {
             thread: thread.thread,
             thread_name: thread.name.clone(),
@@ -220,19 +204,10 @@ impl<S: Source> View<'_, S> {
             function: function_name(self.recording.strings(), call.function, Nanos::MAX),
             cold: cold_kind(call.kind),
             queries: None,
-            event_recorded: event
-                .and_then(|event| self.builder.replay.proofs.event(event))
-                // A graph may have recorded it since, on another stream.
-                .filter(|recorded| recorded.stream == call.stream)
-                .map(|recorded| recorded.at),
+            event_recorded: recorded.map(|recorded| recorded.at),
             no_entry: call.stream != 0 && self.recording.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
-            computes: self
-                .builder
-                .computes
-                .get(&thread.thread)
-                .filter(|(at, _)| *at > call.entered)
-                .map(|(_, time)| *time),
+            computes: computes.map(|(_, time)| *time),
             sets_aside: call.sets_aside(),
             origin: self.origin(call),
         }
@@ -245,68 +220,54 @@ impl<S: Source> View<'_, S> {
         writes.iter().for_each(|w| near.entry(w.0.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        // If there are too many, the first ones of each stream are kept: the stream stands at one of those.
-        let mut all: Vec<_> = busy
-            .iter()
-            .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
-            .collect();
+        // The first ones of each stream are kept: the stream stands at one of those.
+        let mut all = Vec::new();
+        for (number, stream) in busy {
+            all.extend(stream.waits.iter().enumerate().map(|(rank, wait)| (rank, *number, wait)));
+        }
         order::sort_by_key(&mut all, |(rank, ..)| *rank);
-        all.truncate(MOST_WAITS_IN_ALL);
-        let mut waits: Vec<_> = all
-            .into_iter()
-            .filter_map(|(_, number, wait)| Some((self.stream_ref(number)?, wait)))
-            .map(|(name, (wait, thread))| {
-                let number = name.number;
-                let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
-                let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
-                let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, writes, &outstanding, holds) };
-                let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
-                // A fill that was done before the wait was submitted is part of the content that the wait found.
-                let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
-                let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
-                let fill = fills.iter().filter(there).max_by_key(|f| f.at);
-                let newest = fill.filter(|f| seen.newest_write.as_ref().is_none_or(|write| write.at < f.at));
-                seen.newest_write = newest.map(filled).or(seen.newest_write);
-                let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
-                seen.fills.extend(fills.map(|f| WriteSeen {
-                    stream: f.stream,
-                    at: f.at,
-                    value: 0,
-                    outstanding: not_done(f.stream, f.at),
-                }));
-                seen
-            })
-            .collect();
+        let waits = all.into_iter().take(MOST_WAITS_IN_ALL).filter_map(|(_, number, (wait, thread))| {
+            let name = self.stream_ref(number)?;
+            let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
+            let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
+            let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, writes, &outstanding, holds) };
+            let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
+            // A fill that was done before the wait was submitted is part of the content that the wait found.
+            let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
+            let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+            let fill = fills.iter().filter(there).max_by_key(|f| f.at);
+            let newest = fill.filter(|f| seen.newest_write.as_ref().is_none_or(|write| write.at < f.at));
+            seen.newest_write = newest.map(filled).or(seen.newest_write);
+            let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
+            seen.fills.extend(fills.map(|f| {
+                let outstanding = not_done(f.stream, f.at);
+                WriteSeen { stream: f.stream, at: f.at, value: 0, outstanding }
+            }));
+            Some(seen)
+        });
+        let mut waits: Vec<_> = waits.collect();
         order::sort_by_key(&mut waits, |wait| wait.at);
         waits
     }
 
     pub fn loads(&self) -> Vec<ColdLoadSeen> {
-        let mut loads: Vec<_> = self
-            .builder
-            .loads
-            .iter()
-            .map(|load| {
-                let record = &load.record;
-                ColdLoadSeen {
-                    at: record.entered,
-                    call: record.entry_point.into(),
-                    kind: load.kind,
-                    context: self.context_handle(u32::from(record.context)),
-                    function: function_name(self.recording.strings(), record.function, record.meant_at()),
-                    stream: self.stream_ref_then(record.stream, record.meant_at()),
-                    thread: load.thread,
-                    origin: self.origin(record),
-                    first_launch: load.first_launch,
-                    behind: self
-                        .builder
-                        .behind(record)
-                        .take(MOST_BEHIND)
-                        .filter_map(|number| self.front(number))
-                        .collect(),
-                }
-            })
-            .collect();
+        let loads = self.builder.loads.iter().map(|load| {
+            let record = &load.record;
+            let behind = self.builder.behind(record).take(MOST_BEHIND);
+            ColdLoadSeen {
+                at: record.entered,
+                call: record.entry_point.into(),
+                kind: load.kind,
+                context: self.context_handle(u32::from(record.context)),
+                function: function_name(self.recording.strings(), record.function, record.meant_at()),
+                stream: self.stream_ref_then(record.stream, record.meant_at()),
+                thread: load.thread,
+                origin: self.origin(record),
+                first_launch: load.first_launch,
+                behind: behind.filter_map(|number| self.front(number)).collect(),
+            }
+        });
+        let mut loads: Vec<_> = loads.collect();
         order::sort_by_key(&mut loads, |load| load.at);
         loads
     }
@@ -325,7 +286,6 @@ pub(super) fn cold_kind(kind: Kind) -> Option<ColdKind> {
     }
 }
 
-/// Whether an operation takes memory of a pool in stream order, or gives it back.
 pub(super) const fn is_of_a_pool(class: Class) -> bool {
     matches!(class, Class::AllocateAsync | Class::FreeAsync)
 }

@@ -1,15 +1,12 @@
 //! From occurrences to hazards: equal occurrences are counted, and reported once.
 //!
-//! The live process passes each occurrence to the fold, and leaves a record of some: the first, second, fourth, eighth ... of each
-//! hazard. So a hazard in a loop overwrites no other record. Each record carries the count so far, so the same fold over the
-//! records gives the same hazards, with counts that are lower bounds.
+//! The live process records the first, second, fourth, eighth ... occurrence of each hazard, with the count so far: a hazard in a loop
+//! overwrites no other record, and the same fold over the records gives lower bounds.
 //!
-//! Must not: format or translate a name where an occurrence is noted, because a thread of the program notes it; or grow without
-//! bound.
+//! Must not: format a name where a thread of the program notes an occurrence; or grow without bound.
 
 use super::event::{Flags, HazardEvent};
-use super::messages;
-use super::{FirstOccurrence, Hazard, StreamClass};
+use super::{messages, FirstOccurrence, Hazard, StreamClass};
 use crate::api::{Code, EntryPoint};
 use crate::demangle::demangle;
 use crate::map::HashMap;
@@ -18,25 +15,23 @@ use crate::trace::read::{Entry, LaneUse, Recording, Source};
 use crate::trace::Lane;
 use std::collections::BTreeMap;
 
-/// Most hazards kept apart. The overflow is counted.
 pub const MOST_GROUPS: usize = 1024;
 
-/// The names that an occurrence needs, as the program has them; `None` where they are not known.
+/// `None` where not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'a> {
     pub kernel: Option<&'a str>,
     pub other: Option<&'a str>,
 }
 
-/// The count of an occurrence, and whether it leaves a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// Which one it is, from 1; 0 if it found no place.
+    /// From 1; 0 if it found no place.
     pub count: u32,
     pub recorded: bool,
 }
 
-/// The key of a hazard: occurrences with the same key are one hazard.
+/// Occurrences with the same key are one hazard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Same {
     code: Code,
@@ -51,16 +46,16 @@ struct Group {
     first: HazardEvent,
     other: Option<String>,
     count: u64,
-    /// Whether occurrences are known to be missing from the count.
+    /// Whether occurrences are missing from the count.
     at_least: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct Aggregator {
     groups: HashMap<Same, Group>,
-    /// Occurrences by code, those prevented apart; also those without a group.
+    /// By code, those prevented apart; also those without a group.
     counts: BTreeMap<(bool, Code), u64>,
-    overflow: u64,
+    pub overflow: u64,
 }
 
 impl Aggregator {
@@ -108,36 +103,24 @@ impl Aggregator {
         }))
     }
 
-    /// Occurrences past [`MOST_GROUPS`] hazards.
-    pub fn overflow(&self) -> u64 {
-        self.overflow
-    }
-
-    /// How often each code arose: what was prevented, or what was not.
     pub fn counts(&self, prevented: bool) -> Vec<(Code, u64)> {
         let of = self.counts.iter().filter(|((was, _), _)| *was == prevented);
         of.map(|((_, code), count)| (*code, *count)).collect()
     }
 
-    /// The hazards, by when they arose first. `at_least` says that more may have happened than was taken in.
+    /// By when they arose first. `at_least`: more may have happened.
     pub fn hazards(&self, at_least: bool) -> Vec<Hazard> {
         let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
         let mut groups: Vec<_> = self.groups.iter().collect();
-        // Kernels with the same demangled name are one kernel in the report, which shows the earlier.
+        // Kernels with the same demangled name are one, of which the report shows the earlier.
         order::sort_by(&mut groups, |(a, x), (b, y)| {
             (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel))
         });
         for (same, group) in groups {
             let hazard = hazard(same, group, at_least);
-            match found.get_mut(&hazard.key()) {
-                Some(known) => {
-                    known.count += hazard.count;
-                    known.at_least |= hazard.at_least;
-                }
-                None => {
-                    found.insert(hazard.key(), hazard);
-                }
-            }
+            let known = found.entry(hazard.key()).or_insert_with(|| Hazard { count: 0, ..hazard.clone() });
+            known.count += hazard.count;
+            known.at_least |= hazard.at_least;
         }
         let mut hazards: Vec<_> = found.into_iter().collect();
         order::sort_by(&mut hazards, |(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));
@@ -177,7 +160,6 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     hazard
 }
 
-/// What a recording holds of hazards. Show it each record ([`Gathered::see`]), then take them.
 #[derive(Default)]
 pub struct Gathered(Aggregator);
 

@@ -113,7 +113,7 @@ fn more_hazards_than_can_be_told_apart_are_counted() {
             fold.note(&noted(Code::LG101, "cuLaunchKernel", n), Names { kernel: Some(&name), ..Names::default() });
         assert_eq!(counted.recorded, n < MOST_GROUPS as u64);
     }
-    assert_eq!((fold.hazards(false).len(), fold.overflow()), (MOST_GROUPS, 5));
+    assert_eq!((fold.hazards(false).len(), fold.overflow), (MOST_GROUPS, 5));
     assert_eq!(fold.counts(false), [(Code::LG101, MOST_GROUPS as u64 + 5)]);
     // A hazard that has a group is still counted.
     assert!(fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None }).recorded);

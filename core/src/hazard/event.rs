@@ -1,7 +1,4 @@
-//! One occurrence of a hazard, and the record that it leaves.
-//!
-//! Must not: lose in the record anything that a sentence needs. The live process and the reader of its recording report the same
-//! only because both start from this.
+//! One occurrence of a hazard, and its record, from which the live process and the reader of its recording report the same.
 
 use super::StreamClass;
 use crate::api::{Code, EntryPoint};
@@ -12,13 +9,11 @@ use crate::Nanos;
 pub struct Flags(u16);
 
 impl Flags {
-    /// The guard prevented it: it would have happened without the guard.
     pub const PREVENTED: Self = Self(1);
-    /// The driver says that the memory is not registered with it.
     pub const PAGEABLE: Self = Self(1 << 1);
     /// The process had launched kernels before, and nothing was in flight.
     pub const TIMED: Self = Self(1 << 2);
-    /// The operation in flight is a wait that no submitted operation satisfies.
+    /// No submitted operation satisfies the wait in flight.
     pub const UNSATISFIED: Self = Self(1 << 3);
 
     pub const fn and(self, other: Self) -> Self {
@@ -30,14 +25,11 @@ impl Flags {
     }
 }
 
-/// The operation in flight, or the waiting one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictingOperation {
     pub stream: u32,
     pub function: u32,
-    /// The id of the entry point of the call that submitted it, or 0.
     pub entry_point: u16,
-    /// When that call was entered, or 0.
     pub at: Nanos,
 }
 
@@ -47,33 +39,27 @@ pub struct HazardEvent {
     pub flags: Flags,
     pub entry_point: EntryPoint,
     pub thread: u32,
-    /// When the call was entered.
     pub at: Nanos,
-    /// When the hazard was noted: at the call's return where it is one because the call took long.
+    /// At the call's return where the hazard is its duration.
     pub noted: Nanos,
     pub context: u16,
-    /// The call's stream number, or 0.
+    /// Its number, or 0.
     pub stream: u32,
     pub class: StreamClass,
-    /// The number of the function that the call is about, or 0.
+    /// Its number, or 0.
     pub function: u32,
     pub other: ConflictingOperation,
-    /// The return address, or 0.
     pub caller: u64,
-    /// Which occurrence of its hazard this is, from 1; 0 before it is counted.
+    /// From 1; 0 before it is counted.
     pub count: u32,
 }
 
 impl HazardEvent {
-    /// The occurrence in a record that the thread with this id in the system made; `None` if it is of no hazard that this build
-    /// knows.
+    /// `None` if it is of no hazard that this build knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
         let Payload::Hazard(numbers) = record.payload() else { return None };
         let code = Code::by_number(numbers.code)?;
-        let before = match numbers.distance {
-            0 => 0,
-            distance => record.entered.saturating_sub(distance - 1),
-        };
+        let before = if numbers.distance == 0 { 0 } else { record.entered.saturating_sub(numbers.distance - 1) };
         let mut noted = Self {
             code,
             flags: Flags(numbers.marks),
@@ -107,10 +93,7 @@ impl HazardEvent {
             false => (self.at, self.other.at, self.other.function),
         };
         // A distance, not a time: it fits for days, however long the process has run.
-        let distance = match before {
-            0 => 0,
-            at => entered.saturating_sub(at).saturating_add(1),
-        };
+        let distance = if before == 0 { 0 } else { entered.saturating_sub(before).saturating_add(1) };
         let raw = RawPayload::hazard(HazardNumbers {
             code: self.code.number(),
             other_entry_point: self.other.entry_point,
@@ -134,20 +117,19 @@ impl HazardEvent {
         }
     }
 
-    /// For how long the call blocked the host, where that is what makes it a hazard.
+    /// How long the call blocked the host, where that is the hazard.
     pub fn held(&self) -> Option<Nanos> {
         blocks_the_host(self.code).then(|| self.noted.saturating_sub(self.at))
     }
 }
 
-/// Whether a hazard of this code is about the earlier of two calls, and noted at the later one: about a wait, when the write that
-/// satisfies it is submitted. Its record has the time of the later call, so that records lie in the order in which they were made. The
-/// field for a function, which such a hazard lacks, holds the thread of the earlier call.
+/// Whether a hazard is about the earlier of two calls and noted at the later one. Its record has the time of the later call, and the thread of
+/// the earlier one in the field for a function.
 const fn is_about_the_earlier(code: Code) -> bool {
     matches!(code, Code::LG103)
 }
 
-/// Whether a hazard of this code is one because of the time that the call took.
+/// Whether the hazard is the call's duration.
 pub const fn blocks_the_host(code: Code) -> bool {
     matches!(code, Code::LG105 | Code::LG106 | Code::LG108)
 }

@@ -2,7 +2,8 @@
 
 use crate::api::{Code, StreamKind};
 use crate::diagnose::Evidence;
-use crate::Nanos;
+use crate::report::json;
+use crate::{order, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// The class of a hazard's stream.
@@ -24,7 +25,6 @@ pub enum StreamClass {
 }
 
 impl StreamClass {
-    /// The class of a stream of this kind; `None` where there is no stream.
     pub fn of(kind: Option<StreamKind>) -> Self {
         match kind {
             None => Self::None,
@@ -36,7 +36,7 @@ impl StreamClass {
         }
     }
 
-    /// In the order of the variants: the number in records, the name, and the words of a sentence.
+    /// In the order of the variants: number in records, name, words of a sentence.
     const TABLE: [(u8, &'static str, &'static str); 6] = [
         (1, "none", "no stream"),
         (5, "legacy", "the legacy default stream"),
@@ -46,7 +46,7 @@ impl StreamClass {
         (2, "unknown", "a stream"),
     ];
 
-    /// The class that a record means by this number; 0 for none.
+    /// By the number in records; 0 for none.
     pub(super) fn from_number(number: u8) -> Option<Self> {
         use StreamClass::{Blocking, Legacy, NonBlocking, None, PerThread, Unknown};
         [None, Legacy, PerThread, Blocking, NonBlocking, Unknown].into_iter().find(|class| class.number() == number)
@@ -56,7 +56,7 @@ impl StreamClass {
         Self::TABLE[self as usize].0
     }
 
-    /// As the key of a hazard, a suppression and the JSON spell it.
+    /// As keys, suppressions and JSON spell it.
     pub const fn name(self) -> &'static str {
         Self::TABLE[self as usize].1
     }
@@ -122,12 +122,48 @@ pub struct Hazard {
 }
 
 impl Hazard {
-    /// What distinguishes hazards, the same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
+    /// The same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
     pub fn key(&self) -> String {
         let kernel = self.kernel.as_deref().unwrap_or("-");
         let prevented = if self.prevented { "|prevented" } else { "" };
         format!("{}|{kernel}|{}|{}{prevented}", self.code, self.call, self.stream_class.name())
     }
+}
+
+/// `hazards.json`: the hazards of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HazardFile {
+    /// 1; raised when a key changes its meaning or goes away.
+    pub schema: u32,
+    /// The process id.
+    pub process: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The rank in the job, or empty.
+    pub rank: String,
+    /// By first occurrence.
+    pub hazards: Vec<Hazard>,
+    /// Occurrences beyond the list's capacity.
+    pub overflow: u64,
+}
+
+impl HazardFile {
+    pub fn json(&self) -> String {
+        json(self)
+    }
+}
+
+/// Each once, with the greater count: a killed process may have recorded more than it had time to write down.
+pub fn joined(mut of_file: Vec<Hazard>, of_recording: Vec<Hazard>) -> Vec<Hazard> {
+    for hazard in of_recording {
+        match of_file.iter_mut().find(|known| known.key() == hazard.key()) {
+            Some(known) if known.count >= hazard.count => {}
+            Some(known) => *known = hazard,
+            None => of_file.push(hazard),
+        }
+    }
+    order::sort_by_key(&mut of_file, |hazard| hazard.first.at);
+    of_file
 }
 
 #[cfg(test)]

@@ -17,11 +17,9 @@ fn lasted(nanos: Nanos) -> String {
 struct Words<'a> {
     hazard: &'a Hazard,
     flags: Flags,
-    /// Whether what was in flight is a kernel.
     other_is_kernel: bool,
 }
 
-/// Fills in what happened, what has to meet, where the record shows it, and what to change.
 pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
     let words = Words { hazard, flags, other_is_kernel };
     (hazard.what, hazard.must_meet, hazard.evidence, hazard.fix) =
@@ -29,8 +27,6 @@ pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
 }
 
 impl Words<'_> {
-    // --- names ---
-
     fn kernel(&self) -> &str {
         self.hazard.kernel.as_deref().unwrap_or("a kernel")
     }
@@ -64,8 +60,6 @@ impl Words<'_> {
             stream => format!("{} on stream {stream} ({})", self.hazard.call, self.hazard.stream_class.name()),
         }
     }
-
-    // --- sentences ---
 
     fn what(&self) -> String {
         let Self { hazard, .. } = self;
@@ -107,11 +101,11 @@ impl Words<'_> {
             Code::LG109 => {
                 format!("{call} of {kernel} at {at} was submitted while {in_flight}, whose grid fills the device")
             }
-            Code::LG110 => format!(
-                "{call}{} loaded at {at}, when the program had said that it was ready, {}",
-                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
-                if hazard.first.other_at == 0 { "with nothing in flight".to_owned() } else { format!("while {in_flight}") }
-            ),
+            Code::LG110 => {
+                let is_alone = hazard.first.other_at == 0;
+                let beside = if is_alone { "with nothing in flight".to_owned() } else { format!("while {in_flight}") };
+                format!("{call}{of_kernel} loaded at {at}, when the program had said that it was ready, {beside}")
+            }
             _ => format!("{call} at {at}, while {in_flight}"),
         };
         match hazard.prevented {
@@ -149,9 +143,7 @@ impl Words<'_> {
                     false => format!("{other} does not end by itself: it waits for the host, or for later work"),
                 },
                 match hazard.stream_class {
-                    StreamClass::Legacy => {
-                        format!("{call} waits for every stream that was not created non-blocking")
-                    }
+                    StreamClass::Legacy => format!("{call} waits for every stream that was not created non-blocking"),
                     _ => format!("{call} waits until everything in flight in the context has ended"),
                 },
                 "what it waits for has to come from the thread that is held, or through the context".to_owned(),
@@ -199,15 +191,10 @@ impl Words<'_> {
             (_, Some(kernel)) => format!("{} of {kernel} is called", self.hazard.call),
             (_, None) => format!("{} is called", self.hazard.call),
         };
-        let mut evidence =
-            vec![Evidence { what: call, at: first.at, thread: Some(first.thread), stream: stream(first.stream) }];
+        let mut evidence = vec![Evidence::new(call, first.at, Some(first.thread), stream(first.stream))];
         if first.other_at != 0 {
-            evidence.push(Evidence {
-                what: format!("{} is submitted", self.other()),
-                at: first.other_at,
-                thread: None,
-                stream: stream(first.other_stream),
-            });
+            let what = format!("{} is submitted", self.other());
+            evidence.push(Evidence::new(what, first.other_at, None, stream(first.other_stream)));
         }
         evidence
     }
@@ -267,7 +254,6 @@ impl Words<'_> {
     }
 }
 
-/// A hazard on one line, for the summary at the end of a run.
 pub fn line(hazard: &Hazard) -> String {
     let count = match (hazard.count, hazard.at_least) {
         (1, false) => "once".to_owned(),

@@ -1,22 +1,9 @@
 //! Hazards: the deadlocks that a run which passed would have had with another timing.
 //!
-//! The shim notes a hazard where it arises, as a record of its own, because only the shim knows what was in flight. This module
-//! decides what a record means, which records are the same hazard, and what to report of it, for the live process and for the
-//! command-line tool alike.
+//! The shim notes a hazard where it arises, because only the shim knows what was in flight. This module decides what a record means, which
+//! records are one hazard, and what to report, for the live process and the command alike.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `rules` | what is a hazard, as far as that can be decided without CUDA |
-//! | `waits` | waits for values that nothing submitted satisfies |
-//! | `event` | one occurrence, and its record |
-//! | `aggregator` | from occurrences, or the records of a recording, to hazards |
-//! | `group` | a hazard, once it has been counted |
-//! | `messages` | the sentences |
-//! | `file` | the hazards of a process, as a file |
-//!
-//! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a
-//! loop overwrites no load in the recording, and counts from a recording alone are lower bounds. The log's thread writes
-//! `hazards.json` when there is something new, again at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
+//! The log's thread writes `hazards.json` when there is something new, at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
 //!
 //! | kept for it | where, and how much |
 //! |---|---|
@@ -32,7 +19,6 @@
 
 mod aggregator;
 mod event;
-mod file;
 mod group;
 pub mod messages;
 pub mod rules;
@@ -40,6 +26,5 @@ mod waits;
 
 pub use aggregator::{Aggregator, Counted, Gathered, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
-pub use file::{joined, HazardFile};
-pub use group::{FirstOccurrence, Hazard, StreamClass};
+pub use group::{joined, FirstOccurrence, Hazard, HazardFile, StreamClass};
 pub use waits::{Outstanding, Waits, Writes};

@@ -1,33 +1,27 @@
-//! What is a hazard, as far as that can be decided from numbers.
-//!
-//! Must not: report what is uncertain. A reader of the program's source must be able to confirm each hazard of a run that passed.
+//! What is a hazard, by numbers alone. A reader of the program's source must be able to confirm each hazard of a run that passed.
 
 use super::Flags;
-use crate::api::Class;
-use crate::api::Code;
-use crate::api::{ColdKind, StreamKind};
+use crate::api::{Class, Code, ColdKind, StreamKind};
 use crate::replay::{more_than_a_queue_holds, queue_may_be_full};
 use crate::state::InFlight;
 use crate::Nanos;
 
-/// From how long on an operation in flight counts as one that may not end soon. Ordinary kernels end well within.
+/// From how long on an operation in flight may not end soon; ordinary kernels end well within.
 pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
 
-/// From how long on a call that is to return at once counts as having blocked the host. Submitting takes microseconds, and a
-/// thread that loses its processor gets it back sooner as a rule.
+/// From how long on a call that should return at once has blocked the host: submitting takes microseconds.
 pub const BLOCKED_NANOS: Nanos = 1_000_000;
 
-/// Bytes of local memory a thread that every context has set aside from the start, as drivers' default limit of a stack.
+/// Bytes of local memory a thread that every context has at first, by the default limit of a stack.
 pub const LOCAL_BYTES_AT_START: u64 = 1024;
 
-/// From so many bytes on a copy is worth a question of its own before it is made: is its stream busy?
+/// The least size of a copy before which the guard asks whether its stream is busy.
 pub const BIG_COPY_BYTES: u64 = 1 << 20;
 
-/// What a load meets: which code it is, and which of the operations in flight to name.
+/// What a load meets: the code, and which operation in flight to name.
 ///
-/// `own` is the stream of the launch that loads, or 0. `others` says whether any other stream of the context has had work
-/// submitted. Where the call is about no stream, it says whether there is a stream other than that of the work in flight, for later
-/// launches. Where there is none, only what waits anyway could wait behind the barrier.
+/// `own` is the stream of the launch that loads, or 0. `others`: another stream of the context has had work, or could get launches that wait
+/// behind the barrier.
 pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]) -> Option<(Code, InFlight)> {
     let elsewhere = in_flight.iter().find(|busy| own != 0 && busy.stream != own).copied();
     match kind {
@@ -40,7 +34,7 @@ pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]
     }
 }
 
-/// The work that a call waits for beside the operation it names.
+/// What a call waits for beside the operation it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     /// Everything in its context.
@@ -49,7 +43,6 @@ pub enum WaitsFor {
     Blocking,
 }
 
-/// What a call of this class waits for, beside what it names; `stream` is what kind of stream it is about.
 pub fn waits_for(class: Class, stream: Option<StreamKind>) -> Option<WaitsFor> {
     if class.waits_for_whole_context() {
         return Some(WaitsFor::Context);
@@ -59,7 +52,7 @@ pub fn waits_for(class: Class, stream: Option<StreamKind>) -> Option<WaitsFor> {
 }
 
 impl WaitsFor {
-    /// Whether it waits for work on a stream of this kind. A stream whose creation was not seen may be either.
+    /// A stream whose creation was not seen may be of either kind.
     pub fn concerns(self, kind: StreamKind) -> bool {
         match self {
             Self::Context => true,
@@ -68,8 +61,7 @@ impl WaitsFor {
     }
 }
 
-/// Whether a busy stream's work has been in flight for long, by the time of its newest submission. The age of the oldest operation
-/// proves nothing, unless that is known not to have ended.
+/// By the time of the newest submission: the oldest operation may have ended.
 pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
     newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
 }
@@ -79,18 +71,16 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
     returned.saturating_sub(entered) >= BLOCKED_NANOS
 }
 
-/// Whether so many outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended, and
-/// the guard does not know how many.
+/// Whether the outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
     queue_may_be_full(outstanding) && !more_than_a_queue_holds(outstanding)
 }
 
-/// Whether a kernel needs more local memory a thread than its context is known to have set aside.
 pub const fn grows_local_memory(needs: u64, set_aside: u64) -> bool {
     needs > set_aside && needs > LOCAL_BYTES_AT_START
 }
 
-/// What makes a load that had to compile a hazard, if anything does.
+/// Whether a load that had to compile is a hazard.
 pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<Flags> {
     match (took >= BLOCKED_NANOS, in_flight, launched_before) {
         (true, true, _) => Some(Flags::default()),

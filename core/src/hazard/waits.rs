@@ -1,10 +1,9 @@
 //! Waits for values that no submitted write satisfies, as far as the guard knows.
 //!
-//! A wait that is submitted before the write that satisfies it blocks its stream until a thread submits that write. A wait is kept
-//! from its submission until a write that satisfies it is submitted, or its stream is known to have passed it.
+//! A wait that is submitted before its write blocks its stream until a thread submits that write. A wait is kept until a write that satisfies
+//! it is submitted, or its stream has passed it.
 //!
-//! Must not: grow without bound, or hold on to a wait that may be satisfied. Writes by kernels and copies are not seen here; the
-//! caller looks for them.
+//! Must not: grow without bound, or keep a wait that may be satisfied. The caller looks for writes by kernels and copies.
 
 use super::StreamClass;
 use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
@@ -20,7 +19,6 @@ pub struct Outstanding {
     pub stream: u32,
     pub context: u32,
     pub class: StreamClass,
-    /// The call that submitted it, its thread, and its return address or 0.
     pub entry_point: EntryPoint,
     pub thread: u32,
     pub caller: u64,
@@ -31,15 +29,15 @@ pub struct Waits {
     waits: Vec<Outstanding>,
 }
 
-/// The newest writes that were submitted. Any thread adds one without a lock: a reader that finds the words of two writes in one place finds none.
+/// The newest submitted writes. Any thread adds one without a lock: a reader drops a place that holds words of two writes.
 pub struct Writes {
     next: AtomicUsize,
-    /// Time, address, value, stream and width, and what makes the exclusive or of all words 0.
+    /// Time, address, value, stream and width, and a word that makes their exclusive or 0.
     places: [[AtomicU64; WORDS]; MOST_WRITES],
 }
 
 const WORDS: usize = 5;
-/// In the word of the stream: the write is of 64 bits.
+/// In the word of the stream.
 const WIDE: u64 = 1 << 32;
 
 impl Default for Writes {
@@ -79,10 +77,8 @@ impl Waits {
         self.waits.retain(|wait| !over(wait));
     }
 
-    /// A wait was submitted. It is kept unless an earlier write to its address, or the content of the memory, satisfies it or
-    /// may. Of several writes only the newest counts, if it precedes the wait on the wait's own stream or `is_done`; else the
-    /// memory may pass through the value of an earlier one. `holds` is the content of the memory, if known; unknown memory
-    /// may hold zero, its most likely initial value.
+    /// Keeps a wait unless an earlier write or the content of the memory satisfies it or may. Only the newest write counts, if it precedes the
+    /// wait on the wait's own stream or `is_done`. Unknown memory (`holds`) may hold zero.
     pub fn submitted(
         &mut self,
         wait: Outstanding,
@@ -103,20 +99,20 @@ impl Waits {
         }
         let stands = stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0)));
         if stands && self.waits.len() < MOST_WAITS {
-            // Capacity for all at the first: nothing allocates once the program runs.
+            // Nothing allocates once the program runs.
             self.waits.reserve_exact(MOST_WAITS - self.waits.len());
             self.waits.push(wait);
         }
     }
 
-    /// The waits of other streams that a newly submitted write satisfies.
+    /// Waits of other streams.
     pub fn satisfied_by(&self, write: &ValueWrite) -> Vec<Outstanding> {
         let satisfied =
             |wait: &&Outstanding| wait.stream != write.stream && wait.wait.at < write.at && write.ends(&wait.wait);
         self.waits.iter().filter(satisfied).copied().collect()
     }
 
-    /// A write was submitted: drops the waits that it satisfies, or may. A wait of its own stream comes before it.
+    /// Drops the waits that a write satisfies, or may. A wait of its own stream comes before it.
     pub fn written(&mut self, write: &ValueWrite) {
         self.waits.retain(|wait| {
             wait.stream == write.stream

@@ -1,7 +1,7 @@
-//! Removes a folder with its content, as far as that has LazyGuard's shape. The thread that removes may have a small stack, and
-//! another user may change the folder meanwhile.
+//! Removes a folder with its content, as far as that has LazyGuard's shape. The thread may have a small stack, and another user may change
+//! the folder meanwhile.
 //!
-//! Must not: follow a link, go deeper than [`DEEPEST`], or remove more entries than it may. What lies beyond stays.
+//! Must not: follow a link, go deeper than [`DEEPEST`], or remove more entries than it may.
 
 use rustix::fs::{openat, unlinkat, AtFlags, Dir, FileType, Mode, OFlags, CWD};
 use rustix::io::Errno;
@@ -10,25 +10,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// How deep folders lie in each other: a run, a run in it, a process in that.
+/// A run, a run in it, a process in that.
 pub const DEEPEST: usize = 4;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a folder with what is in it. `entries` is how many entries may still be removed, and is counted down. Every name is looked up
-/// in a folder that is open, so a folder that another user exchanges for a link meanwhile leads nowhere.
-///
-/// # Errors
-///
-/// Those of the file system, the first of them, and that folders lie too deep in each other or there are too many entries. The
-/// rest is removed as far as it can be.
+/// Removes a folder with what is in it, and counts `entries` down. Every name is looked up in an open folder, so a folder that another user
+/// exchanges for a link leads nowhere. The error is the first one; the rest is removed as far as it can be.
 pub fn remove_folder(path: &Path, entries: &mut usize) -> io::Result<()> {
     let folder = openat(CWD, path, FOLDER, Mode::empty())?;
     let emptied = empty(folder.as_fd(), DEEPEST, entries);
     drop(folder);
-    // The first failure explains more than "the folder is not empty".
     emptied?;
-    // It removes no link.
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 

@@ -1,16 +1,12 @@
 //! What to preload, and when to stop: decisions only.
 //!
-//! The shim asks at the few moments at which something could be loaded: a library or module was loaded, a function was resolved, a
-//! context was created, a context was seen idle. The shim carries the answer out at the gate.
+//! The shim asks at the few moments at which something could be loaded, and carries the answer out at the gate.
 //!
-//! The pace: what exists when the first context of a device is created is loaded at once. PyTorch registers its libraries one by
-//! one as it first uses them, two hundred kernels each; loading each as it comes costs 12 to 15 % of its cold start (measured). So
-//! late arrivals are loaded within 5 ms and a share of the run's time, and the rest stays pending until the context is idle. The
-//! first few dozen are in pace by their number, not by the clock: on a busy machine a small program would lose one otherwise.
-//! Where a profile names the kernels that the program uses of a library, the rest of a library comes after the start, and so does all of one that
-//! earlier runs have loaded and not used.
-//!
-//! Must not: call the driver, or decide by anything but its arguments.
+//! The pace: what exists when a device gets its first context is loaded at once. PyTorch registers its libraries one by one as it first uses
+//! them; loading each as it comes costs 12 to 15 % of its cold start. So late arrivals are loaded within 5 ms and a share of the run's time, and
+//! the rest waits until the context is idle. The first few dozen are in pace by their number: on a busy machine a small program would lose one
+//! otherwise. Where a profile names the kernels that the program uses of a library, the rest comes after the start, and so does a library that
+//! earlier runs have not used.
 
 use crate::image::Prints;
 use crate::settings::{Policy, Settings};
@@ -66,22 +62,17 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// Whether everything is loaded, without a budget and a pace.
 pub fn is_blanket(settings: &Settings) -> bool {
     settings.preload == Policy::Eager
 }
 
 pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
-    if spent.kernels >= settings.budget_kernels {
-        return Err(Skip::BudgetKernels);
+    match () {
+        () if spent.kernels >= settings.budget_kernels => Err(Skip::BudgetKernels),
+        () if spent.nanos >= settings.budget_nanos => Err(Skip::BudgetTime),
+        () if spent.bytes >= settings.budget_bytes => Err(Skip::BudgetMemory),
+        () => Ok(()),
     }
-    if spent.nanos >= settings.budget_nanos {
-        return Err(Skip::BudgetTime);
-    }
-    if spent.bytes >= settings.budget_bytes {
-        return Err(Skip::BudgetMemory);
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,35 +81,28 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// Whether so much of a device is free that something may be loaded ahead of the program, by a profile. The rest is the program's: it may never ask for what
-/// is loaded ahead, and a call of its own that would find memory without the guard is to find it. The kernels of code that the program has loaded are
-/// not meant: without them it can hang.
+/// Whether a device has so much memory free that a profile may load something ahead. The program may never ask for that code, and each call of
+/// its own that would find memory without the guard is to find it.
 pub fn leaves_enough_free(settings: &Settings, memory: Memory) -> bool {
     is_blanket(settings) || memory.free >= memory.total / 100 * settings.least_free_percent
 }
 
-/// What may be spent at any time without being out of pace, in nanoseconds.
 const FREE_NANOS: Nanos = 5_000_000;
 
-/// So many kernels are in pace whatever the clock says, up to so much time: a small program's are to be there also on a machine
-/// that is busy with something else, or stands still for a moment. It is less than the budget of time, so that what is out of pace
-/// waits for its turn instead of being left out.
+/// Kernels that are in pace whatever the clock says, within a time below the budget: a small program's kernels are there also on a busy machine.
 const FREE_KERNELS: u64 = 64;
 const FREE_KERNELS_NANOS: Nanos = 400_000_000;
 
-/// How much time may have been spent on loading what turned up after a context was created, `elapsed` nanoseconds into the
-/// run. What is there when the context is created is loaded at once; a large framework brings libraries with thousands of
-/// kernels one by one, and loading them all as they come would be felt in its start-up.
+/// How much time may have been spent by now on what turned up after a context was created.
 pub fn pace(settings: &Settings, elapsed: Nanos) -> Nanos {
     FREE_NANOS.saturating_add(elapsed / 100 * settings.budget_share_percent)
 }
 
-/// Whether another kernel is in pace, when this has been spent on what turned up late.
 pub fn within_pace(settings: &Settings, elapsed: Nanos, late: &Spent) -> bool {
     late.kernels < FREE_KERNELS && late.nanos < FREE_KERNELS_NANOS || late.nanos < pace(settings, elapsed)
 }
 
-/// When that much time may have been spent: the moment at which [`pace`] reaches it; `None` if it never does.
+/// The moment at which [`pace`] reaches that much time, if it does.
 pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
     if spent < FREE_NANOS {
         return Some(0);
@@ -128,9 +112,7 @@ pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstLaunch {
-    /// The program has launched nothing there.
     ToCome,
-    /// It is about to be made.
     Now,
     Made,
 }
@@ -138,7 +120,6 @@ pub enum FirstLaunch {
 /// What may come into a context ahead of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// A module that the program is expected to load itself, by a profile.
     Module,
     /// A library, whose kernels come into the context.
     Library,
@@ -146,11 +127,9 @@ pub enum Code {
 
 /// Whether code waits for the first launch of a context, or until that was made.
 ///
-/// Where a module of the context prints, the driver holds the first launch of the context back until everything in flight has ended, and the
-/// program may wait for that launch. So what prints, or may print, does not come before the first launch. Right before it, in an idle context, it may:
-/// the launch finds nothing to wait for, and many a program has its persistent kernel in the first one. The driver may refuse that launch, and the next one
-/// be made beside work: so a module that is seen to print comes after it. A library that does so comes right before it, as the program's own kernels
-/// are wanted by then; and so does what may print and hardly ever does.
+/// Where a module of the context prints, the driver holds its first launch back until everything in flight has ended, and the program may wait
+/// for that launch. So what prints, or may, comes right before the first launch, in an idle context. The driver may refuse that launch, and the
+/// next one be made beside work: so a module that is seen to print comes after it. A library comes before: the program wants its kernels by then.
 pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) -> bool {
     match (first, prints) {
         (FirstLaunch::Made, _) | (_, Prints::No) => false,
@@ -160,7 +139,6 @@ pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) ->
     }
 }
 
-/// Whether a policy loads whole libraries and modules.
 pub fn loads_libraries(policy: Policy) -> bool {
     matches!(policy, Policy::Auto | Policy::Eager)
 }
@@ -168,44 +146,37 @@ pub fn loads_libraries(policy: Policy) -> bool {
 /// What a profile knows of a library that the program or a CUDA runtime has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing, or that the program uses it, and not with which kernels. Nor does it know anything where there is no profile.
+    /// Nothing, or that the program uses it; so too without a profile.
     Nothing,
-    /// The kernels that the program uses, which are loaded ahead.
+    /// The kernels that the program uses.
     ItsKernels,
-    /// That earlier runs have loaded it and have not used it.
+    /// That earlier runs have not used it.
     Unused,
 }
 
-/// When the rest of a library is loaded that came late, and of which a profile knows what the start needs: the start of most programs is over, so that
-/// the rest costs its share of the run and nothing of the start.
+/// When the rest of a library is loaded that came late and that a profile knows: most programs' start is over.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
-/// A library that has no more kernels than these is loaded at once: less than a millisecond in all.
 const FEW_KERNELS: u64 = 8;
 
-/// Whether the kernels of a library that nothing was loaded of yet are left for after the start. `is_late` is whether there is a context already;
-/// how many `kernels` the library has is asked where it matters. A library that the profile does not know is as without a profile: that may be one
-/// of another program.
+/// Whether the kernels of a library are left for after the start. `is_late`: there is a context already. A library that the profile does not
+/// know is as without a profile.
 pub fn rest_waits(settings: &Settings, known: Known, is_late: bool, kernels: impl FnOnce() -> u64) -> bool {
     known != Known::Nothing && is_late && settings.preload != Policy::Eager && kernels() > FEW_KERNELS
 }
 
-/// Whether it is time for that, so long after the process was armed.
 pub fn rest_is_due(elapsed: Nanos) -> bool {
     elapsed >= REST_AFTER_NANOS
 }
 
-/// Whether a policy loads a function when it is resolved. Policies that load whole libraries do this too, for the
-/// drivers and the moments at which the library could not be listed.
+/// Also under policies that load whole libraries, where a library could not be listed.
 pub fn loads_resolved(policy: Policy) -> bool {
     policy != Policy::Off
 }
 
-/// A runtime instance that asks for the loading mode, as its object file shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeInstance {
     pub fat_binaries: u64,
-    /// Whether the driver itself loads eagerly.
     pub driver_eager: bool,
 }
 
@@ -225,7 +196,6 @@ pub enum Nudge {
     AlreadyEager,
 }
 
-/// Decides what to answer a runtime instance that asks for the loading mode.
 pub fn nudge(settings: &Settings, instance: &RuntimeInstance) -> Nudge {
     match settings.preload {
         _ if instance.driver_eager => Nudge::AlreadyEager,

@@ -1,7 +1,6 @@
 //! What identifies an image of code.
 //!
-//! Must not: take two images for one. The bytes are compared in full before a module of one is handed out for the other; samples of a fat
-//! binary only tell whether it may be the one that an earlier run used.
+//! Must not: take two images for one. A module is handed out after a comparison of all bytes; samples only tell what may be the same.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +8,6 @@ use twox_hash::XxHash3_128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId {
-    /// XXH3 of 128 bits.
     pub hash: u128,
     pub bytes: u64,
 }
@@ -26,12 +24,11 @@ impl ImageId {
     }
 }
 
-/// How many samples identify a long content, and their length in bytes.
+/// Number and length in bytes of the samples of a long content.
 const SAMPLES: usize = 16;
 const SAMPLE_BYTES: usize = 4096;
 
-/// Samples of a content: its beginning, its end, and some in between; a short one as a whole. A fat binary may have a hundred megabytes that
-/// are not in memory yet.
+/// Beginning, end, and some in between; a short content as a whole. Much of a large fat binary is not in memory yet.
 #[derive(Debug)]
 pub struct Samples {
     taken: Vec<u8>,

@@ -1,9 +1,8 @@
 //! The profile of a program: what its runs have loaded, so that the next run loads it ahead.
 //!
-//! A profile is a folder that any number of processes share, at once and one after the other. Each process that learns something new
-//! writes a part of its own (`text`); no process changes the part of another. What is known is the union of all parts. [`Profile::merge`] is
-//! commutative, associative and idempotent: a part that is read twice, or a merged one beside those that it was made of, changes nothing. The
-//! bytes of images lie beside, by content ([`ImageId`]).
+//! A profile is a folder that any number of processes share. Each process that learns something new writes a part of its own (`text`); no
+//! process changes the part of another. [`Profile::merge`] is commutative, associative and idempotent. The bytes of images lie beside, by
+//! content ([`ImageId`]).
 //!
 //! | file of the folder | holds |
 //! |---|---|
@@ -22,40 +21,37 @@ pub use text::Damage;
 
 use crate::order;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
-/// How the names of parts end.
 pub const PART: &str = ".profile";
 
-/// Whether a file of the folder is a part, by its name. A hidden one is still being written.
+/// By a file's name. A hidden one is still being written.
 pub fn is_part(name: &str) -> bool {
     name.ends_with(PART) && !name.starts_with('.')
 }
 
 pub const IMAGES: &str = "images";
 
-/// The largest image that is kept, in bytes. Kernels that are compiled at run time have some hundred kilobytes at most.
+/// The largest image that is kept: kernels compiled at run time have some hundred kilobytes at most.
 pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
 
 pub const MOST_BYTES: u64 = 512 << 20;
 
-/// The largest fat binary of a library that is loaded ahead, in bytes, the most that all of them have, and how many there are at most. The driver
-/// keeps a copy of each in memory.
+/// The largest fat binary of a library loaded ahead, the most bytes of all, and the most libraries: the driver keeps a copy of each.
 pub const MOST_LIBRARY_BYTES: u64 = 64 << 20;
 pub const MOST_BYTES_OF_LIBRARIES: u64 = 256 << 20;
 pub const MOST_LIBRARIES: usize = 1024;
 
-/// How many libraries are noted at most that the program loads itself, by their samples alone.
+/// The most libraries that are noted by their samples alone.
 pub const MOST_SEEN: usize = 1024;
 
-/// How long a library is kept that is not used while others are, in days.
+/// Days that an unused library is kept while others are used.
 pub const MOST_DAYS: u32 = 90;
 
-/// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
+/// The most modules of one image that are loaded ahead into a context.
 pub const MOST_AHEAD: u32 = 8;
 
-/// How an image is loaded: the options (`CUjit_option`) with their values, in the order of the options, and whether as a module or as a library.
+/// The options (`CUjit_option`) with their values, in order, and whether it is loaded as a module or as a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadOptions {
     is_library: bool,
@@ -63,8 +59,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// `None` where one of them makes the driver write to the program's memory, where its meaning is not known, or where one is given twice:
-    /// such a load is the program's own.
+    /// `None` where an option makes the driver write to the program's memory, is unknown, or is given twice.
     pub fn new(options: impl IntoIterator<Item = (i32, u64)>) -> Option<Self> {
         let mut all: Vec<_> = options.into_iter().collect();
         order::sort_by_key(&mut all, |option| *option);
@@ -77,7 +72,6 @@ impl LoadOptions {
         &self.options
     }
 
-    /// The same options, of a load as a library, which is in no context.
     pub fn of_library(self) -> Self {
         Self { is_library: true, ..self }
     }
@@ -86,14 +80,9 @@ impl LoadOptions {
         self.is_library
     }
 
-    /// The context that what is loaded in this one belongs to: a library belongs to none, and stays when a context goes.
+    /// A library belongs to no context, and stays when a context goes.
     pub fn home(&self, context: u32) -> u32 {
-        const NONE: u32 = u32::MAX;
-        if self.is_library {
-            NONE
-        } else {
-            context
-        }
+        [context, u32::MAX][usize::from(self.is_library)]
     }
 }
 
@@ -104,8 +93,7 @@ impl fmt::Display for LoadOptions {
     }
 }
 
-/// Whether an option of `CUjit_option` is a number that the driver only reads: registers, optimization level, target, fallback strategy,
-/// debug and line information, cache mode, fast math (cuda.h of CUDA 13). The others are buffers, their sizes, and places for results.
+/// Whether an option is a number that the driver only reads. The others are buffers, their sizes, and places for results.
 fn is_plain(option: i32) -> bool {
     // MAX_REGISTERS, OPTIMIZATION_LEVEL, TARGET_FROM_CUCONTEXT, TARGET, FALLBACK_STRATEGY, GENERATE_DEBUG_INFO, GENERATE_LINE_INFO, CACHE_MODE.
     matches!(option, 0 | 7..=11 | 13 | 14)
@@ -113,9 +101,9 @@ fn is_plain(option: i32) -> bool {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// The last day on which it was used, counted from 1970.
+    /// The last day of use, from 1970.
     pub day: u32,
-    /// With which options it was loaded, and how often at most in one context of one run; as a library, in one run.
+    /// By options, the most loads in one context of one run; of a library in one run.
     pub loads: BTreeMap<LoadOptions, u32>,
     pub kernels: BTreeSet<String>,
 }
@@ -131,20 +119,19 @@ impl Image {
     }
 }
 
-/// Where a CUDA runtime finds the fat binary that it makes a library of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The file name of the object that it is linked into; empty for the program itself.
+    /// The file name of the object; empty for the program itself.
     pub object: String,
-    /// Where the reference to it lies (in `.nvFatBinSegment`), in bytes from the object's load address.
+    /// Bytes from the object's load address to the reference in `.nvFatBinSegment`.
     pub offset: u64,
-    /// The fat binary, by samples ([`ImageId::of_samples`]).
+    /// By samples ([`ImageId::of_samples`]).
     pub image: ImageId,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
-    /// The last day on which it was used, counted from 1970.
+    /// The last day of use, from 1970.
     pub day: u32,
     pub kernels: BTreeSet<String>,
 }
@@ -156,12 +143,12 @@ impl Library {
     }
 }
 
-/// What is known of a library that the program loads itself, of which no bytes are kept: whether the start of the next run can do without its kernels.
+/// A library that the program loads itself, whose bytes are not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The last day on which it was loaded, counted from 1970.
+    /// The last day on which it was loaded, from 1970.
     pub day: u32,
-    /// Whether a kernel of it was used, or something else that brings it into a context.
+    /// Whether anything brought it into a context.
     pub is_used: bool,
 }
 
@@ -173,11 +160,9 @@ impl Seen {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// The images that it loads itself.
     pub images: BTreeMap<ImageId, Image>,
-    /// The libraries that its CUDA runtimes load.
     pub libraries: BTreeMap<Place, Library>,
-    /// The libraries that it loads itself, by samples ([`ImageId::of_samples`]).
+    /// Libraries that it loads itself, by samples ([`ImageId::of_samples`]).
     pub seen: BTreeMap<ImageId, Seen>,
 }
 
@@ -194,7 +179,7 @@ impl Profile {
         }
     }
 
-    /// Takes in a part as it was read. Returns `false` where it is gone: a process has made one of several parts.
+    /// `false` where the part is gone: a process has merged it.
     pub fn take_part(&mut self, read: io::Result<Vec<u8>>) -> io::Result<bool> {
         match read {
             Ok(bytes) => self.merge(&Self::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string()))?),
@@ -204,14 +189,13 @@ impl Profile {
         Ok(true)
     }
 
-    /// Whether it knows something that `known` does not.
     pub fn adds_to(&self, known: &Self) -> bool {
         let mut all = known.clone();
         all.merge(self);
         all != *known
     }
 
-    /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
+    /// A program has loaded an image for the `time`th time in one context; whether that is new.
     pub fn loaded(&mut self, id: ImageId, options: LoadOptions, time: u32, day: u32) -> bool {
         let image = self.images.entry(id).or_default();
         let most = image.loads.entry(options).or_default();
@@ -220,13 +204,13 @@ impl Profile {
         is_new
     }
 
-    /// A kernel of an image is used. Returns whether that is new.
+    /// A kernel of an image is used; whether that is new.
     pub fn used(&mut self, id: ImageId, kernel: &str) -> bool {
         let image = self.images.get_mut(&id).filter(|image| !image.kernels.contains(kernel));
         image.is_some_and(|image| image.kernels.insert(kernel.to_owned()))
     }
 
-    /// A runtime loads a library. Returns whether that is new.
+    /// A runtime loads a library; whether that is new.
     pub fn library_loaded(&mut self, place: &Place, day: u32) -> bool {
         let is_new = self.libraries.get(place).is_none_or(|library| library.day < day);
         if is_new {
@@ -235,13 +219,13 @@ impl Profile {
         is_new
     }
 
-    /// A kernel of a library is used. Returns whether that is new.
+    /// A kernel of a library is used; whether that is new.
     pub fn library_used(&mut self, place: &Place, kernel: &str) -> bool {
         let library = self.libraries.get_mut(place).filter(|library| !library.kernels.contains(kernel));
         library.is_some_and(|library| library.kernels.insert(kernel.to_owned()))
     }
 
-    /// The program has loaded a library itself, and has used it or not. Returns whether that is new, and there is room for it.
+    /// The program has loaded a library itself; whether that is new, and has room.
     pub fn sees(&mut self, id: ImageId, is_used: bool, day: u32) -> bool {
         let is_new = match self.seen.get(&id) {
             Some(known) => day > known.day || is_used && !known.is_used,
@@ -253,19 +237,19 @@ impl Profile {
         is_new
     }
 
-    /// Whether runs have loaded this library, and none has used it.
+    /// Whether runs have loaded it, and none has used it.
     pub fn has_seen_unused(&self, id: &ImageId) -> bool {
         self.seen.get(id).is_some_and(|seen| !seen.is_used)
     }
 
-    /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
+    /// The order in which they are kept, and loaded ahead.
     pub fn newest_first(&self) -> Vec<ImageId> {
         let mut all: Vec<_> = self.images.iter().map(|(id, image)| (std::cmp::Reverse(image.day), *id)).collect();
         order::sort_by_key(&mut all, |one| *one);
         all.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Without days that are to come, as a clock that was wrong has left them: nothing would ever be newer.
+    /// Without days to come, as a wrong clock leaves them.
     pub fn ends_on(&mut self, today: u32) {
         self.days_mut().for_each(|day| *day = today.min(*day));
     }
@@ -276,7 +260,7 @@ impl Profile {
         self.images.values_mut().map(|image| &mut image.day).chain(of_libraries).chain(of_seen)
     }
 
-    /// As a part of so many bytes at most; what was used longest ago is left out.
+    /// As a part of limited size; what was used longest ago is left out.
     pub fn text_within(&self, most_bytes: usize) -> String {
         let mut left = self.clone();
         loop {
@@ -300,8 +284,8 @@ impl Profile {
         }
     }
 
-    /// The images whose bytes have no room, the ones used longest ago; and takes them out, and the libraries that have not been used for
-    /// [`MOST_DAYS`] when others were. Of those that the program loads itself, the [`MOST_SEEN`] that were loaded last stay.
+    /// Takes out, and returns, the images for which there is no room, used longest ago; and takes out libraries unused for [`MOST_DAYS`], and of
+    /// those that the program loads itself all but the newest [`MOST_SEEN`].
     pub fn prune(&mut self, most_bytes: u64) -> Vec<ImageId> {
         let mut bytes = 0_u64;
         let has_room = |id: &ImageId| {

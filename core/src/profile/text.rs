@@ -11,14 +11,10 @@
 //! end     6   1f2e3d4c5b6a7988
 //! ```
 //!
-//! Tabs separate the fields. Days count from 1970, and are those of the last use. `image` names a file in the folder of images. `load` and
-//! `load-library` say of it how often one context loaded it at most, and with which options, or `-`. `library` has the identity of a fat binary's
-//! samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself. `kernel` belongs to the
-//! image or library before it. `seen` is a library that the program loads itself, by samples, and whether a run used anything of it. `end` has the
-//! number of lines between it and the first one, and their XXH3: a part that was cut off is not believed, and neither is one with an unknown
-//! line.
-//!
-//! Must not: fail for bytes of any kind, or read a part in part.
+//! Tabs separate the fields; days count from 1970. `image` names a file in the folder of images. `load` and `load-library` have the most loads in
+//! one context, and the options or `-`. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits,
+//! the day, and the object, `-` for the program. `kernel` belongs to the image or library before it. `seen` is a library that the program loads
+//! itself. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
 
 use super::{Image, ImageId, Library, LoadOptions, Place, Profile, Seen};
 use std::collections::BTreeSet;
@@ -30,9 +26,9 @@ const FIRST: &str = "lazyguard profile 1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     Foreign,
-    /// Its end is missing, or its content is not what the end says.
+    /// Its end is missing or wrong.
     CutOff,
-    /// This line, counted from 1, means nothing.
+    /// A meaningless line, counted from 1.
     Line(usize),
 }
 
@@ -46,10 +42,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The program itself, in place of the object's name.
 const PROGRAM: &str = "-";
 
-/// How an image was loaded: as a module, and as a library.
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
@@ -88,7 +82,6 @@ impl Profile {
         Self::part_of(&lines)
     }
 
-    /// A part of these lines, with its first and its last one.
     pub fn part_of(lines: &str) -> String {
         format!("{FIRST}\n{lines}{}", end_of(lines))
     }
@@ -158,14 +151,11 @@ fn options_of(text: &str) -> Option<LoadOptions> {
     if text == "-" {
         return Some(LoadOptions::default());
     }
-    let all: Option<Vec<_>> = text
-        .split(',')
-        .map(|one| one.split_once('=').and_then(|(option, value)| Some((option.parse().ok()?, value.parse().ok()?))))
-        .collect();
-    LoadOptions::new(all?)
+    let parsed = |(option, value): (&str, &str)| Some((option.parse().ok()?, value.parse().ok()?));
+    let all = text.split(',').map(|one| one.split_once('=').and_then(parsed));
+    LoadOptions::new(all.collect::<Option<Vec<_>>>()?)
 }
 
-/// What [`str::escape_debug`] has written.
 fn unescaped(text: &str) -> Option<String> {
     let mut name = String::new();
     let mut rest = text.chars();

@@ -8,7 +8,6 @@ use crate::trace::{Image, Payload, Record};
 pub struct Images(Remembered<u64, Image>);
 
 impl Images {
-    /// Takes in a record that succeeded.
     pub fn see(&mut self, record: &Record) {
         match record.payload() {
             Payload::Image { owner, image } if image.is_known() => self.0.insert(owner, image),
@@ -18,7 +17,6 @@ impl Images {
         }
     }
 
-    /// The image that a call loads, or that its function is from.
     pub fn of(&self, record: &Record) -> Option<Image> {
         match record.payload() {
             Payload::Image { image, .. } => Some(image),
@@ -26,12 +24,11 @@ impl Images {
         }
     }
 
-    /// Whether the driver has to compile the code that a call loads, or uses for the first time. Loading a library compiles nothing yet.
+    /// Loading a library compiles nothing yet.
     pub fn compiles(&self, record: &Record) -> bool {
         record.entry_point.class() != Class::LibraryLoad && self.of(record).is_some_and(Image::needs_compiler)
     }
 
-    /// What the code of a module or library is, by its handle.
     pub fn by_owner(&self, owner: u64) -> Option<Image> {
         self.0.get(&owner).copied()
     }

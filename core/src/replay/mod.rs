@@ -1,17 +1,6 @@
 //! The replay of a recording: its records go in, in the order in which their calls were entered, and facts come out.
 //!
-//! Each reader of a recording is a visitor of these facts, and keeps only what its own answer needs:
-//!
-//! | visitor | its answer | takes from here |
-//! |---|---|---|
-//! | `diagnose` (`SnapshotBuilder`) | what stands still, and why | proofs, events, images |
-//! | `timing` of the command | where a start went; calls that blocked the host | work, images, outstanding operations |
-//! | `export` of the command | operations of streams as slices | proofs, events |
-//! | `live` of the command | time blocked, loads | work |
-//! | `hazard` | deadlocks of another timing | rules |
-//!
-//! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock, by the proofs and rules of this
-//! module. A test (`core/tests/suite/replay.rs`) compares the two.
+//! The live state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, by the proofs and rules of this module.
 //!
 //! Must not: treat as ended what may not have ended; or grow with the number of records.
 
@@ -20,7 +9,6 @@ mod proofs;
 mod remembered;
 mod rules;
 mod streams;
-mod tables;
 mod work;
 
 pub use images::Images;
@@ -32,12 +20,13 @@ pub use rules::{
 pub use streams::Streams;
 pub use work::Work;
 
-use crate::trace::read::Entry;
+use crate::api::Operation;
+use crate::trace::read::{Entry, Recording, Source, StreamSeen};
 use crate::trace::Record;
+use crate::Nanos;
 
 #[derive(Default)]
 pub struct Replay {
-    /// Where events were recorded, and what successes prove.
     pub proofs: Proofs,
     pub images: Images,
 }
@@ -46,28 +35,53 @@ pub struct Replay {
 #[derive(Clone, Copy)]
 pub struct Fact<'a> {
     pub entry: &'a Entry,
-    /// What the record proves to have ended.
     pub ended: Option<Proven>,
-    /// Whether the driver had to compile the code that the call loads.
     pub compiles: bool,
-    /// Where the event of the call was recorded before it.
+    /// The earlier record of the call's event.
     pub recorded: Option<Recorded>,
 }
 
 impl Replay {
-    /// Takes in a record; its fact.
     pub fn see<'a>(&mut self, entry: &'a Entry) -> Fact<'a> {
         let recorded = entry.record.event().and_then(|event| self.proofs.event(event));
         let ended = self.take_in(&entry.record);
         Fact { entry, ended, compiles: self.images.compiles(&entry.record), recorded }
     }
 
-    /// Takes in a record; what it proves to have ended. A refused call has no effect.
+    /// What the record proves to have ended. A refused call has no effect.
     pub fn take_in(&mut self, record: &Record) -> Option<Proven> {
         if record.returned != 0 && record.result != 0 {
             return None;
         }
         self.images.see(record);
         self.proofs.see(record)
+    }
+}
+
+/// The state of the streams when the process was last seen, from the tables.
+impl<S: Source> Recording<S> {
+    pub fn stream(&self, number: u32) -> Option<&StreamSeen> {
+        // In the order of their numbers.
+        let streams = self.streams();
+        streams.binary_search_by_key(&number, |stream| stream.number).ok().and_then(|at| streams.get(at))
+    }
+
+    pub fn idle_until(&self, context: u32) -> Nanos {
+        self.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until)
+    }
+
+    pub fn complete_until(&self, stream: &StreamSeen) -> Nanos {
+        stream.complete_until.max(self.idle_until(stream.context))
+    }
+
+    pub fn oldest(&self, stream: &StreamSeen) -> Option<Operation> {
+        stream.oldest(self.idle_until(stream.context))
+    }
+
+    pub fn calls_and_launches(&self) -> (u64, u64) {
+        let facts = self.facts();
+        self.threads().iter().fold((facts.former_calls, facts.former_launches), |(calls, launches), thread| {
+            (calls.saturating_add(thread.calls), launches.saturating_add(thread.launches))
+        })
     }
 }

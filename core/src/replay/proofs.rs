@@ -1,7 +1,6 @@
 //! What the success of a call proves: that everything submitted to a stream or context up to some time has ended.
 //!
-//! An event's record says what the event covers. A graph may hold nodes that record events again when it runs, and no call shows
-//! that. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
+//! A graph may hold nodes that record events again when it runs, and no call shows that. So after any launch of a graph an event that was
 //! recorded before proves nothing. It still says which stream a wait for it most likely waits for.
 //!
 //! Must not: believe a call that has not returned, or one that failed.
@@ -15,55 +14,47 @@ use crate::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// To the stream with this number.
     Stream(u32),
-    /// To any stream of the context with this number.
     Context(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proven {
-    /// What was submitted here,
     pub scope: Scope,
-    /// up to this moment;
     pub until: Nanos,
-    /// known since then.
     pub at: Nanos,
 }
 
 /// Where and when an event was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The stream's number, or 0 for the whole context.
+    /// Its number, or 0 for the whole context.
     pub stream: u32,
-    /// The context's number.
     pub context: u32,
-    /// When the call that recorded it was entered.
     pub at: Nanos,
-    /// When that call returned; one that has not returned may have been overtaken.
+    /// When that call returned; without a return a later one may have come first.
     pub returned: Nanos,
 }
 
-/// Whether a call with this result has shown that the work it is about has ended: by success, or by the error that a call which the driver
-/// answered with success returns after a revoke.
+/// Whether the result shows that the call's work has ended: success, or the error in its place after a revoke.
 pub fn shows_the_end(result: i32) -> bool {
     [0, REVOKED_RESULT].contains(&result)
 }
 
-/// What the success of a call to this function, or a query of its, proves of the stream or context that it is about.
+/// What a successful call, or query, proves of its stream or context.
 pub fn proves(entry_point: EntryPoint, stream: u32, context: u32) -> Option<Scope> {
     let scope = match entry_point.class() {
         Class::StreamSynchronize | Class::StreamQuery => Scope::Stream(stream),
         Class::ContextSynchronize => Scope::Context(context),
-        // Only a copy to the host returns after everything before it on its stream. A small copy from pageable memory is staged, and
-        // returns at once. A copy or fill on the device is only submitted.
+        // Only a copy to the host returns after everything before it on its stream; a small one from pageable memory is staged, others are
+        // submitted.
         Class::Copy if matches!(entry_point.info().base(), "cuMemcpyDtoH" | "cuMemcpyAtoH") => Scope::Stream(stream),
         _ => return None,
     };
     (!matches!(scope, Scope::Stream(0) | Scope::Context(0))).then_some(scope)
 }
 
-/// See the module. Show it the records in the order in which their calls were entered.
+/// Show it the records in the order of entry.
 #[derive(Default)]
 pub struct Proofs {
     events: Remembered<u64, Recorded>,
@@ -71,7 +62,6 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// Takes in a record; what it proves.
     pub fn see(&mut self, record: &Record) -> Option<Proven> {
         let (context, stream) = (u32::from(record.context), record.stream);
         if let Payload::HostCall { submitted, .. } = record.payload() {
@@ -123,13 +113,13 @@ impl Proofs {
         Some(Proven { scope, until, at })
     }
 
-    /// A graph that is launched records an event: a wait for it from then on waits for the graph. Its completion proves nothing.
+    /// From now on a wait for the event waits for the graph; its completion proves nothing.
     pub fn recorded_by_graph(&mut self, event: u64, launch: &Record) {
         let (context, stream, at) = (u32::from(launch.context), launch.stream, launch.entered);
         self.events.insert(event, Recorded { stream, context, at, returned: Nanos::MAX });
     }
 
-    /// Where a call recorded an event last: the stream that a wait for it most likely waits for.
+    /// The stream that a wait for the event most likely waits for.
     pub fn event(&self, event: u64) -> Option<Recorded> {
         self.events.get(&event).copied()
     }

@@ -5,7 +5,6 @@ use std::hash::Hash;
 
 const GENERATION: usize = 1 << 15;
 
-/// See the module: at least as many as a generation holds, and at most twice as many.
 pub struct Remembered<K, V> {
     newer: HashMap<K, V>,
     older: HashMap<K, V>,
@@ -18,7 +17,6 @@ impl<K, V> Default for Remembered<K, V> {
 }
 
 impl<K: Hash + Eq, V> Remembered<K, V> {
-    /// Remembers a value, in place of the key's former one.
     pub fn insert(&mut self, key: K, value: V) {
         if self.newer.len() >= GENERATION {
             self.older = std::mem::take(&mut self.newer);
@@ -26,7 +24,6 @@ impl<K: Hash + Eq, V> Remembered<K, V> {
         self.newer.insert(key, value);
     }
 
-    /// The key's value, if it is still remembered.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.newer.get(key).or_else(|| self.older.get(key))
     }

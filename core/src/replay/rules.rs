@@ -2,32 +2,27 @@
 
 use crate::api::{Class, StreamKind};
 
-/// The known number of outstanding operations is never less than the real one, so a full queue is not overlooked.
+/// The known number of outstanding operations is never below the real one.
 const QUEUE_MAY_BE_FULL: u64 = 900;
 
-/// Twice the capacity of a queue. Where the driver accepted so many operations after one, that one has ended; and where so many are
-/// not known to have ended, most have, so the fill of the queue is unknown.
+/// Twice the capacity of a queue. So many accepted operations prove that the one before them has ended.
 const MORE_THAN_A_QUEUE_HOLDS: u64 = 2048;
 
-/// Whether a stream's queue may be full with so many operations that are not known to have ended.
 pub const fn queue_may_be_full(outstanding: u64) -> bool {
     outstanding >= QUEUE_MAY_BE_FULL
 }
 
-/// Whether no queue has room for so many operations.
 pub const fn more_than_a_queue_holds(operations: u64) -> bool {
     operations >= MORE_THAN_A_QUEUE_HOLDS
 }
 
-/// Whether an operation on a stream of one kind comes behind one on another stream of the other kind: the legacy default stream and
-/// those that synchronize with it wait for each other.
+/// The legacy default stream and the streams that synchronize with it wait for each other.
 pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
     use StreamKind::{Blocking, Legacy, PerThread};
     matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
 }
 
-/// Whether an operation may be what a stream stands at. A record of an event, a wait for one, a write, and an allocation or release in stream
-/// order take no time of their own: they are done as soon as what they come behind is done.
+/// Whether a stream may stand at such an operation: the others are done as soon as what they come behind is done.
 pub const fn takes_time(class: Class) -> bool {
     !matches!(
         class,
@@ -35,13 +30,11 @@ pub const fn takes_time(class: Class) -> bool {
     )
 }
 
-/// Whether a grid fills a device that holds so many of its blocks at once.
 pub const fn fills_device(blocks: u64, resident: u64) -> bool {
     resident > 0 && blocks >= resident
 }
 
-/// What the name of a kernel of a library contains, mangled or not, in which GPUs wait for each other. A name is all that shows it: a kernel that the
-/// program wrote itself, and that spins on memory which a peer writes, is not among them.
+/// Parts of the names of libraries' kernels in which GPUs wait for each other. A kernel of the program's own that spins is not among them.
 const NAMES: &[&str] = &[
     // NCCL, since 2.19, before, and its kernels on symmetric memory; RCCL and MSCCL have the first two.
     "ncclDevKernel",
@@ -49,7 +42,6 @@ const NAMES: &[&str] = &[
     "ncclSym",
     "mscclKernel",
     "nvshmem",
-    // DeepEP's dispatch and combine.
     "deep_ep",
     // PyTorch's symmetric memory: barriers, signals, and the reductions on it.
     "symmetric_memory",
@@ -63,12 +55,11 @@ const NAMES: &[&str] = &[
     "allreduce_fusion_kernel",
 ];
 
-/// Whether a kernel of this name waits for kernels of other GPUs.
 pub fn waits_for_peers(kernel: &str) -> bool {
     part_of_waiting(kernel).is_some()
 }
 
-/// The part of a kernel's name that shows that it does.
+/// The part of the name that shows it.
 pub fn part_of_waiting(kernel: &str) -> Option<&'static str> {
     NAMES.iter().copied().find(|name| kernel.contains(name))
 }

@@ -9,14 +9,12 @@ use crate::trace::Record;
 use crate::Nanos;
 use std::collections::VecDeque;
 
-/// The newest operations of a stream that are kept, as in the recording's table.
 const RECENT: usize = 32;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Stream {
     context: u32,
     submitted: u64,
-    /// Of these, how many are known to have ended.
     ended: u64,
     last_submitted: Nanos,
     complete_until: Nanos,
@@ -24,22 +22,21 @@ struct Stream {
     recent: VecDeque<Operation>,
 }
 
-/// See the module. Show it the records in the order in which their calls were entered.
+/// Show it the records in the order of entry.
 #[derive(Default)]
 pub struct Streams {
     streams: HashMap<u32, Stream>,
-    /// Of each stream and each record of an event on it, by when that was made, how many operations the stream had by then.
+    /// By stream and time of an event's record: how many operations the stream had by then.
     counts: Remembered<(u32, Nanos), u64>,
-    /// Of each context until when everything is complete.
+    /// By context: everything until then is complete.
     idle_until: HashMap<u32, Nanos>,
-    /// Of calls that have not returned yet: what they prove, and the streams to which they submit, with the time of their return.
+    /// Of calls that have not returned: what they prove, and the streams to which they submit.
     pending: Vec<Proven>,
     submitting: Vec<(Nanos, u32)>,
     now: Nanos,
 }
 
 impl Streams {
-    /// Takes in a record, and what it proves to have ended.
     pub fn see(&mut self, record: &Record, ended: Option<Proven>) {
         self.pass(record.entered);
         if record.kind.is_call() && (record.result == 0 || record.returned == 0) {
@@ -56,7 +53,7 @@ impl Streams {
         self.pending.extend(ended);
     }
 
-    /// Advances time to this moment: what is known by then counts.
+    /// Advances time: what is known by then counts.
     pub fn pass(&mut self, to: Nanos) {
         self.now = self.now.max(to);
         let now = self.now;
@@ -73,15 +70,8 @@ impl Streams {
         let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: record.function };
         let context = u32::from(record.context);
         let idle_until = self.idle_until.get(&context).copied().unwrap_or(0);
-        let stream = self.streams.entry(record.stream).or_insert_with(|| Stream {
-            context,
-            submitted: 0,
-            ended: 0,
-            last_submitted: 0,
-            complete_until: 0,
-            first_since_idle: op,
-            recent: VecDeque::new(),
-        });
+        let new = || Stream { context, ..Stream::default() };
+        let stream = self.streams.entry(record.stream).or_insert_with(new);
         if stream.last_submitted <= stream.complete_until.max(idle_until) {
             stream.first_since_idle = op;
             stream.ended = stream.submitted;
@@ -120,13 +110,11 @@ impl Streams {
         (stream.last_submitted > until).then_some((stream, until))
     }
 
-    /// The oldest operation of a stream that is not known to have ended, if there is one.
     pub fn oldest(&self, stream: u32) -> Option<Operation> {
         let (stream, until) = self.busy(stream)?;
         oldest_outstanding(stream.first_since_idle, stream.recent.iter().copied(), until)
     }
 
-    /// How many operations of a stream are outstanding at most, as far as is known.
     pub fn outstanding(&self, stream: u32) -> u64 {
         self.busy(stream).map_or(0, |(stream, _)| stream.submitted - stream.ended)
     }

@@ -3,33 +3,24 @@
 use crate::api::{Class, ColdKind};
 use crate::trace::{Kind, Record};
 
-/// What a thread is busy with while it is in a call. `in_order` says that the call only submits it, in the order of a stream.
+/// What a thread is busy with in a call. `in_order`: the call only submits it, in the order of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // What the names do not say stands beside them.
 pub enum Work {
     Preload,
-    /// A function, or a module or library, is loaded: by a call for that or on first use.
     Load(ColdKind),
     Context,
-    Allocate {
-        in_order: bool,
-    },
-    Free {
-        in_order: bool,
-    },
-    Copy {
-        in_order: bool,
-    },
+    Allocate { in_order: bool },
+    Free { in_order: bool },
+    Copy { in_order: bool },
     Graph,
-    /// The thread waits for a context, a stream or an event.
     Wait,
     Submission,
     Other,
 }
 
 impl Work {
-    /// The work that a record is about. Queries return at once; observations, hazards and calls of NCCL are none, or have records of the
-    /// driver calls in them.
+    /// Queries return at once; observations and hazards are no work, and calls of NCCL have records of the driver calls in them.
     pub const fn of(record: &Record) -> Option<Self> {
         Some(match record.kind {
             Kind::Preload => Self::Preload,
@@ -40,7 +31,7 @@ impl Work {
         })
     }
 
-    /// The work of calls of a class that load nothing on first use.
+    /// Of calls that load nothing on first use.
     pub const fn of_class(class: Class) -> Self {
         match class {
             Class::ModuleLoad | Class::LibraryLoad | Class::LibraryModule => Self::Load(ColdKind::Module),
@@ -71,7 +62,7 @@ impl Work {
         }
     }
 
-    /// Whether calls of the class submit work, and are documented not to wait for it.
+    /// Whether such calls are documented not to wait for the work that they submit.
     pub const fn is_submitted_by(class: Class) -> bool {
         match Self::of_class(class) {
             Self::Allocate { in_order } | Self::Free { in_order } | Self::Copy { in_order } => in_order,

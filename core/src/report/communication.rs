@@ -1,17 +1,14 @@
 //! A call of NCCL in words.
-//!
-//! Must not: know more than the call's own record.
 
 use crate::api::{data_type_name, operator_name, Class, EntryPoint};
 use crate::trace::Communication;
 
-/// The name of a collective, without the library's prefix: `AllReduce`.
 pub fn collective_name(entry_point: EntryPoint) -> &'static str {
     let symbol = entry_point.symbol();
     symbol.strip_prefix("nccl").unwrap_or(symbol)
 }
 
-/// What a collective, a send or a receive is about: `1,048,576 float32, sum`, `64 int8 from rank 3`.
+/// `1,048,576 float32, sum`, `64 int8 from rank 3`.
 pub fn arguments_in_words(entry_point: EntryPoint, about: &Communication) -> String {
     let mut words = format!("{} {}", in_thousands(about.count), data_type_name(about.data_type));
     if let Some(operator) = about.operator {
@@ -28,7 +25,6 @@ pub fn arguments_in_words(entry_point: EntryPoint, about: &Communication) -> Str
     words
 }
 
-/// `1,048,576`.
 fn in_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -1,7 +1,6 @@
 //! What is known of a process at this moment, on request: one block of text, or one JSON object.
 //!
-//! A verdict here is about what is in progress now, for however short a time, so the text carries a reservation. LG299 (no
-//! explanation) is no verdict as long as the call is not past the threshold.
+//! A verdict here is about what is in progress now, for however short a time, so the text carries a reservation.
 
 use super::{Block, HangReport, SCHEMA};
 use crate::api::{counted, lasted};
@@ -9,7 +8,7 @@ use crate::diagnose::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Calls that are listed where there is no verdict; the JSON form has them all.
+/// Calls listed without a verdict; the JSON form has them all.
 const MOST_CALLS: usize = 32;
 
 /// What is known, as `dump.json` holds it.
@@ -29,24 +28,23 @@ pub struct DumpReport {
     pub hang: HangReport,
 }
 
-/// Whether a request of this number is the last one, after which the process is ended.
+/// Whether the process is ended after the request.
 pub const fn is_last(request: u64) -> bool {
     request & 1 == 1
 }
 
-/// Whether a request of this number also asks a process with `LAZYGUARD_ON_HANG=fail` to have its blocked calls return an error, because
-/// another process of the run hangs.
+/// Whether it also asks a process with `LAZYGUARD_ON_HANG=fail` to fail its blocked calls, because another process of the run hangs.
 pub const fn fails(request: u64) -> bool {
     request & 3 == 3
 }
 
-/// Whether a request of this number also says that the program is ready: what it loads from then on comes too late.
+/// Whether it also says that the program is ready.
 pub const fn marks_ready(request: u64) -> bool {
     request & 3 == 2
 }
 
 impl DumpReport {
-    /// The answer to a request: `hang` is of a snapshot whose threshold every call in progress is past.
+    /// `hang` is of a snapshot whose threshold every call in progress is past.
     pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {
         let mut dump = Self { schema: SCHEMA, request, hang_after_nanos, calls, launches, hang };
         if !dump.is_past_the_threshold() {

@@ -1,6 +1,4 @@
-//! The report of a hang: the facts, as `hang.json` holds them, and the lines for a hang that lasts or is over.
-//!
-//! Its text is in `hang_text`.
+//! The report of a hang as `hang.json` holds it; `hang_text` has its text.
 
 use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
@@ -18,16 +16,15 @@ pub enum Outcome {
     Resolved,
     /// A blocked call returned an error.
     Failed,
-    /// A blocked call returned an error, because the guard had the driver end the work that it waited for.
+    /// An error that the guard caused by having the driver end the work.
     FailedOnPurpose,
-    /// A blocked call returned an error, because the guard has revoked the communicators that it waited for.
+    /// An error that the guard caused by revoking the communicators.
     Revoked,
-    /// The blocked threads left their calls without a return, or poll no more.
+    /// The threads left their calls without a return, or poll no more.
     Abandoned,
 }
 
 impl Outcome {
-    /// In a word, for people and for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Resolved => "resolved",
@@ -39,7 +36,6 @@ impl Outcome {
     }
 }
 
-/// `CUDA_ERROR_LAUNCH_FAILED`.
 const ERROR_OF_A_DUMP: i32 = 719;
 
 /// The GPU core dump that the guard asked for. A driver that makes it ends the contexts' work: blocked and later calls
@@ -63,7 +59,6 @@ pub struct GpuDumpSeen {
 }
 
 impl GpuDumpSeen {
-    /// Whether blocked calls return error 719 on purpose, as far as is known.
     pub fn fails_calls(&self) -> bool {
         self.taken && self.fails && !self.unanswered
     }
@@ -142,14 +137,13 @@ impl HangReport {
         }
     }
 
-    /// The same report with the verdicts that this build comes to: another build may have written it.
+    /// Another build may have written the report's verdicts.
     #[must_use]
     pub fn diagnosed_anew(self) -> Self {
         let Diagnosis { status, verdicts, slow } = diagnose(&self.snapshot);
         Self { status, verdicts, slow, ..self }
     }
 
-    /// Whether two reports have the same cause: the codes and the culprits.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
             let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
@@ -159,13 +153,11 @@ impl HangReport {
         self.status == other.status && causes(self) == causes(other)
     }
 
-    /// The same of this process, by what its recording says of it.
     #[must_use]
     pub fn of_process(self, host: &str, rank: &str, armed_unix_nanos: u64) -> Self {
         Self { host: host.to_owned(), rank: rank.to_owned(), armed_unix_nanos, ..self }
     }
 
-    /// When, where and which process: `04:43:33Z node7 rank 0 pid 4242 (train)`.
     pub(super) fn who(&self, at: Nanos) -> String {
         let mut parts = Vec::new();
         if self.armed_unix_nanos != 0 {
@@ -186,7 +178,7 @@ impl HangReport {
         self.snapshot.blocked.iter().filter(|call| call.past_threshold)
     }
 
-    /// How it ended, once it is over.
+    /// Of a hang that is over.
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
         let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);
@@ -203,20 +195,19 @@ impl HangReport {
         }
     }
 
-    /// Whether the guard has had this call return: with an error, or as [`HangReport::gave_way`] says.
+    /// Whether the guard made this call return: with an error, or as [`HangReport::gave_way`] says.
     fn failed_on_purpose(&self, end: &CallEnd) -> bool {
         let is_asked_for = self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails);
         is_asked_for && end.lost_work() || self.gave_way(end)
     }
 
-    /// Whether the call returned success after its work was ended on purpose. A launch that waits for room in a full queue does so: the queue
-    /// has room then, and only the calls after it return the error.
+    /// Whether the call returned success after its work was ended on purpose, as a launch does that waits for room in a full queue.
     fn gave_way(&self, end: &CallEnd) -> bool {
         let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls());
         end.how == HowEnded::Returned && dump.zip(end.at).is_some_and(|(dump, at)| at >= dump.at)
     }
 
-    /// Whether a hang that is over still counts, because it did not resolve by itself.
+    /// Whether a hang that is over still counts.
     pub fn stands(&self) -> bool {
         let left = |end: &CallEnd| end.how == HowEnded::Left;
         self.status == Status::Hang
@@ -228,7 +219,6 @@ impl HangReport {
             }
     }
 
-    /// The line for a report whose cause is gone.
     pub fn went_on(&self, now: Nanos) -> Block {
         let after = format!("{} after the report", lasted(now.saturating_sub(self.snapshot.at)));
         let process = self.who(now);
@@ -266,7 +256,6 @@ impl HangReport {
         }])
     }
 
-    /// How the blocked calls ended; a line each.
     pub fn ends_in_words(&self) -> Vec<String> {
         let words = |end| match self.gave_way(end) {
             true => format!("{}; calls after it return error {}", end_in_words(end), error_in_words(ERROR_OF_A_DUMP)),

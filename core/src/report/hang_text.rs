@@ -1,9 +1,7 @@
 //! The text of a hang's report, which is read once, at night.
 //!
-//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact once;
-//! then the stacks. What needs `lazyguard explain` is not explained here.
-//!
-//! Must not: decide anything, or leave out of the JSON what it says.
+//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact once; then the
+//! stacks. The JSON form holds all of it.
 
 use super::probe::ProbeSeen;
 use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen, StackSeen};
@@ -13,36 +11,31 @@ use crate::diagnose::{
     chain, messages, BlockedCall, BusyStream, Code, Culprit, OperationSeen, Origin, Status, StreamRef, Verdict,
     WaitSeen,
 };
-use crate::order;
-use crate::Nanos;
+use crate::{order, Nanos};
 
-/// Waits, streams and calls listed in the text; the JSON form has them all.
+/// Listed in the text; the JSON form has them all.
 const MOST_WAITS: usize = 8;
 const MOST_STREAMS: usize = 16;
 const MOST_CALLS: usize = 16;
-/// Stacks, and lines of what Python says.
 const MOST_STACKS: usize = 8;
 const MOST_PYTHON_LINES: usize = 100;
-/// Lines of a report in short.
 const MOST_SHORT: usize = 4;
 const MOST_PLACES: usize = 4;
 
-/// What is known of a hang after its report was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// The last moment at which the same calls were seen in progress.
+    /// When the same calls were last seen in progress.
     pub at: Nanos,
-    /// Whether that moment is now; else the process was last seen then.
+    /// Else the process was last seen then.
     pub is_now: bool,
 }
 
 impl HangReport {
-    /// The report without its stacks, for standard error. Each line begins with `lazyguard: `, so that it is found in a job's log.
     pub fn text(&self) -> Block {
         Block::marked(self.head(None).into_iter().chain(self.evidence()))
     }
 
-    /// What one rank of a job writes for all: which process, the wait, the fix, and where the report is.
+    /// For all ranks of a job: which process, the wait, the fix, and where the report is.
     pub fn in_short(&self) -> Block {
         Block::marked(self.head(None).into_iter().take(MOST_SHORT).chain(self.details()))
     }
@@ -52,7 +45,6 @@ impl HangReport {
         Block::marked(self.stack_lines())
     }
 
-    /// The line for a hang that lasts unchanged.
     pub fn repeated(&self) -> Block {
         let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
         let line = match self.status {
@@ -62,7 +54,6 @@ impl HangReport {
         Block::marked([line])
     }
 
-    /// The whole report, with the state since.
     pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = self.head(newest);
         lines.extend(self.evidence());
@@ -70,7 +61,7 @@ impl HangReport {
         lines
     }
 
-    /// Which process and since when, the wait, the fix, and where it was launched: what has to be read.
+    /// What has to be read: process, wait, fix, and place of the launch.
     pub fn head(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = vec![self.heading(newest)];
         lines.extend(self.verdicts.first().into_iter().flat_map(|verdict| self.of_verdict(verdict)));
@@ -78,7 +69,7 @@ impl HangReport {
         lines
     }
 
-    /// The key by which reports of different processes are equal: the wait, without its numbers.
+    /// Equal for reports of different processes on one cause.
     pub fn cause(&self) -> String {
         let verdict = self.verdicts.first();
         let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| c.operation.name());
@@ -86,8 +77,6 @@ impl HangReport {
         let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
         format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
     }
-
-    // --- the head ---
 
     fn heading(&self, newest: Option<Newest>) -> String {
         let word = match self.status {
@@ -99,7 +88,7 @@ impl HangReport {
         format!("{word} {}: {}{since}", self.who(self.snapshot.at), self.blocked_in())
     }
 
-    /// The call that the first verdict explains, or the one that has been in progress the longest.
+    /// The call that the first verdict explains, or the longest one.
     fn first_call(&self) -> Option<&BlockedCall> {
         let calls = &self.snapshot.blocked;
         let thread = self.verdicts.first().and_then(|verdict| verdict.threads.first());
@@ -123,7 +112,7 @@ impl HangReport {
         }
     }
 
-    /// How long it has lasted by now, where that is more than the report says.
+    /// Its duration by now, where that is longer than in the report.
     fn by_now(&self, newest: Newest) -> Option<String> {
         let since = self.first_call().map_or(self.snapshot.last_activity, |call| call.entered);
         let time = lasted(newest.at.saturating_sub(since));
@@ -148,7 +137,7 @@ impl HangReport {
         lines
     }
 
-    /// Where the blocked work and what does not end were submitted: `k1 launched at main a.cpp:11, k2 at main a.cpp:12`.
+    /// `k1 launched at main a.cpp:11, k2 at main a.cpp:12`.
     fn launched_at(&self, verdict: &Verdict) -> Option<String> {
         let mut operations: Vec<&Culprit> = Vec::new();
         for one in verdict.culprits.iter().take(MOST_PLACES).chain(&verdict.held_back) {
@@ -156,7 +145,7 @@ impl HangReport {
                 operations.push(one);
             }
         }
-        // What was submitted from one place is one part of the line.
+        // Operations from one place are one part of the line.
         let mut groups: Vec<(Vec<String>, &str, String)> = Vec::new();
         for one in operations {
             let Some(place) = self.place_of(&one.operation.origin) else { continue };
@@ -185,7 +174,7 @@ impl HangReport {
         (!places.is_empty()).then(|| format!("  {}", places.join(", ")))
     }
 
-    /// The program's frame in which a thread is blocked: from its stack, or from the return address of the call.
+    /// The program's frame: from the thread's stack, or from the return address.
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         // Of a launch more is known: see `place_of`.
@@ -194,26 +183,25 @@ impl HangReport {
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
 
-    /// The program's innermost frame of those by which a call was made.
+    /// The program's innermost frame.
     fn place_of(&self, origin: &Origin) -> Option<String> {
         let kernels = self.kernels();
         let known = || origin.addresses().filter_map(|address| self.known(address));
         let mut own = known().filter(|place| place.is_own(&kernels));
         let (own, outermost) = (own.next()?, own.last());
-        // Without names, a runtime that is linked into the program looks as the program does, and so does the function that nvcc makes of a kernel.
+        // Without names, a runtime linked into the program looks as the program does, and so does nvcc's function of a kernel.
         let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
         let by_runtime = known().next() != Some(own) || self.preload.runtimes.iter().any(is_linked);
         let place = outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own);
         Some(place.short())
     }
 
-    /// The kernels that the report names: each has a function of its name on the host, which launches it.
+    /// Each has a function of its name on the host, which launches it.
     pub fn kernels(&self) -> Vec<String> {
         let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
         operations.filter_map(|one| one.operation.function.as_deref()).map(demangle).collect()
     }
 
-    /// Where a function is, if that is in the program.
     fn place(&self, address: u64) -> Option<String> {
         self.known(address).filter(|known| known.is_of_the_program()).map(FrameSeen::short)
     }
@@ -222,7 +210,7 @@ impl HangReport {
         self.places.iter().find(|place| place.address == address && address != 0)
     }
 
-    /// Every address that the text would like to name: those that calls return to, and the beginnings of functions.
+    /// Return addresses of calls, and beginnings of functions.
     pub fn addresses(&self) -> (Vec<u64>, Vec<u64>) {
         let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
         let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| &feeder.origin);
@@ -238,7 +226,7 @@ impl HangReport {
         (calls, functions)
     }
 
-    /// A line in which host functions are named instead of given by address, where their names are known.
+    /// Names host functions in place of their addresses.
     fn with_host_functions(&self, mut line: String) -> String {
         for host in &self.snapshot.host_functions {
             if let Some(place) = self.place(host.address) {
@@ -248,8 +236,6 @@ impl HangReport {
         }
         line
     }
-
-    // --- the evidence ---
 
     fn evidence(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -276,7 +262,7 @@ impl HangReport {
         self.folder.as_ref().map(|folder| format!("details: lazyguard report {folder}"))
     }
 
-    /// The facts of a chain that the lists of blocked calls and busy streams do not say.
+    /// The facts that the lists of blocked calls and busy streams do not say.
     fn facts(&self, chain: &[String]) -> Vec<String> {
         let listed = self.snapshot.streams.iter().take(MOST_STREAMS);
         let mut said: Vec<_> = listed
@@ -305,7 +291,7 @@ impl HangReport {
         lines
     }
 
-    /// A call that has not returned, or queries of one thread.
+    /// One call, or queries of one thread.
     pub(super) fn blocked_call(&self, group: &[&BlockedCall]) -> Option<String> {
         let call = group.first()?;
         let who = format!("  {}", messages::thread(call.thread, &call.thread_name));
@@ -332,17 +318,13 @@ impl HangReport {
         })
     }
 
-    /// A stream by its number; with its handle and kind where the list of busy streams does not have it.
+    /// With handle and kind where the list of busy streams does not have it.
     fn stream(&self, stream: &StreamRef) -> String {
-        let listed = self.snapshot.streams.iter().take(MOST_STREAMS).any(|busy| busy.stream.number == stream.number);
-        if listed {
-            stream.to_string()
-        } else {
-            in_full(stream)
-        }
+        let mut listed = self.snapshot.streams.iter().take(MOST_STREAMS).map(|busy| busy.stream.number);
+        listed.find(|number| *number == stream.number).map_or_else(|| in_full(stream), |_| stream.to_string())
     }
 
-    /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
+    /// The busy streams, and the unsatisfied waits; a line each.
     pub fn outstanding(&self) -> Vec<String> {
         if self.snapshot.streams.is_empty() {
             return vec!["no stream is known to have work outstanding".to_owned()];
@@ -379,7 +361,7 @@ impl HangReport {
         let front = busy.front();
         let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
         match fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
-            // The driver has accepted more operations after the oldest than a queue holds, so it has ended.
+            // The driver has accepted more operations since than a queue holds, so it has ended.
             Some(fed) => {
                 let (newest, at) = (what(&fed.newest), messages::time(fed.newest.at));
                 format!("  {stream}: submitted to all the time, the newest {newest} at {at}, {all}")
@@ -391,11 +373,9 @@ impl HangReport {
         }
     }
 
-    // --- the stacks ---
-
     pub(super) fn stack_lines(&self) -> Vec<String> {
         let mut lines = self.python_lines();
-        // The thread that runs the host function comes before the threads that wait for it.
+        // The host function's thread comes before the threads that wait for it.
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
@@ -428,7 +408,6 @@ impl HangReport {
         format!("stack of thread {}{what}:", first.thread)
     }
 
-    /// What Python says of its threads, as far as it is not too much for a block of text.
     fn python_lines(&self) -> Vec<String> {
         let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
         let more = said().count().saturating_sub(MOST_PYTHON_LINES);

@@ -17,7 +17,7 @@ mod text;
 pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
 pub use dump::{fails, is_last, marks_ready, DumpReport};
-pub use event::{event_of, event_of_record, events};
+pub use event::{event_of_record, events};
 pub use hang::{GpuDumpSeen, HangReport, Outcome};
 pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
@@ -27,10 +27,9 @@ pub use stack::{FrameSeen, StackSeen};
 pub use summary::{NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary, GPU_DUMP_ARMED};
 pub use text::{misleads, one_line, Block, MARK};
 
-/// The version of the JSON forms; raised when a field changes its meaning or goes away.
+/// Raised when a field of a JSON form changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
 
-/// The JSON object, as a file has it.
 pub(crate) fn json(form: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(form).unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
 }

@@ -1,7 +1,4 @@
-//! The reasons for which a call passes through untouched: the real function is called, and nothing else happens.
-//!
-//! Where anything is in doubt, the shim passes a call on unchanged. Each such place names its reason here and is counted under it,
-//! so the summary of a run says what the guard did not see.
+//! The reasons for which the shim passes a call on unchanged. Each is counted, so the summary says what the guard did not see.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +41,7 @@ pub enum PassThrough {
 }
 
 impl PassThrough {
-    /// All of them, each at its own number, with what was passed through.
+    /// Each at its own number, with what was passed through.
     pub const ALL: [(Self, &'static str); 16] = [
         (Self::NotArmed, "calls before the guard was armed"),
         (Self::SteppedAside, "calls after the guard stepped aside"),

@@ -6,10 +6,9 @@ pub use crate::api::result::REVOKED_RESULT;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// How the names of PyTorch's own threads begin that ask for the ends of collectives.
+/// The prefix of PyTorch's threads that ask for the ends of collectives.
 pub const WATCHES_COLLECTIVES: &str = "pt_nccl_";
 
-/// Communicators that are named in a line.
 const MOST_NAMED: usize = 4;
 
 /// Communicators of a hang, revoked.
@@ -45,7 +44,6 @@ impl GivenUp {
 }
 
 impl RevokedSeen {
-    /// Whether any was revoked.
     pub fn is_done(&self) -> bool {
         !self.communicators.is_empty()
     }
@@ -55,7 +53,6 @@ impl RevokedSeen {
         format!("REVOKED {}", counted(self.communicators.len() as u64, "communicator"))
     }
 
-    /// The line for people.
     pub fn in_words(&self) -> String {
         let missing = self.missing.as_deref().unwrap_or_default();
         if !self.is_done() {

@@ -4,14 +4,14 @@ use crate::api::counted;
 use crate::demangle::demangle;
 use serde::{Deserialize, Serialize};
 
-/// Frames that a text shows of one stack; the JSON form has them all.
+/// Frames shown of one stack; the JSON form has them all.
 const MOST_FRAMES: usize = 12;
 
-/// Files of the C and C++ runtime, of the dynamic linker, and of CUDA and this library.
+/// Of the C and C++ runtime, the dynamic linker, CUDA and this library.
 const SYSTEM: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
 const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
-/// How the names of functions begin that lie in the program's own file: of the runtime, and of those that nvcc makes to launch kernels.
+/// Prefixes of functions in the program's own file: of the runtime, and of those that nvcc makes to launch kernels.
 const FUNCTIONS: [&str; 2] = ["libcudart_static_", "__device_stub__"];
 /// The interpreter, and what its `ctypes` calls through.
 const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
@@ -71,14 +71,13 @@ pub struct FrameSeen {
 }
 
 impl StackSeen {
-    /// Whether it has frames of a Python interpreter, and none of the program: what Python says of its threads says more.
+    /// Python's frames alone: Python's own stacks say more.
     pub fn is_of_python_alone(&self) -> bool {
         let any = |owner| self.frames.iter().any(|frame| frame.owner() == owner);
         any(Owner::Interpreter) && !any(Owner::Program)
     }
 
-    /// The program's frames, a line each, and each note. Frames of the interpreter, of CUDA and of the system are only counted, where
-    /// there are any of the program.
+    /// The program's frames and the notes. Other frames are only counted, beside those of the program.
     pub fn lines(&self) -> Vec<String> {
         let owners: Vec<_> = self.frames.iter().map(FrameSeen::owner).collect();
         let has_own = owners.contains(&Owner::Program);
@@ -120,18 +119,17 @@ impl FrameSeen {
         }
     }
 
-    /// Whether it is neither of the interpreter, nor of CUDA, nor of the system's libraries.
     pub fn is_of_the_program(&self) -> bool {
         self.owner() == Owner::Program && !self.module.is_empty()
     }
 
-    /// The same, and it is not the function on the host that launches the kernel of the same name.
+    /// The same, without the host's function that launches the kernel of its name.
     pub fn is_own(&self, kernels: &[String]) -> bool {
         let function = self.function.as_deref().map(demangle);
         self.is_of_the_program() && !function.is_some_and(|function| kernels.contains(&function))
     }
 
-    /// The function and its line, as one part of a line: `main lazy_pair.cpp:15`, `main (lazy_pair)` or `lazy_pair+0x4509`.
+    /// `main lazy_pair.cpp:15`, `main (lazy_pair)` or `lazy_pair+0x4509`.
     pub fn short(&self) -> String {
         let file = self.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
         let line = file.zip(self.line).map(|(file, line)| format!("{file}:{line}"));
@@ -143,7 +141,6 @@ impl FrameSeen {
         }
     }
 
-    /// The function and its line, and where that is; as much of it as is known.
     pub fn text(&self) -> String {
         let place = if self.module.is_empty() {
             format!("{:#x}", self.address)

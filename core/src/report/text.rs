@@ -1,15 +1,12 @@
 //! Lines for a person, as a terminal and the log of a CI system show them.
 //!
-//! Much of a line is foreign: names of threads, kernels, programs and files, settings, Python's output. A program may put anything
-//! there, and a terminal or a CI system obeys some of it. So foreign text must not be able to end a line, to move the cursor, to
-//! reverse the order of letters, or to pass for a command of the CI system.
+//! Much of a line is foreign: names of threads, kernels, programs and files, settings, Python's output. Such text must not end a line, move the
+//! cursor, reverse letters, or pass for a command of a CI system.
 //!
-//! The code that finishes a line ensures this, not the code that puts a name into it: names enter lines in hundreds of places, and
-//! one of them would be forgotten. Here this holds by construction. [`Block`] is the only thing that the library writes to standard
-//! error or into a text file, and a block takes lines only. The command's standard output and standard error take lines only, too,
-//! and each passes [`one_line`]. Text that is already safe stays as it is, so a line may pass several times.
+//! The code that finishes a line ensures this, because names enter lines in hundreds of places. [`Block`] is the only thing that the library
+//! writes to standard error or into a text file; the command's output passes [`one_line`] as well. Safe text stays as it is.
 //!
-//! Must not: be used for JSON, XML or any other form that has escapes of its own; there, a name is what the program says.
+//! Must not: be used for JSON, XML or another form with escapes of its own.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,12 +14,10 @@ use std::fmt::Write as _;
 /// The prefix of each line on standard error.
 pub const MARK: &str = "lazyguard: ";
 
-/// The text as one line that says the same to every reader: what a terminal or a CI system would obey is written out, as in
-/// `\n`, `\x1b` or `\u{202e}`.
+/// One line that says the same to every reader: `\n`, `\x1b` or `\u{202e}` in place of what a terminal or a CI system would obey.
 ///
-/// That concerns the control characters (Unicode's category Cc, among them ESC, the newline and the tab), the characters that end
-/// a line elsewhere, those that are not seen and change the direction of what is (UAX #9), and the beginnings of commands: `::` at
-/// the start of a line (GitHub), and `##[`, `##vso[` and `##teamcity[` anywhere in it (GitHub, Azure, TeamCity).
+/// That is: control characters (Cc), other ends of lines, unseen marks of direction (UAX #9), and the beginnings of commands: `::` at the start of
+/// a line (GitHub), and `##[`, `##vso[` and `##teamcity[` anywhere (GitHub, Azure, TeamCity).
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'#';
     if text.bytes().all(is_plain) && !begins_a_command(text) {
@@ -32,7 +27,6 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     let colons = begins_a_command(text).then(|| text.len() - text.trim_start().len());
     for (at, letter) in text.char_indices() {
         let commands = Some(at) == colons || letter == '#' && begins_a_marked_command(&text[at..]);
-        // A `String` takes everything.
         let _ = match letter {
             '\n' => line.write_str("\\n"),
             '\r' => line.write_str("\\r"),
@@ -45,19 +39,18 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Whether GitHub would take the line for a command: it looks behind the blanks.
+/// GitHub looks behind the blanks.
 fn begins_a_command(text: &str) -> bool {
     text.trim_start().starts_with("::")
 }
 
-/// Whether the text begins as a command does that GitHub, Azure or TeamCity look for anywhere in a line.
 fn begins_a_marked_command(text: &str) -> bool {
     text.strip_prefix("##").is_some_and(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "._-".contains(c)).starts_with('[')
     })
 }
 
-/// Characters that are not what they look like: controls, ends of lines, marks of direction, and what is not seen at all.
+/// Controls, ends of lines, marks of direction, and what is not seen at all.
 pub fn misleads(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -72,14 +65,14 @@ pub fn misleads(letter: char) -> bool {
         )
 }
 
-/// Lines that are written together. What is foreign in them is in no position to make another line.
+/// Lines that are written together; foreign text makes no other line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     text: String,
 }
 
 impl Block {
-    /// These lines, each behind [`MARK`], so that they are found in a job's log.
+    /// Each line behind [`MARK`], by which a job's log is searched.
     pub fn marked(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self::of(lines.into_iter().map(|line| MARK.to_owned() + line.as_ref()))
     }
@@ -101,7 +94,6 @@ impl Block {
         self
     }
 
-    /// The lines, without the mark where they have it.
     pub fn unmarked(&self) -> impl Iterator<Item = &str> {
         self.text.lines().map(|line| line.strip_prefix(MARK).unwrap_or(line))
     }

@@ -1,10 +1,8 @@
 //! The file of stacks: a minidump, as debuggers and crash reporters read it.
 //!
-//! It holds the blocked threads with their names, the part of each one's stack that does not change, the registers of the innermost
-//! of those frames, and the files of code with their build ids. The writer copies the stacks through a small buffer, and writes the directory, at the
-//! beginning of the file, last. `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
-//!
-//! Must not: take more of a stack than the caller names.
+//! It holds the blocked threads, the part of each one's stack that does not change, the registers of its innermost frame, and the files of code
+//! with their build ids. The writer copies the stacks through a small buffer, and writes the directory last. `minidump-writer` stops threads by
+//! `ptrace`, and makes the whole file in memory.
 
 use super::{Machine, Memory, Module};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -29,7 +27,7 @@ mod stream {
 }
 
 const PLATFORM_LINUX: u32 = 0x8201;
-/// What a build id's record begins with: `BpEL`.
+/// `BpEL`, before a build id.
 const BUILD_ID: u32 = 0x4270_454c;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +101,7 @@ impl<W: Write + Seek> DumpFile<W> {
         Ok(Kept { begin, bytes: self.at - at, at })
     }
 
-    /// Writes everything else, and the directory. `seconds` is the time, since 1970; `maps` the text of what is mapped.
+    /// The rest and the directory. `seconds` since 1970; `maps` is the text of what is mapped.
     pub fn finish(
         mut self,
         process: u32,
@@ -170,13 +168,12 @@ impl<W: Write + Seek> DumpFile<W> {
     }
 }
 
-/// How the registers of a processor lie in the file, in bytes from their begin.
+/// Where the registers of a processor lie in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpContext {
-    /// The processor's number in the file.
     pub number: u16,
     bytes: usize,
-    /// Where it says which of the registers are said, and what: those of control, and the other integers.
+    /// The word that says which registers are given, and its value: control and integers.
     flags: (usize, u32),
     pub address: usize,
     pub stack: usize,
@@ -201,7 +198,6 @@ impl DumpContext {
         }
     }
 
-    /// The processor with this number in the file.
     pub fn of_number(number: u16) -> Option<Machine> {
         [Machine::X86_64, Machine::Aarch64].into_iter().find(|machine| Self::of(*machine).number == number)
     }

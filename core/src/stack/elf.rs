@@ -1,7 +1,7 @@
 //! A file of code as it lies in memory: which build of it that is, where its names are, and its tables for unwinding.
 //!
-//! All is read by the ELF header and the program headers, which the dynamic linker needs as well; section headers are not mapped. `object` borrows
-//! from bytes that are all there, and memory that the kernel reads can be missing at any byte.
+//! The ELF header and the program headers lead to all; section headers are not mapped. `object` borrows from bytes that are all there, and here
+//! any byte can be missing.
 //!
 //! Must not: believe a number that is read there without a bound.
 
@@ -11,7 +11,7 @@ const MOST_HEADERS: u16 = 64;
 const MOST_NOTE_BYTES: u64 = 1 << 16;
 const MOST_BUILD_ID: usize = 64;
 const MOST_DYNAMIC: usize = 256;
-/// Names of one hash that are looked at.
+/// Most names of one hash that are looked at.
 const MOST_CHAIN: u32 = 1 << 12;
 
 const PT_LOAD: u32 = 1;
@@ -30,7 +30,7 @@ const SHT_SYMTAB: u32 = 2;
 const MOST_SECTIONS: u16 = 256;
 const MOST_SYMBOL_BYTES: u64 = 32 << 20;
 
-/// What is read of a table at a time: whole entries.
+/// Bytes of a table read at a time: whole entries.
 const CHUNK: usize = 24 << 10;
 
 const SYMBOL_BYTES: u64 = 24;
@@ -39,19 +39,18 @@ const FUNCTION: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The load bias: memory address minus the file's address.
+    /// Memory address minus the file's address.
     pub bias: u64,
     pub build_id: Vec<u8>,
-    /// Where the index of the tables for unwinding lies, where there is one.
+    /// The index of the tables for unwinding.
     pub(super) unwind_index: Option<u64>,
     pub(super) dynamic: Option<u64>,
 }
 
 impl Image {
-    /// Reads the headers of the file whose first byte lies at `base`; `None` if that is none that this build knows.
+    /// Of the file whose first byte lies at `base`.
     pub fn read(memory: &impl Memory, base: u64) -> Option<Self> {
         let head: [u8; 64] = memory.array(base)?;
-        // 64 bits, little-endian.
         if head[..6] != *b"\x7fELF\x02\x01" {
             return None;
         }
@@ -60,15 +59,12 @@ impl Image {
         if size < 56 {
             return None;
         }
-        let headers: Vec<_> = (0..u64::from(count))
-            .map_while(|n| memory.array::<56>(base.wrapping_add(at).wrapping_add(n * u64::from(size))))
-            .map(|header| Header {
-                kind: u32_at(&header, 0),
-                offset: u64_at(&header, 8),
-                address: u64_at(&header, 16),
-                bytes: u64_at(&header, 40),
-            })
-            .collect();
+        let header = |n: u64| {
+            let header = memory.array::<56>(base.wrapping_add(at).wrapping_add(n * u64::from(size)))?;
+            let [offset, address, bytes] = [8, 16, 40].map(|at| u64_at(&header, at));
+            Some(Header { kind: u32_at(&header, 0), offset, address, bytes })
+        };
+        let headers: Vec<_> = (0..u64::from(count)).map_while(header).collect();
         let first = headers.iter().find(|header| header.kind == PT_LOAD)?;
         let bias = base.wrapping_sub(first.address.wrapping_sub(first.offset));
         let place = |kind| headers.iter().find(|h| h.kind == kind).map(|h| bias.wrapping_add(h.address));
@@ -80,7 +76,7 @@ impl Image {
         Some(Self { bias, build_id, unwind_index: place(PT_GNU_EH_FRAME), dynamic: place(PT_DYNAMIC) })
     }
 
-    /// The address of a function that the file exports, by the table of hashes that the dynamic linker uses.
+    /// An exported function, by the dynamic linker's table of hashes.
     pub fn function(&self, memory: &impl Memory, name: &str) -> Option<u64> {
         self.symbol(memory, name, FUNCTION)
     }
@@ -131,17 +127,16 @@ impl Image {
     }
 }
 
-/// Bytes at the beginning of an ELF file that [`has_fixed_addresses`] looks at.
+/// What [`has_fixed_addresses`] looks at.
 pub const HEAD_BYTES: usize = 18;
 
-/// Whether the file that begins like this is a program with fixed addresses (`ET_EXEC`), which needs no bias.
+/// Whether the file is a program with fixed addresses (`ET_EXEC`).
 pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
     const EXECUTABLE: u16 = 2;
     u16::from_le_bytes([head[HEAD_BYTES - 2], head[HEAD_BYTES - 1]]) == EXECUTABLE
 }
 
-/// The address in the file of a function that it does not export, by the table that only the file has: `file` is its bytes,
-/// which begin at address 0. A file without that table was stripped.
+/// The file's address of a function that it does not export, by the table that `strip` removes: `file` is its bytes, from address 0.
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     let head: [u8; 64] = file.array(0)?;
     if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
@@ -169,7 +164,7 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     })
 }
 
-/// Where a text lies in a part of a file, counted from the part's beginning. Read piece by piece: memory may be scarce.
+/// Offsets of a text in a part of a file, read piece by piece: memory may be scarce.
 fn places_of(file: &impl Memory, (at, bytes): (u64, u64), text: &[u8]) -> Vec<u64> {
     const MOST_PLACES: usize = 16;
     let bytes = bytes.min(MOST_SYMBOL_BYTES);

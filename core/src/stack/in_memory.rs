@@ -1,8 +1,6 @@
-//! The memory of a process as `gimli` reads tables: what lies at an address, without a copy of the whole.
+//! The memory of a process as `gimli` reads tables, without a copy: those of a large library have megabytes, a step needs some hundred bytes.
 //!
-//! The tables of a large library have many megabytes, of which a step needs some hundred bytes.
-//!
-//! Must not: allocate, or read more for one step than a fixed number of bytes, whatever lengths the tables have in them.
+//! Must not: allocate, or read more for one step than a fixed number of bytes.
 
 use super::Memory;
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId};
@@ -12,10 +10,10 @@ use std::fmt;
 
 const MOST_BYTES: usize = 1 << 17;
 
-/// Memory as a whole, of which a few bytes were read ahead: `gimli` asks for single ones.
+/// Memory, of which a few bytes were read ahead: `gimli` asks for single ones.
 pub struct Window<'a, M> {
     memory: &'a M,
-    /// Where the bytes lie, and how many there are.
+    /// Address, number and bytes.
     ahead: RefCell<(u64, usize, [u8; 64])>,
     left: Cell<usize>,
 }

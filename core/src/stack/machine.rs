@@ -1,6 +1,5 @@
-//! What differs between processors in reading a stack: which registers the tables name by which number, and how a function is entered.
-//!
-//! Sources: the System V ABI's AMD64 supplement, and "DWARF for the Arm 64-bit Architecture".
+//! Stacks by processor: the tables' numbers of registers, and how a function is entered, by the System V ABI's AMD64 supplement and "DWARF for
+//! the Arm 64-bit Architecture".
 
 use gimli::{AArch64, Register, Vendor, X86_64};
 
@@ -29,7 +28,6 @@ impl Machine {
         }
     }
 
-    /// The column in which the tables have the return address.
     pub(super) const fn returns(self) -> Register {
         match self {
             Self::X86_64 => X86_64::RA,
@@ -37,7 +35,6 @@ impl Machine {
         }
     }
 
-    /// Whether a function gives the register back as it got it.
     pub(super) fn keeps(self, register: Register) -> bool {
         match self {
             Self::X86_64 => {
@@ -47,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// The code of a return address as it lies on a stack: AArch64 may have signed it in the bits that no address of a program has.
+    /// AArch64 may have signed a return address in bits that no program's address has.
     pub(super) const fn unsigned(self, address: u64) -> u64 {
         match self {
             Self::X86_64 => address,

@@ -1,7 +1,5 @@
-//! What is mapped where, by the text of `/proc/PID/maps`: the one reader of it, for the library and the command.
-//!
-//! It runs in processes that hang. The crate `procfs` would refuse the whole text for one line that it does not know, and
-//! allocate for every line.
+//! The one reader of `/proc/PID/maps`, in processes that hang. `procfs` would refuse the whole text for one unknown line, and allocate for
+//! every line.
 //!
 //! Must not: fail.
 
@@ -15,7 +13,7 @@ pub struct Mapping<'a> {
     pub readable: bool,
     pub executable: bool,
     pub offset: u64,
-    /// The file as the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
+    /// As the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
     pub path: Cow<'a, str>,
 }
 
@@ -25,19 +23,18 @@ impl Mapping<'_> {
     }
 }
 
-/// A path without what the kernel adds to that of a file which was deleted.
+/// Without the kernel's mark of a deleted file.
 pub fn undeleted(path: &str) -> &str {
     path.strip_suffix(" (deleted)").unwrap_or(path)
 }
 
-/// The text for this process; empty where it cannot be read. A path that is not UTF-8 costs its own characters alone.
+/// Empty where it cannot be read.
 pub fn own_maps() -> String {
     let text = std::fs::read("/proc/self/maps").unwrap_or_default();
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// The beginning of that text, as much as the kernel gives at once: whole lines, in the order of the addresses. A program lies below its
-/// libraries, unless a loader was started to load it.
+/// As much as the kernel gives at once. A program lies below its libraries, unless a loader was started to load it.
 pub fn first_of_own_maps() -> String {
     let mut text = vec![0; 4096];
     let read = std::fs::File::open("/proc/self/maps").and_then(|mut maps| maps.read(&mut text)).unwrap_or(0);
@@ -45,7 +42,6 @@ pub fn first_of_own_maps() -> String {
     String::from_utf8_lossy(&text[..whole_lines]).into_owned()
 }
 
-/// The lines of a text, those that make no sense left out.
 pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
     // A path may end in what else ends a line.
     text.split('\n').filter_map(|line| {

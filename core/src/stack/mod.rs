@@ -1,10 +1,9 @@
 //! Stacks of threads that are blocked in a driver call: where they lie, what is on them, and how they are written down.
 //!
-//! All of it works on a [`Memory`] that may refuse any byte: the process's own, read by the kernel so that an absent page is an
-//! answer and no fault, or the bytes of a file. A value found in memory is not used before it has been compared with what is
-//! mapped: a program may have put anything there.
+//! All of it works on a [`Memory`] that may refuse any byte: the process's own, read by the kernel, or the bytes of a file. A value found there is
+//! compared with what is mapped before it is used.
 //!
-//! Must not: fail except by finding less, or loop over more than a fixed number of anything.
+//! Must not: fail except by finding less, or loop without a bound.
 
 mod dump;
 mod elf;
@@ -22,7 +21,7 @@ pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
 pub trait Memory {
-    /// Reads from an address on, as far as there is something; how many bytes that was.
+    /// From an address on; returns how many bytes there were.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
     fn array<const N: usize>(&self, address: u64) -> Option<[u8; N]>

@@ -1,11 +1,10 @@
 //! One step up a stack, by the tables that a file carries for exceptions (`.eh_frame`, of the DWARF kind), which `gimli` reads.
 //!
-//! The library reads the tables as they lie in its process's memory ([`caller`]), the command those of a file ([`FileTables`]). Frame
-//! pointers alone are not followed: a chain of them skips the functions that were built without one, and shows no sign of it.
+//! The library reads the tables as they lie in memory ([`caller`]), the command those of a file ([`FileTables`]). Chains of frame pointers are not
+//! followed: they skip functions without one, and do not show it.
 //!
-//! Must not: guess: where the tables do not say, or a register that they need is not known, the stack ends. Allocate: the
-//! library's thread has room for what `gimli` keeps on its own stack. Trust a number in the tables: `gimli` checks those of an
-//! entry; those of the sorted index, which it adds and multiplies as they are, are checked here.
+//! Must not: guess: where the tables or a register are missing, the stack ends. Allocate. Trust a number in the sorted index, which `gimli`
+//! does not check.
 
 use super::elf::Image;
 use super::in_memory::{InMemory, Window};
@@ -18,14 +17,13 @@ use gimli::{
     UnwindTableRow, Value,
 };
 
-/// The registers that have numbers in the tables, on the processor that has the most.
 const REGISTERS: usize = 32;
 
 const MOST_OPERATIONS: u32 = 1 << 10;
-/// Registers and words that one expression asks for.
+/// Most registers and words that one expression asks for.
 const MOST_QUESTIONS: usize = 64;
 
-/// The head of an index as linkers write it: a count of four bytes, and a table of four-byte differences from the index.
+/// Of an index as linkers write it: a four-byte count, and a table of four-byte differences.
 const VERSION: u8 = 1;
 const COUNT: u8 = 0x03;
 const SORTED: u8 = 0x3b;
@@ -33,14 +31,13 @@ const SORTED: u8 = 0x3b;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
     machine: Machine,
-    /// In the return address' place is the address at which the frame continues.
+    /// The return address' place holds where the frame continues.
     known: [Option<u64>; REGISTERS],
-    /// Whether a call returns to the address; else a signal came in before it.
+    /// Whether a call returns there; else a signal came in before it.
     returns: bool,
 }
 
 impl Registers {
-    /// Those of a frame that has called another one.
     pub fn new(machine: Machine, address: u64, stack: u64, frame: u64) -> Self {
         let mut registers = Self { machine, known: [None; REGISTERS], returns: true };
         registers.set(machine.returns(), machine.unsigned(address));
@@ -49,8 +46,7 @@ impl Registers {
         registers
     }
 
-    /// Those of a thread where it stands: it may be at the first instruction of a function. `others` are the further registers that are
-    /// known, by their numbers in DWARF.
+    /// Of a thread anywhere in a function, with further registers by their numbers in DWARF.
     pub fn of_thread(machine: Machine, address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut registers = Self { machine, known: [None; REGISTERS], returns: false };
         for (number, value) in others {
@@ -65,7 +61,7 @@ impl Registers {
         self.get(self.machine.returns()).unwrap_or(0)
     }
 
-    /// Where it is: a call is what lies before the address it returns to.
+    /// The call lies before the address that it returns to.
     pub fn call(&self) -> u64 {
         self.address().wrapping_sub(self.returns.into())
     }
@@ -100,7 +96,6 @@ impl Registers {
 #[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
 pub(super) enum Caller {
     Is(Registers),
-    /// There is none: the frame is the thread's first.
     None,
     Unknown,
 }
@@ -114,7 +109,6 @@ impl Caller {
     }
 }
 
-/// The frame that called this one, by the tables in memory.
 pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Caller {
     caller_in_memory(memory, image, now).unwrap_or(Caller::Unknown)
 }
@@ -124,14 +118,13 @@ fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Opti
     Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
-/// The same by the tables whose index lies at `index`, if they say it.
+/// By the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
     let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
     caller(memory, &image, now).known()
 }
 
-/// How far above the frame pointer the frame of a function ends, once the function has set the pointer up; `function` is its first
-/// instruction.
+/// How far above its frame pointer the frame of a function ends; `function` is its first instruction.
 pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine, function: u64) -> Option<u64> {
     let window = Window::new(&memory);
     let tables = Tables::in_memory(&window, image, machine)?;
@@ -150,19 +143,19 @@ pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine,
 }
 
 pub struct FileTables {
-    /// The file's own address of its first byte.
+    /// The address of the file's first byte.
     first: u64,
     frames: (u64, Vec<u8>),
     index: (u64, Vec<u8>),
 }
 
 impl FileTables {
-    /// `.eh_frame` and `.eh_frame_hdr`, with their addresses in the file; `first` is that of the file's first byte.
+    /// `.eh_frame` and `.eh_frame_hdr`, with their addresses.
     pub fn new(first: u64, frames: Option<(u64, Vec<u8>)>, index: Option<(u64, Vec<u8>)>) -> Self {
         Self { first, frames: frames.unwrap_or_default(), index: index.unwrap_or_default() }
     }
 
-    /// The frame that called this one. `base` is where the file's first byte lies, `word` reads the stack.
+    /// `base` is where the file's first byte lies, `word` reads the stack.
     pub fn step(&self, base: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
         let (frames_at, frames) = &self.frames;
         let index = EhFrameHdr::new(&self.index.1, LittleEndian);
@@ -175,7 +168,7 @@ impl FileTables {
     }
 }
 
-/// An index, if it is as linkers write it.
+/// `None` where it is not as linkers write it.
 fn parsed<R: Reader>(index: &EhFrameHdr<R>, bases: &BaseAddresses) -> Option<ParsedEhFrameHdr<R>> {
     let [VERSION, _, COUNT, SORTED] = index.reader().clone().read_u8_array::<[u8; 4]>().ok()? else { return None };
     index.parse(bases, 8).ok().filter(|index| index.table().is_some())
@@ -184,14 +177,14 @@ fn parsed<R: Reader>(index: &EhFrameHdr<R>, bases: &BaseAddresses) -> Option<Par
 struct Tables<R: Reader> {
     frames: EhFrame<R>,
     frames_at: u64,
-    /// Without one, entries are looked at one by one.
+    /// Without it, entries are looked at one by one.
     index: Option<ParsedEhFrameHdr<R>>,
     bases: BaseAddresses,
     machine: Machine,
 }
 
 impl<'a, M: Memory> Tables<InMemory<'a, M>> {
-    /// The tables of a file as they lie in memory. The section is all of the memory, so that an offset in it is an address.
+    /// The section is all of the memory, so that an offset in it is an address.
     fn in_memory(window: &'a Window<'a, M>, image: &Image, machine: Machine) -> Option<Self> {
         let index_at = image.unwind_index?;
         let index = EhFrameHdr::from(InMemory::from(window, index_at));
@@ -218,7 +211,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         entry.ok().filter(|entry| entry.contains(at) && entry.cie().return_address_register() == self.machine.returns())
     }
 
-    /// The caller's registers. `bias` is what has to be added to an address of the tables to get the one in memory.
+    /// `bias`: memory address minus the tables' address.
     fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Caller> {
         let at = now.call().wrapping_sub(bias);
         let (frames, bases) = (&self.frames, &self.bases);
@@ -286,8 +279,7 @@ fn evaluate<R: Reader<Offset = usize>>(
                 return Some(*address);
             }
             EvaluationResult::RequiresRegister { register, .. } => {
-                // Registers hold addresses of memory. Linkage tables compute with the last bits of the one in the code, and
-                // those are the same in the file: files are mapped by pages.
+                // Linkage tables compute with the last bits of an address in the code, which are the same in the file.
                 evaluation.resume_with_register(Value::Generic(now.get(register)?))
             }
             EvaluationResult::RequiresMemory { address, size: 8, .. } => {
@@ -302,8 +294,7 @@ fn evaluate<R: Reader<Offset = usize>>(
     None
 }
 
-/// Room for a row's rules and the rows that a program keeps, for the values of an expression; an entry that needs more is
-/// refused.
+/// Room for a row's rules, stored rows, and an expression's values; an entry that needs more is refused.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {

@@ -1,6 +1,5 @@
-//! The frames of a blocked thread's stack, from its driver call outwards.
-//!
-//! Must not: continue at a doubt. Each frame has to lie further out than the last, on the same stack, with a return address in code.
+//! The frames of a blocked thread's stack, outwards from its driver call. Each has to lie further out than the last, with a return address in
+//! code; at a doubt the walk ends.
 
 use super::elf::Image;
 use super::machine::Machine;
@@ -10,17 +9,16 @@ use super::Memory;
 
 pub const MOST_FRAMES: usize = 64;
 
-/// The outer part of a thread's stack, from its innermost frame that does not change.
+/// From the innermost frame that does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub address: u64,
     pub begin: u64,
-    /// The end of the memory that the stack lies in.
     pub end: u64,
     pub frame: u64,
 }
 
-/// The return addresses of the frames, the innermost first. `image` gives the tables of a module, by its number.
+/// Return addresses, the innermost first.
 pub fn walk<'a>(
     memory: &impl Memory,
     modules: &[Module],
@@ -35,11 +33,11 @@ pub fn walk<'a>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walked {
     pub frames: Vec<Registers>,
-    /// Whether the last one is the thread's first: the tables say that it has no caller.
+    /// Whether the last one has no caller.
     pub is_whole: bool,
 }
 
-/// The frames from these registers outwards, of a stack that ends at `end`, and at most so many.
+/// At most so many frames, of a stack that ends at `end`.
 pub fn walk_from<'a>(
     memory: &impl Memory,
     modules: &[Module],

@@ -7,8 +7,7 @@ use crate::sync::{lock, Ordering};
 use crate::Nanos;
 
 impl Recorder<'_> {
-    /// Adds an entry to the texts: words, and then, if there is one, a text with its length in front. An entry that finds no
-    /// room is counted.
+    /// Adds words, and a text behind its length. An entry that finds no room is counted.
     fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
         let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
         let size = (2 + content.len() + tail_words) * layout::WORD;
@@ -42,7 +41,7 @@ impl Recorder<'_> {
         self.add_text(text::FUNCTION, now, &[ids, handle, owner, u64::from(kernel)], None);
     }
 
-    /// A file of code in memory: where it begins and ends, and what makes an address of the file one in memory.
+    /// `bias` makes an address of the file one in memory.
     pub fn add_file(&self, now: Nanos, begin: u64, end: u64, bias: u64, path: &str) {
         self.add_text(text::FILE, now, &[begin, end, bias], Some(path));
     }
@@ -87,7 +86,7 @@ impl Recorder<'_> {
         self.add_text(text::GRAPH, now, &words, None);
     }
 
-    /// A path from the program's code to its calls: the return addresses of its frames, the innermost first.
+    /// Return addresses, the innermost first.
     pub fn add_path(&self, now: Nanos, number: u16, frames: &[u64]) {
         let words: Vec<_> = std::iter::once(u64::from(number)).chain(frames.iter().copied()).collect();
         self.add_text(text::PATH, now, &words, None);

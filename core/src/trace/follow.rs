@@ -1,13 +1,11 @@
 //! What was written to a lane since the last look: for the log of the same process, and for a reader of the file of a living one.
 //!
-//! The hand of a lane says which segments may have been taken since; those, and the ones that may still grow, are looked at. A segment
-//! counts only if the same thread still has it after its records were read.
+//! The hand of a lane says which segments may have been taken since; those, and the ones that may still grow, are looked at.
 //!
-//! Must not: block a writer, or hand out a record twice or in part. A record that is overwritten before it is read is lost here, and counted.
+//! Must not: block a writer, or hand out a record twice or in part. A record that is overwritten before it is read is counted.
 
-use super::layout;
 use super::record::Record;
-use super::{Look, Owner, Recorder};
+use super::{layout, Look, Owner, Recorder};
 use crate::api::Lane;
 use crate::map::HashMap;
 use crate::order;
@@ -15,10 +13,9 @@ use std::ops::Range;
 
 #[derive(Clone, Copy, Default)]
 struct Progress {
-    /// How often it had been taken.
     taken: u32,
     read: u32,
-    /// Whether the hand has come by since that use: the next one may be there any moment, or not until the hand comes again.
+    /// Whether the hand has come by since: the next use may begin at any moment.
     awaited: bool,
 }
 
@@ -26,16 +23,16 @@ struct Progress {
 pub(super) struct LaneFollower {
     hand: u64,
     progress: HashMap<usize, Progress>,
-    /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
+    /// Segments that may still grow or change their owner: the hand moves before a segment is taken.
     watched: Vec<usize>,
     read: u64,
-    /// Those of the records read that lie in segments which grow.
+    /// Records read in segments that still grow.
     growing: u64,
 }
 
 impl LaneFollower {
-    /// Looks at the segments of a lane past which the hand has come, the newest `most` of them, and at those that may still grow. `read`
-    /// reads the records of one from a number on, and returns how many that were; one thread's are read in order.
+    /// Looks at the newest `most` segments past which the hand has come, and at those that may still grow. `read` reads the records of one from a
+    /// number on, and returns how many.
     pub fn follow(
         &mut self,
         segments: Range<usize>,
@@ -78,7 +75,7 @@ impl LaneFollower {
         self.watched.retain(|index| settled.binary_search(index).is_err());
     }
 
-    /// How many of the released records of the lane were never read. Exact when nothing was written since the last look.
+    /// Exact when nothing was written since the last look.
     pub fn lost(&self, released: u64) -> u64 {
         released.saturating_sub(self.read.saturating_sub(self.growing))
     }
@@ -96,7 +93,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Hands every record that has become complete in a lane since the last time to `each`.
+    /// Hands out every new complete record of a lane.
     pub fn follow(&mut self, recorder: &Recorder<'_>, lane: Lane, each: &mut dyn FnMut(Followed)) {
         let (first, count) = recorder.segments_of(lane);
         let read = |look: &Look, from: u32| {
@@ -110,7 +107,6 @@ impl Follower {
         self.lanes[lane as usize].follow(first..first + count, hand, u64::MAX, look, read);
     }
 
-    /// How many complete records of a lane were never seen here.
     pub fn lost(&self, recorder: &Recorder<'_>, lane: Lane) -> u64 {
         self.lanes[lane as usize].lost(recorder.counts(lane).released)
     }

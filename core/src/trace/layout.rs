@@ -1,6 +1,4 @@
-//! Where everything lies in a recording: `docs/TRACE_FORMAT.md`, in constants.
-//!
-//! The writer and the reader both take their places from here. The reader prefers what the header says.
+//! Where everything lies in a recording: `docs/TRACE_FORMAT.md`, in constants. The reader prefers what the header says.
 //!
 //! Must not: change what a number means without a new [`VERSION`].
 
@@ -11,7 +9,7 @@ pub const HEADER_BYTES: usize = 4096;
 pub const LANES: usize = 3;
 
 pub mod header {
-    // The names are those of the format's description, which says what each holds.
+    // `docs/TRACE_FORMAT.md` says what each holds.
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 1;
     pub const FILE_BYTES: usize = 2;
@@ -73,7 +71,7 @@ pub mod thread {
     pub const MARK: usize = 4;
     pub const STACK: usize = 5;
     pub const FRAME: usize = 6;
-    /// Where the thread writes next in the lane of work: see `Cursor` of the recorder.
+    /// See `Cursor` of the recorder.
     pub const CURSOR: usize = 7;
     pub const SEGMENTS_1_2: usize = 8;
     pub const BORN: usize = 9;
@@ -104,7 +102,7 @@ pub mod communicator {
     pub const BEING_TAKEN: u64 = 1;
     /// In [`HANDLE`]: the call that makes it has not returned, or has failed.
     pub const NO_HANDLE: u64 = 2;
-    /// The most ranks: records give a rank 16 bits, of which the last number is none.
+    /// Records give a rank 16 bits, of which the last number is none.
     pub const MOST_RANKS: u32 = 0xffff;
 }
 
@@ -192,19 +190,18 @@ pub mod flag {
     /// Of a launch, by the same bit: its blocks have to be resident all at once.
     pub const AT_ONCE: u8 = 16;
     pub const WAIT: u8 = 32;
-    /// Of a record in its segment alone, not of a [`super::super::Record`] that was read: the table of streams has this submission once the
-    /// segment counts it in [`super::segment::FOLDED`].
+    /// In a segment alone: the table of streams has this submission once the segment counts it in [`super::segment::FOLDED`].
     pub const FOLDED_LATER: u8 = 64;
     pub const SETS_ASIDE: u8 = 128;
 }
 
-/// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.
+/// The first of the three short numbers of a load's record.
 pub mod image {
     pub const MACHINE_CODE: u64 = 1;
     pub const FAT_BINARY: u64 = 2;
     pub const PTX: u64 = 3;
     pub const FAT_BINARY_OF_PTX: u64 = 4;
-    /// In addition: it has the name of a function in it by which kernels print. Only small images are looked through.
+    /// Added where a small image names a function by which kernels print.
     pub const PRINTS: u64 = 0x100;
 }
 
@@ -223,8 +220,7 @@ impl Shape {
     /// The smallest recording that is of use.
     pub const SMALLEST: usize = 1 << 20;
 
-    /// A recording of at most this many bytes, which are at least [`Shape::SMALLEST`]: an eighth for texts, the tables by
-    /// size, and of the segments an eighth each for the two rarer lanes.
+    /// At most this many bytes, at least [`Shape::SMALLEST`]: an eighth for texts, and an eighth of the segments for each rarer lane.
     pub fn of_bytes(bytes: usize) -> Self {
         let bytes = bytes.max(Self::SMALLEST);
         let mut shape = Self {
@@ -256,7 +252,7 @@ impl Shape {
         self.streams_at() + self.streams * stream::WORDS
     }
 
-    /// Where the segments begin, in words: at the beginning of a page.
+    /// In words; at the beginning of a page.
     pub const fn segments_at(&self) -> usize {
         (self.texts_at() + self.text_bytes / WORD).next_multiple_of(segment::WORDS)
     }

@@ -8,7 +8,7 @@ use crate::sync::{fence, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     pub index: usize,
-    /// How often it had been taken: tells one owner's use from another's.
+    /// How often it had been taken.
     pub taken: u32,
     pub is_current: bool,
     pub owner: Owner,
@@ -17,8 +17,7 @@ pub struct Look {
 }
 
 impl Recorder<'_> {
-    /// What lies in segment `index`, if it has been taken and not been taken again meanwhile: the state's word, the owner,
-    /// the number of the first record, and how many are complete.
+    /// What lies in segment `index`, if one thread has it throughout.
     pub fn look(&self, index: usize) -> Option<Look> {
         let base = self.segment_at(index);
         if self.closed().iter().any(|words| words.contains(&base)) {
@@ -42,12 +41,12 @@ impl Recorder<'_> {
         self.unchanged(&look).then_some(look)
     }
 
-    /// Complete records in the segment with this head, which had this state: by the cursor of its thread, where that is in it, else by the head.
+    /// Complete records: by the thread's cursor, where that is in the segment, else by the head.
     fn length_of(&self, head: usize, state: u64, words: &[AtomicU64]) -> u64 {
         let entry =
             words[segment::ENTRY].load(Ordering::Relaxed).checked_sub(1).filter(|_| low(state) == segment::CURRENT);
         let entry = entry.and_then(|index| self.thread_entry(index as usize));
-        // Acquire: partner of the Release with which a record is complete, and with which a segment is left, whose head has the count.
+        // Acquire: partner of the Release with which a record is complete, and a segment is left.
         let cursor = entry.map(|entry| Cursor(entry[layout::thread::CURSOR].load(Ordering::Acquire)));
         match cursor.filter(|cursor| cursor.head(self.shape.records) == head) {
             Some(cursor) => cursor.length(self.shape.records) as u64,
@@ -55,7 +54,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Whether a segment is still the same owner's as when it was looked at.
+    /// Whether the segment still has the same owner.
     fn unchanged(&self, look: &Look) -> bool {
         fence(Ordering::Acquire);
         let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
@@ -63,8 +62,7 @@ impl Recorder<'_> {
         now >> 32 == u64::from(look.taken) && low(now) != segment::BEING_TAKEN
     }
 
-    /// The words of record `number` of a segment, unless the segment has been taken again meanwhile. One past the length is
-    /// that of a call in progress, if the thread's mark says so.
+    /// The words of record `number`, unless the segment was taken again. One past the length is that of a call in progress.
     pub fn read(&self, look: &Look, number: u32) -> Option<[u64; record::WORDS]> {
         let at = self.segment_at(look.index) + segment::RECORDS + number as usize * record::WORDS;
         let place: Place<'_> = (number < self.shape.records as u32).then(|| self.words.get(at..)?.first_chunk())??;

@@ -1,6 +1,4 @@
-//! What a record says beside the facts that all records have, typed for readers: [`Record::payload`]. `raw` is for writers.
-//!
-//! Must not: leave a bit to be taken apart elsewhere, or fail on words that make no sense.
+//! The typed content of a record, for readers: [`Record::payload`]. `raw` is for writers. Any words make some payload.
 
 use super::layout::flag;
 use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
@@ -14,59 +12,50 @@ pub enum Payload {
     Wait(ValueWait),
     Write(ValueWrite),
     Event(u64),
-    /// A copy or fill of memory, an allocation or a release.
+    /// A copy or fill of memory, an allocation or a release: the destination, or 0; the bytes, or 0.
     Memory {
-        /// Where it begins to write, or the memory is; 0 where that is not known.
         address: u64,
-        /// How many, or 0 where that is not known.
         bytes: u64,
     },
     Image {
-        /// The handle of the module or library that the driver makes of it.
         owner: u64,
         image: Image,
     },
     Owner(u64),
-    /// The handle of the executable graph that a call makes, changes, launches or destroys.
     Graph(u64),
     HostFunction(u64),
+    /// With the time at which the call that submitted it was entered.
     HostCall {
         function: u64,
-        /// When the call that submitted it was entered.
         submitted: u64,
     },
-    /// Queries that gave one result, one after the other.
+    /// Of an event, or of a stream (0).
     Queries {
         count: u64,
-        /// The event's handle, or 0 of a stream.
         event: u64,
     },
     Preload(Preload),
-    /// A hazard; [`crate::hazard`] knows what the numbers mean.
     Hazard(HazardNumbers),
-    /// What a thread does that is in no driver call; `None`: it is no longer seen.
+    /// Of a thread in no driver call; `None` once it is no longer seen.
     Activity {
         thread: u32,
         doing: Option<ThreadActivity>,
     },
     Communication(Communication),
-    /// The driver was asked whether the stream is idle, and the result is the answer.
+    /// The result says whether the stream is idle.
     StreamAnswer,
-    /// The driver says that this event is complete.
     EventComplete(u64),
     Holds {
         address: u64,
         value: u64,
-        /// Whether that is 64 bits; else 32.
         wide: bool,
     },
-    /// For how much of the newest time a thread computed that is in a call which loads code.
+    /// Of a thread in a call that loads code, lately.
     Computes {
         thread: u32,
-        /// The thread's time on a processor, and its waits for one.
         time: ComputeTime,
     },
-    /// Two variables of the driver's, as the process had them when it initialised the driver.
+    /// As the process had it when it initialised the driver.
     Environment(Environment),
     Resident {
         launch: LaunchKey,
@@ -78,9 +67,9 @@ pub enum Payload {
 pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u16; 3],
-    /// Bytes of dynamic shared memory; not known of a launch that loaded on first use.
+    /// Not known of a launch that loaded on first use.
     pub shared_bytes: Option<u64>,
-    /// The handle of the module or library, of a launch that loaded on first use.
+    /// Of a launch that loaded on first use.
     pub owner: Option<u64>,
 }
 
@@ -195,12 +184,11 @@ impl Record {
         [self.raw.three as u16, (self.raw.three >> 16) as u16, (self.raw.three >> 32) as u16]
     }
 
-    /// Of a launch: what decides how many of its blocks the device holds at once.
     pub fn launch_key(&self) -> LaunchKey {
         LaunchKey { function: self.function, block: self.block(), shared_or_owner: self.raw.detail }
     }
 
-    /// Of a load, or of what uses a module or library: its handle.
+    /// The module or library that a call loads or uses.
     pub fn owner(&self) -> Option<u64> {
         match self.payload() {
             Payload::Launch(launch) => launch.owner,
@@ -210,7 +198,6 @@ impl Record {
         }
     }
 
-    /// The event that a call is about, or its queries.
     pub fn event(&self) -> Option<u64> {
         match self.payload() {
             Payload::Event(event) | Payload::Queries { event, .. } if event != 0 => Some(event),

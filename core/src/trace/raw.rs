@@ -1,12 +1,9 @@
-//! The words of a record whose meaning depends on its kind and its call, packed by the constructor for what is recorded.
-//!
-//! Must not: cost a launch more than the words themselves; what a launch needs is inlined.
+//! The words of a record whose meaning depends on its kind and call. A launch inlines what it needs.
 
 use super::layout::image;
 use crate::api::{ComputeTime, ThreadActivity};
 
-/// See the module: three numbers of 16 bits, the first in the lowest;
-/// the extent; the detail. `docs/TRACE_FORMAT.md` has the bits.
+/// Three numbers of 16 bits, the first in the lowest; the extent; the detail. `docs/TRACE_FORMAT.md` has the bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct RawPayload {
@@ -17,18 +14,17 @@ pub struct RawPayload {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `CUDA_LAUNCH_BLOCKING`: a launch returns when its kernel has ended.
     pub launch_blocking: bool,
-    /// `CUDA_DEVICE_MAX_CONNECTIONS`: the hardware queues that streams share; 0 where it is not set.
+    /// `CUDA_DEVICE_MAX_CONNECTIONS`, or 0.
     pub connections: u32,
 }
 
-/// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
+/// What decides how many blocks of a launch the device holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchKey {
     pub function: u32,
     pub block: [u16; 3],
-    /// Bytes of dynamic shared memory; of a launch that loaded its function, the handle of the module or library.
+    /// Bytes of dynamic shared memory, or the owner's handle where the launch loaded its function.
     pub shared_or_owner: u64,
 }
 
@@ -37,26 +33,24 @@ pub struct Preload {
     pub loaded: u64,
     pub refused: u64,
     pub left_out: u64,
-    /// The handle of the module or library, or 0 if they were of several.
+    /// The module or library, or 0 of several.
     pub owner: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HazardNumbers {
     pub code: u16,
-    /// The id of the entry point of the other operation, or 0.
+    /// Its id, or 0.
     pub other_entry_point: u16,
-    /// What else there is to say, a bit each.
     pub marks: u16,
     pub class: u8,
-    /// How long before the record the other operation was submitted, plus 1; 0 where that is not known.
+    /// From the other operation's submission to the record, plus 1; 0 where unknown.
     pub distance: u64,
     pub other_stream: u32,
-    /// The number of its function; of a hazard that is about the earlier of two calls, the id of that one's thread.
+    /// The other operation's function; or the thread of the earlier of two calls.
     pub function_or_thread: u32,
 }
 
-/// What the image of a module or library is, by its first bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Image(u64);
 
@@ -69,12 +63,10 @@ impl Image {
         self.0 != 0
     }
 
-    /// Whether the driver has to compile it.
     pub const fn needs_compiler(self) -> bool {
         matches!(self.0 & 0xff, image::PTX | image::FAT_BINARY_OF_PTX)
     }
 
-    /// Whether it has the name of the function in it by which kernels print.
     pub const fn prints(self) -> bool {
         self.0 & image::PRINTS != 0
     }
@@ -82,51 +74,39 @@ impl Image {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Communication {
-    /// The communicator's number in the recording, or 0 where it has none.
+    /// Its number, or 0.
     pub communicator: u32,
-    /// Its number among the collectives of the communicator, the first is 1; of a send or receive, among those of the
-    /// communicator. 0 of another call, and of what was captured.
+    /// Counted from 1 among the communicator's collectives, or its sends and receives; 0 of other calls.
     pub number: u32,
-    /// Elements, as the program passed them.
     pub count: u64,
-    /// The value of `ncclDataType_t`.
     pub data_type: u16,
-    /// The value of `ncclRedOp_t`.
     pub operator: Option<u16>,
-    /// The root of a collective that has one, or the peer of a send or receive: ranks of the communicator.
+    /// Or the peer of a send or receive.
     pub root: Option<u16>,
 }
 
-/// In place of an operator or a root: there is none.
+/// In place of an operator or a root.
 const NO_SUCH: u32 = 0xffff;
 
-/// The largest number that fits into the three short ones together.
+/// That fits into the three short numbers together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
-/// Three numbers, the first of `first_bits` bits, the others of 16, which they fit into.
+/// The first has `first_bits` bits, the others 16.
 #[inline(always)]
 const fn packed(three: [u32; 3], first_bits: u32) -> u64 {
     three[0] as u64 | ((three[1] | three[2] << 16) as u64) << first_bits
 }
 
 const fn short(number: u32) -> u32 {
-    if number > 0xffff {
-        0xffff
-    } else {
-        number
-    }
+    capped(number as u64, 0xffff) as u32
 }
 
 const fn capped(number: u64, largest: u64) -> u64 {
-    if number > largest {
-        largest
-    } else {
-        number
-    }
+    [number, largest][(number > largest) as usize]
 }
 
 impl RawPayload {
-    /// A launch; and whether a number did not fit and was cut.
+    /// And whether a number did not fit and was cut.
     #[inline(always)]
     pub const fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> (Self, bool) {
         if Self::launch_fits(grid, block) {
@@ -155,12 +135,12 @@ impl RawPayload {
         Self { three: 0, extent: bytes, detail: address }
     }
 
-    /// A call about this event, or this module or library, or that submits this host function.
+    /// An event, a module or library, or a submitted host function.
     pub const fn about(handle: u64) -> Self {
         Self { three: 0, extent: 0, detail: handle }
     }
 
-    /// Code of a module or library whose handle is not known yet.
+    /// With no handle yet.
     pub const fn image(image: Image) -> Self {
         Self { three: image.0, extent: 0, detail: 0 }
     }
@@ -175,7 +155,6 @@ impl RawPayload {
         Self { three: 0, extent: counts, detail: owner }
     }
 
-    /// What a thread does that is in no driver call.
     pub fn activity(thread: u32, doing: Option<ThreadActivity>) -> Self {
         Self { three: 0, extent: doing.map_or(0, ThreadActivity::number), detail: u64::from(thread) }
     }
@@ -193,7 +172,6 @@ impl RawPayload {
         Self { extent: connections.into(), detail: launch_blocking.into(), ..Self::default() }
     }
 
-    /// How many blocks of a kernel the device holds at once. The record has the key's function beside it.
     pub fn resident(launch: LaunchKey, blocks: u64) -> Self {
         Self { three: packed(launch.block.map(u32::from), 16), extent: blocks, detail: launch.shared_or_owner }
     }
@@ -230,13 +208,13 @@ impl RawPayload {
         }
     }
 
-    /// The same of a call with so many queries; of others none.
+    /// Of a call that stands for so many queries, else 0.
     #[inline(always)]
     pub const fn with_queries(self, count: u64) -> Self {
         Self { extent: self.extent | count, ..self }
     }
 
-    /// The same of a call that is about this module or library, or about none (0).
+    /// Of a call about this module or library, or 0.
     #[inline(always)]
     pub const fn with_owner(self, owner: u64) -> Self {
         Self { detail: if owner != 0 { owner } else { self.detail }, ..self }

@@ -2,8 +2,7 @@
 
 use super::layout::{flag, record};
 use super::raw::{RawPayload, LARGEST};
-use crate::api::Keep;
-use crate::api::{Class, EntryPoint};
+use crate::api::{Class, EntryPoint, Keep};
 use crate::Nanos;
 
 pub const WORDS: usize = record::WORDS;
@@ -12,22 +11,21 @@ pub const WORDS: usize = record::WORDS;
 #[repr(u8)]
 pub enum Kind {
     Call = 0,
-    /// The same, and it loaded a function on first use.
+    /// And it loaded a function on first use.
     ColdFunction = 1,
-    /// The same, and it brought a module or library into the context.
+    /// And it brought a module or library into the context.
     ColdModule = 2,
     Hazard = 3,
     Preload = 4,
     Queries = 5,
-    // 6 and 7 stay free: recordings that are kept for tests hold them as kinds to come.
+    // 6 and 7 stay free: recordings for tests hold them as kinds to come.
     HostBegins = 8,
     HostEnds = 9,
-    /// What was seen in memory, or the driver answered, when something stood still.
+    /// The content of memory, or an answer of the driver, at a standstill.
     Seen = 10,
-    /// What a thread does that is in no driver call, as the guard saw it when something stood still. The call says nothing.
+    /// Of a thread in no driver call, at a standstill. The call says nothing.
     Activity = 11,
-    /// The program called a function of NCCL. The record is written at the call's entry, because the driver calls inside it leave
-    /// theirs; a second one follows only where the call fails.
+    /// A call of NCCL, written at its entry, because driver calls inside leave theirs; a second one follows only where the call fails.
     Communication = 13,
 }
 
@@ -49,7 +47,7 @@ impl Kind {
         })
     }
 
-    /// The kind of the record of a call of this class that does not load on first use, and how many queries it is.
+    /// Of a call that loads nothing on first use, and how many queries it is.
     #[inline]
     pub const fn of_call(class: Class) -> (Self, u64) {
         match Keep::of(class) {
@@ -63,16 +61,16 @@ impl Kind {
     }
 }
 
-/// The word of a record that says which stream and which function it is about.
+/// The word with a record's stream and function.
 #[inline(always)]
 pub const fn subject_of(stream: u32, function: u32) -> u64 {
     stream as u64 | (function as u64) << 32
 }
 
-/// In the word of a record that says from where it was made: where the number of the path begins.
+/// In the word of a record's origin: the path's first bit.
 const PATH_AT: u32 = 48;
 
-/// The word of a record that says from where the call was made: an address, of which a program's have 48 bits, and the number of a path.
+/// The word of a record's origin: an address, of which a program's have 48 bits, and a path.
 #[inline(always)]
 pub const fn from_word(address: u64, path: u16) -> u64 {
     address & LARGEST | (path as u64) << PATH_AT
@@ -83,7 +81,7 @@ pub const fn address_and_path(from: u64) -> (u64, u16) {
     (from & LARGEST, (from >> PATH_AT) as u16)
 }
 
-/// A driver call as it is recorded. A number is 0 where there is none.
+/// A number is 0 where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     pub entry_point: EntryPoint,
@@ -97,16 +95,15 @@ pub struct Record {
     pub stream: u32,
     pub function: u32,
     pub context: u16,
-    /// The return address of the call, or 0; of a call with a path that of the frame outside the path's.
+    /// Or 0; with a path the frame outside the path's.
     pub caller: u64,
-    /// The number of the path by which the program's code came to the call, or 0: the texts have its frames.
+    /// Or 0: the texts have its frames.
     pub path: u16,
-    /// What depends on the kind and the call: [`Record::payload`] takes it apart.
+    /// By kind and call: see [`Record::payload`].
     pub raw: RawPayload,
 }
 
 impl Record {
-    /// A record of this call with nothing else in it.
     #[inline(always)]
     pub const fn of(entry_point: EntryPoint) -> Self {
         Self {
@@ -142,7 +139,7 @@ impl Record {
         ]
     }
 
-    /// The record that these words make, without [`flag::FOLDED_LATER`], or `None` if this build knows its entry point or kind not.
+    /// Without [`flag::FOLDED_LATER`]; `None` where the entry point or the kind is unknown.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
         let [head, entered, returned, subject, place, extent, from, detail] = *words;
         let (caller, path) = address_and_path(from);
@@ -166,17 +163,17 @@ impl Record {
         self.flags & flag::SUBMITTED != 0
     }
 
-    /// Whether the call is a launch whose blocks have to be resident all at once.
+    /// Whether the blocks of a launch have to be resident all at once.
     pub fn at_once(&self) -> bool {
         self.entry_point.class() == Class::Launch && self.flags & flag::AT_ONCE != 0
     }
 
-    /// Whether the call makes a graph executable of which a kernel needs more local memory than the context has set aside, as far as could be asked.
+    /// Whether a kernel of the new executable graph needs more local memory than the context has set aside.
     pub fn sets_aside(&self) -> bool {
         self.flags & flag::SETS_ASIDE != 0
     }
 
-    /// The time at which to look up its numbers: the return of its call. A call in progress has the newest meaning.
+    /// When to look its numbers up: a call in progress has the newest meaning.
     pub fn meant_at(&self) -> Nanos {
         match self.returned {
             0 => Nanos::MAX,
@@ -184,7 +181,7 @@ impl Record {
         }
     }
 
-    /// How long the call took; 0 while it is in progress.
+    /// 0 while it is in progress.
     pub fn took(&self) -> Nanos {
         self.returned.saturating_sub(self.entered)
     }

@@ -1,16 +1,15 @@
 //! The writer of a recording.
 //!
-//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. It stores
-//! the facts of a record; before a call, the thread's mark (see `state::ThreadSlot`); after the call, the rest of the record; and last, with
-//! Release, its cursor or the segment's length, which makes the record complete. A reader's Acquire is the partner.
+//! Protocol. Only one thread at a time writes to a segment, through its [`SegmentWriter`]. It stores the facts of a record; before a call, the
+//! thread's mark (see `state::ThreadSlot`); after the call, the rest of the record; and last, with Release, its cursor or the segment's length,
+//! which completes the record. A reader's Acquire is the partner.
 //!
-//! In the lane of work the cursor is in the thread's entry, a line of memory that each of its calls stores to anyway. The head of the segment gets
-//! the length when the thread leaves the segment, before the cursor moves on. Other writers keep their cursor, and count each record in the
-//! head. So a length is the one by the cursor that is in the segment, or else the one in the head.
+//! In the lane of work the cursor is in the thread's entry, a line of memory that each of its calls stores to anyway. The segment's head gets the
+//! length when the thread leaves the segment, before the cursor moves on. Other writers count each record in the head.
 //!
-//! A thread whose segment is full takes the next one without an owner: the one that was taken longest ago. It then releases the one that was full
-//! before. Taking is one compare-and-swap on the segment's state, which also counts; a reader that finds the same state and count before and after
-//! has read one owner's records.
+//! A thread whose segment is full takes the one that was taken longest ago and has no owner, and then releases the one before the full one. Taking is
+//! one compare-and-swap on the segment's state, which also counts: a reader that finds the same state and count before and after has read one
+//! owner's records.
 //!
 //! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
@@ -21,13 +20,13 @@ use crate::api::Lane;
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::Nanos;
 use std::ops::Range;
-// The writer is one thread's own: it needs no model checking, and is built at compile time.
+// Used by one thread alone: it needs no model checking, and is built at compile time.
 use std::sync::atomic::{AtomicU64 as OwnU64, AtomicUsize};
 use std::sync::Mutex;
 
 pub type Place<'a> = &'a [AtomicU64; record::WORDS];
 
-/// The words of a recording, as many as a record has at a time: records begin at multiples, and so do segments, whose heads are as long.
+/// A recording's words in pieces of a record: records and segments begin at multiples, and a head is as long.
 pub type Places<'a> = &'a [[AtomicU64; record::WORDS]];
 
 const _: () = assert!(segment::RECORDS == record::WORDS && segment::WORDS.is_multiple_of(record::WORDS));
@@ -38,18 +37,16 @@ pub struct Owner {
     pub thread: u32,
 }
 
-/// The place of the next record in the low half, and one past the segment's last place in the high half; 0 without a segment. Indices are those of
-/// [`Places`].
+/// The next record's place in the low half, one past the segment's last place in the high half, as indices of [`Places`]; 0 without a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor(pub(crate) u64);
 
 impl Cursor {
-    /// In the first place of the segment with its head there.
     fn at_first(head: usize, records: usize) -> Self {
         Self((head + 1) as u64 | ((head + 1 + records) as u64) << 32)
     }
 
-    /// The place of the next record, which is not there where the segment is full.
+    /// The next record's place, outside where the segment is full.
     #[inline(always)]
     pub(crate) fn at(self) -> usize {
         self.0 as u32 as usize
@@ -65,7 +62,7 @@ impl Cursor {
         self.at() < self.end()
     }
 
-    /// Of the head of its segment, where segments hold so many records; 0 without a segment.
+    /// Of its segment, which holds so many records; 0 without a segment.
     pub(super) fn head(self, records: usize) -> usize {
         self.end().saturating_sub(records + 1)
     }
@@ -76,19 +73,18 @@ impl Cursor {
 }
 
 enum CursorWord<'a> {
-    /// In the writer: what is complete is counted in the head of the segment, record by record.
+    /// The segment's head counts each record.
     Own(AtomicU64),
-    /// In the entry with this index of the writer's thread. Only a segment that is left counts its records in its head, which is a line of memory
-    /// that launches need not touch.
+    /// In the thread's entry with this index. Only a segment that is left counts in its head, which launches need not touch.
     OfThread(&'a AtomicU64, u32),
 }
 
-/// Where a thread writes in one lane. The thread alone stores to it.
+/// Where a thread writes in one lane; for that thread alone.
 pub struct SegmentWriter<'a> {
     cursor: CursorWord<'a>,
-    /// What makes an index the record's number among the thread's in this lane, added to it.
+    /// Added to an index, it makes the record's number among the thread's in this lane.
     numbers: OwnU64,
-    /// Of the head of the segment it had before: full, and still this writer's; 0 for none.
+    /// The head of the former segment, which is full and still this writer's; or 0.
     previous: AtomicUsize,
 }
 
@@ -103,12 +99,12 @@ impl<'a> SegmentWriter<'a> {
         Self { cursor, numbers: OwnU64::new(0), previous: AtomicUsize::new(0) }
     }
 
-    /// The one of a thread in the lane of work, whose cursor is in the thread's entry: the one with this index.
+    /// For the lane of work.
     pub fn of_thread(entry: &'a [AtomicU64; layout::thread::WORDS], index: u32) -> Self {
         Self::with(CursorWord::OfThread(&entry[layout::thread::CURSOR], index))
     }
 
-    /// For another thread, whose records are numbered from 0. The writer has no segment.
+    /// For another thread, whose records are numbered from 0.
     pub fn restart(&self) {
         self.numbers.store(0, Ordering::Relaxed);
         self.word().store(0, Ordering::Relaxed);
@@ -123,18 +119,17 @@ impl<'a> SegmentWriter<'a> {
         }
     }
 
-    /// Acquire: partner of the Release with which a record is complete, and with which a segment is taken and given up.
+    /// Acquire: partner of the Release with which a record is complete, and a segment taken or released.
     pub(crate) fn cursor(&self) -> Cursor {
         Cursor(self.word().load(Ordering::Acquire))
     }
 
-    /// The number of the thread's next record in this lane.
     pub fn next(&self) -> u64 {
         self.numbers.load(Ordering::Relaxed).wrapping_add(self.cursor().at() as u64)
     }
 }
 
-/// The place at a thread's cursor in the lane of work, as [`Recorder::place`].
+/// As [`Recorder::place`], in the lane of work.
 #[inline(always)]
 pub(crate) fn place_at<'a>(cursor: Cursor, places: Places<'a>) -> Option<Place<'a>> {
     if !cursor.has_room() {
@@ -143,10 +138,9 @@ pub(crate) fn place_at<'a>(cursor: Cursor, places: Places<'a>) -> Option<Place<'
     places.get(cursor.at())
 }
 
-/// The record in the place of a thread's cursor in the lane of work is complete.
 #[inline(always)]
 pub(crate) fn complete_at(cursor: &AtomicU64) {
-    // Release: partner of the Acquire with which readers take the cursor. The record is stored before.
+    // Release: partner of the Acquire with which readers take the cursor.
     cursor.store(cursor.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
 }
 
@@ -155,44 +149,43 @@ pub struct ProcessFacts {
     pub process: u32,
     /// As `cuDriverGetVersion` counts.
     pub driver_version: i32,
-    /// When the process was armed, nanoseconds since 1970-01-01 UTC.
+    /// Nanoseconds since 1970.
     pub armed_unix_nanos: u64,
     pub armed_monotonic_nanos: u64,
-    /// When the process started, in clock ticks since the machine did.
+    /// In clock ticks since the machine started.
     pub start_ticks: u64,
     pub program: String,
     pub host: String,
-    /// Rank among the processes of the job, or empty.
+    /// In its job, or empty.
     pub rank: String,
     pub lazyguard: String,
     pub start: StartFacts,
 }
 
-/// How the process came to be guarded, on `CLOCK_MONOTONIC`; 0 for what is not known.
+/// On `CLOCK_MONOTONIC`; 0 for what is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartFacts {
-    /// When the guard's library was loaded; in a forked child, when it was forked.
+    /// In a forked child, when it was forked.
     pub loaded: Nanos,
-    /// When the call of `cuInit` that armed the guard was entered.
+    /// Of the call of `cuInit` that armed the guard.
     pub init_entered: Nanos,
     pub init_returned: Nanos,
-    /// How long before [`StartFacts::loaded`] the process started, in microseconds, and no less than 1; told by the system
-    /// to a hundredth of a second.
+    /// From the process's start to [`StartFacts::loaded`], 1 at least; exact to a hundredth of a second.
     pub before_loaded_micros: u32,
-    /// How long arming took after [`StartFacts::init_returned`], in microseconds.
+    /// After [`StartFacts::init_returned`].
     pub arming_micros: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounts {
     pub segments: u32,
-    /// How often a segment was looked at to be taken.
+    /// Segments looked at to be taken.
     pub hand: u64,
-    /// Records in segments when they were taken again.
+    /// Records in segments that were taken again.
     pub overwritten: u64,
     /// Records in segments that were released.
     pub released: u64,
-    /// Records for which there was no segment.
+    /// Records without a segment.
     pub dropped: u64,
 }
 
@@ -200,11 +193,10 @@ pub struct Recorder<'a> {
     pub(super) words: &'a [AtomicU64],
     pub(super) shape: Shape,
     pub(super) texts: Mutex<()>,
-    /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
+    /// Released segments of each lane; and that number, plus 1, when a search last found none.
     released: [AtomicU64; LANES],
     exhausted: [AtomicU64; LANES],
-    /// How many segments of each lane may be taken, from its first one on. What is in the others may have no room yet: even a look at
-    /// them could end the process.
+    /// Segments of each lane that may be taken, from the first one on. The others may have no room: a look at them could end the process.
     open: [AtomicUsize; LANES],
 }
 
@@ -213,7 +205,7 @@ pub(super) fn low(word: u64) -> u64 {
 }
 
 impl<'a> Recorder<'a> {
-    /// Makes a recording of this shape in words that are zero. `None` if there are too few of them.
+    /// In words that are zero; `None` if there are too few.
     pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
         let words = words.get(..shape.words())?;
         let open = shape.segments.map(AtomicUsize::new);
@@ -270,14 +262,14 @@ impl<'a> Recorder<'a> {
         Some(recorder)
     }
 
-    /// Only the first `segments` of each lane may be taken, until [`Recorder::open_up_to`]. For one thread that has the recording to itself.
+    /// Only the first `segments` of each lane may be taken, until [`Recorder::open_up_to`]. For one thread that has the recording alone.
     pub fn limit(&self, segments: usize) {
         self.open.iter().for_each(|open| {
             open.fetch_min(segments, Ordering::Relaxed);
         });
     }
 
-    /// The segments that end before this word may be taken, beside those that may be.
+    /// Also the segments that end before this word may be taken.
     pub fn open_up_to(&self, word: usize) {
         let whole = word.saturating_sub(self.shape.segments_at()) / self.shape.segment_words();
         for which in Lane::ALL {
@@ -285,13 +277,13 @@ impl<'a> Recorder<'a> {
             let upto = whole.saturating_sub(begin).min(count);
             // Release: a thread that sees the number finds the room.
             if self.open[which as usize].fetch_max(upto, Ordering::Release) < upto {
-                // As if one had been released. Release: a thread that sees the count sees how many there are.
+                // As if one had been released; Release, as there.
                 self.released[which as usize].fetch_add(1, Ordering::Release);
             }
         }
     }
 
-    /// The words of the segments that may not be taken yet, of each lane.
+    /// By lane: the words of segments that may not be taken yet.
     pub fn closed(&self) -> [Range<usize>; LANES] {
         Lane::ALL.map(|which| {
             let (begin, count) = self.segments_of(which);
@@ -304,7 +296,7 @@ impl<'a> Recorder<'a> {
         self.open[which as usize].load(Ordering::Acquire)
     }
 
-    /// Arming is done, and took so long since the driver was initialised.
+    /// Arming is done, so long after the driver's initialisation.
     pub fn armed_after(&self, micros: u32) {
         let word = &self.words[header::START_MICROS];
         let before = word.load(Ordering::Relaxed) & 0xffff_ffff;
@@ -319,7 +311,7 @@ impl<'a> Recorder<'a> {
         self.words
     }
 
-    /// How the process stands: one of [`layout::state`].
+    /// One of [`layout::state`].
     pub fn set_state(&self, state: u64) {
         self.words[header::STATE].store(state, Ordering::Relaxed);
     }
@@ -328,12 +320,11 @@ impl<'a> Recorder<'a> {
         self.words[header::LAST_SEEN].store(now, Ordering::Relaxed);
     }
 
-    /// Something found no entry in its table.
     pub fn count_without_entry(&self) {
         self.words[header::WITHOUT_ENTRY].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The entry of a thread that has ended is used again: what it counted is kept.
+    /// Of an ended thread, whose entry is used again.
     pub fn keep_counts(&self, calls: u64, launches: u64) {
         self.words[header::FORMER_CALLS].fetch_add(calls, Ordering::Relaxed);
         self.words[header::FORMER_LAUNCHES].fetch_add(launches, Ordering::Relaxed);
@@ -344,18 +335,18 @@ impl<'a> Recorder<'a> {
         (of(header::FORMER_CALLS), of(header::FORMER_LAUNCHES))
     }
 
-    /// The number of the newest request for a report. A reader writes it, into the file.
+    /// The newest request for a report, which a reader writes into the file.
     pub fn asked(&self) -> u64 {
         self.words[header::ASKED].load(Ordering::Relaxed)
     }
 
-    /// Requests are taken, and this is the number of the newest one that was answered; 1 if there was none.
+    /// The newest answered request; 1 if there was none.
     pub fn answered(&self, number: u64) {
         // Release: a reader that sees the number finds the answer.
         self.words[header::ANSWERED].store(number, Ordering::Release);
     }
 
-    /// Entry `index` (from 0) of a table that begins at word `at`, or `None` where the table ends.
+    /// Entry `index` (from 0) of a table at word `at`.
     fn entry<const WORDS: usize>(&self, at: usize, count: usize, index: usize) -> Option<&'a [AtomicU64; WORDS]> {
         (index < count).then(|| self.words.get(at + index * WORDS..)?.first_chunk()).flatten()
     }
@@ -383,8 +374,7 @@ impl<'a> Recorder<'a> {
 
     // --- records ---
 
-    /// The place of the thread's next record, if it has a segment with room. What is stored there counts for nothing until
-    /// [`Recorder::complete`].
+    /// The place of the thread's next record, which counts after [`Recorder::complete`].
     #[inline(always)]
     pub fn place(&self, writer: &SegmentWriter<'_>) -> Option<Place<'a>> {
         place_at(writer.cursor(), self.places())
@@ -394,8 +384,7 @@ impl<'a> Recorder<'a> {
         self.words.as_chunks().0
     }
 
-    /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
-    /// thread's current one, which is counted when the record is dropped.
+    /// The same in a new segment. `None` if each one is some thread's current one.
     #[cold]
     pub fn place_in_next(
         &self,
@@ -404,8 +393,8 @@ impl<'a> Recorder<'a> {
         which: Lane,
         now: Nanos,
     ) -> Option<Place<'a>> {
-        // The full segment stays the thread's own until the next one is full as well: what it did last is there also if it now
-        // does not get to run, or hangs, while others go round. Only if there is no segment left, its own have to serve.
+        // The full segment stays the thread's own until the next one is full: a thread that hangs keeps its newest records. Only if there is no other
+        // segment, its own have to serve.
         let next = writer.next();
         let entry = match writer.cursor {
             CursorWord::Own(_) => 0,
@@ -415,7 +404,7 @@ impl<'a> Recorder<'a> {
         let base = match self.take(next, owner, which, entry, now) {
             Some(base) => {
                 let former = writer.previous.swap(full, Ordering::Relaxed);
-                // The same one where a jump of a signal handler has left this before the cursor moved: it stays the thread's own.
+                // The same one where a signal handler's jump left this before the cursor moved.
                 if former != full {
                     self.release_segment(former);
                 }
@@ -428,12 +417,12 @@ impl<'a> Recorder<'a> {
         };
         let head = base / record::WORDS;
         writer.numbers.store(next.wrapping_sub(head as u64 + 1), Ordering::Relaxed);
-        // Release: what was folded in the former segment, and how many records it has, is seen by who finds this one.
+        // Release: with this segment, the folds and the length of the former one are seen.
         writer.word().store(Cursor::at_first(head, self.shape.records).0, Ordering::Release);
         self.place(writer)
     }
 
-    /// The head of the writer's segment, or 0 where it has none. Its records are counted there from now on.
+    /// The head of the writer's segment, which counts its records from now on; or 0.
     fn counted(&self, writer: &SegmentWriter<'_>) -> usize {
         let cursor = writer.cursor();
         let head = cursor.head(self.shape.records);
@@ -444,20 +433,20 @@ impl<'a> Recorder<'a> {
         head
     }
 
-    /// The record in the writer's place is complete.
+    /// Completes the record in the writer's place.
     pub fn complete(&self, writer: &SegmentWriter<'_>) {
         if let CursorWord::Own(_) = writer.cursor {
             let cursor = writer.cursor();
             let head = cursor.head(self.shape.records);
             if let Some(words) = self.places().get(head) {
-                // Release: partner of the Acquire with which readers take the length. The record is stored before.
+                // Release: partner of the Acquire with which readers take the length.
                 words[segment::LENGTH].store(cursor.length(self.shape.records) as u64 + 1, Ordering::Release);
             }
         }
         complete_at(writer.word());
     }
 
-    /// The thread's newest `count` complete records in its current segment, newest first.
+    /// Complete records of the current segment, newest first.
     #[inline]
     pub fn newest<'s>(&'s self, writer: &SegmentWriter<'_>, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
         let cursor = writer.cursor();
@@ -473,7 +462,7 @@ impl<'a> Recorder<'a> {
         Some(Current { words, length: cursor.length(self.shape.records) as u64, at: cursor.at() as u32 })
     }
 
-    /// The thread's current segment, as its index plus 1, or 0.
+    /// Its index plus 1, or 0.
     pub fn current_segment(&self, writer: &SegmentWriter<'_>) -> u32 {
         match writer.cursor().head(self.shape.records) {
             0 => 0,
@@ -482,7 +471,7 @@ impl<'a> Recorder<'a> {
     }
 
     pub fn count_dropped(&self, which: Lane) {
-        // No index, which could panic where nothing may.
+        // No index, which could panic.
         let word = self.words.get(header::LANES + which as usize * header::LANE_WORDS + lane::DROPPED);
         word.into_iter().for_each(|dropped| _ = dropped.fetch_add(1, Ordering::Relaxed));
     }
@@ -498,26 +487,26 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Ends the writer. From now on other writers may take its segments; their records stay until then.
+    /// Ends the writer: others may take its segments.
     pub fn release(&self, writer: &SegmentWriter<'_>) {
         writer.numbers.store(writer.next(), Ordering::Relaxed);
         let head = self.counted(writer);
-        // Release: who finds no segment here sees what is counted in the one that was left.
+        // Release: without a segment here, the count of the one that was left is seen.
         writer.word().store(0, Ordering::Release);
         self.release_segment(writer.previous.swap(0, Ordering::Relaxed));
         self.release_segment(head);
     }
 
-    /// Others may take the segment with its head there, if there is one.
+    /// Others may take the segment, if there is one.
     fn release_segment(&self, head: usize) {
         let Some(words) = self.places().get(head).filter(|_| head != 0) else { return };
         let length = words[segment::LENGTH].load(Ordering::Relaxed);
         let which = Lane::ALL[words[segment::LANE].load(Ordering::Relaxed) as usize % LANES];
         self.lane(which)[lane::RELEASED].fetch_add(length, Ordering::Relaxed);
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
-        // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
+        // Release: partner of the Acquire in `take`, whose thread overwrites the records.
         words[segment::STATE].store(count | segment::RELEASED, Ordering::Release);
-        // Release: a thread that sees the count sees the state, and does not go round in vain.
+        // Release: a thread that sees the count finds the segment.
         self.released[which as usize].fetch_add(1, Ordering::Release);
     }
 
@@ -526,16 +515,15 @@ impl<'a> Recorder<'a> {
         &self.words[at..at + header::LANE_WORDS]
     }
 
-    /// Where segment `index` begins, in words.
     pub(super) fn segment_at(&self, index: usize) -> usize {
         self.shape.segments_at() + index * self.shape.segment_words()
     }
 
-    /// Takes the next segment of the lane that is no writer's current one, going round once; returns where it begins.
+    /// The lane's next segment that is no writer's current one, in one round.
     fn take(&self, first: u64, owner: Owner, which: Lane, entry: u64, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
         let (begin, count) = self.segments_of(which);
-        // No segment was released since a writer last went round and found none: going round again would find none.
+        // None was released since a search found none.
         let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
@@ -545,7 +533,7 @@ impl<'a> Recorder<'a> {
             let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
             let place = (hand % count as u64) as usize;
             if place >= open {
-                // To the next round. For those who follow the hand it goes through all segments, also while few are open.
+                // To the next round: the hand goes through all segments, also while few are open.
                 lane_words[lane::HAND].fetch_max(hand + (count - place) as u64, Ordering::Relaxed);
                 continue;
             }
@@ -566,11 +554,10 @@ impl<'a> Recorder<'a> {
             if swapped.is_err() {
                 continue;
             }
-            // Counted before they are overwritten: whatever happens in between, no record is missing without being counted.
+            // Counted before they are overwritten: no record is missing uncounted.
             let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
             lane_words[lane::OVERWRITTEN].fetch_add(overwritten, Ordering::Relaxed);
-            // The fences keep the stores in the order of the format: the state before the length, and the length before the records
-            // it counted, so that a reader that saw anything of the new owner's sees the change.
+            // The fences keep the format's order, state, length, records: a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
             words[segment::LENGTH].store(0, Ordering::Relaxed);
             words[segment::FOLDED].store(0, Ordering::Relaxed);
@@ -581,7 +568,7 @@ impl<'a> Recorder<'a> {
             words[segment::TAKEN].store(now, Ordering::Relaxed);
             words[segment::ENTRY].store(entry, Ordering::Relaxed);
             words[segment::STATE].store(taken | segment::CURRENT, Ordering::Release);
-            // What this owner stores in the records comes after, also for a reader that sees it early.
+            // This owner's records come after, also for an early reader.
             fence(Ordering::Release);
             return Some(base);
         }
@@ -589,7 +576,7 @@ impl<'a> Recorder<'a> {
         None
     }
 
-    /// Segments of a lane: the first, and how many.
+    /// The first, and how many.
     pub fn segments_of(&self, which: Lane) -> (usize, usize) {
         (self.shape.segments[..which as usize].iter().sum(), self.shape.segments[which as usize])
     }
@@ -599,11 +586,11 @@ impl<'a> Recorder<'a> {
 pub struct Current<'a> {
     pub words: &'a [AtomicU64],
     pub length: u64,
-    /// The place of the next record, also where that is behind the segment.
+    /// Of the next record, also behind the segment.
     pub at: u32,
 }
 
-/// Stores a text in words, cut to whole characters where it does not fit, and filled up with zeros.
+/// Cut to whole characters, and filled up with zeros.
 pub fn put_text(words: &[AtomicU64], content: &str) {
     let mut end = content.len().min(words.len() * layout::WORD);
     while !content.is_char_boundary(end) {
@@ -627,7 +614,7 @@ pub fn put_record(place: Place<'_>, record: &Record) {
     }
 }
 
-/// Stores a record of a submission of the fast path ([`Record::to_words`]), but for the time of entry, which is read as late as possible.
+/// A submission of the fast path ([`Record::to_words`]) without the time of entry, which is read as late as possible.
 #[inline(always)]
 pub(crate) fn put_submission(place: Place<'_>, head: u64, (subject, context): (u64, u16), from: u64, raw: RawPayload) {
     for (word, value) in [

@@ -5,25 +5,25 @@ use crate::api::Operation;
 use crate::sync::{AtomicU64, Ordering};
 use crate::Nanos;
 
-/// A launch whose stream's entry does not have it yet.
+/// A launch that its stream's entry lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
     pub stream: u32,
     pub context: u32,
     pub operation: Operation,
-    /// When it returned; 0 while it is in progress.
+    /// 0 while it is in progress.
     pub returned: Nanos,
 }
 
 impl Submission {
-    /// The number of the stream of a record in a segment, if it is one that is folded later.
+    /// The stream of a record that is folded later.
     #[inline(always)]
     pub fn stream_of(record: &[AtomicU64; record::WORDS]) -> Option<u32> {
         is_folded_later(record[record::HEAD].load(Ordering::Relaxed))
             .then(|| record[record::SUBJECT].load(Ordering::Relaxed) as u32)
     }
 
-    /// The submission of a record's words, if it is one that is folded later.
+    /// Of a record that is folded later.
     #[inline]
     pub fn of(words: &[u64; record::WORDS]) -> Option<Self> {
         Self::of_words(|word| words[word])
@@ -34,7 +34,7 @@ impl Submission {
         Self::of_words(|word| record[word].load(Ordering::Relaxed))
     }
 
-    /// Asks for no word twice, and for none that it does not need: of a record that is written meanwhile, each is of one moment.
+    /// Asks for each word once: the record may be written meanwhile.
     #[inline(always)]
     fn of_words(word: impl Fn(usize) -> u64) -> Option<Self> {
         let head = word(record::HEAD);

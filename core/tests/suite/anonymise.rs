@@ -94,7 +94,7 @@ fn no_text_of_the_program_is_in_the_copy() {
     let has_mark = |bytes: &[u8]| bytes.windows(MARK.len()).any(|part| part == MARK.as_bytes());
     assert!(has_mark(&bytes));
     let read = Recording::open(&bytes[..]).expect("a recording");
-    assert_eq!((read.unknown_records(), read.strings().unknown(), read.defect_count()), (2, 1, 0));
+    assert_eq!((read.unknown_records(), read.strings().unknown, read.defect_count()), (2, 1, 0));
     let copied = copy(&bytes, usize::MAX);
     let at = copied.bytes.windows(MARK.len()).position(|part| part == MARK.as_bytes());
     assert_eq!(at, None, "the mark is at this byte of the copy");
@@ -104,12 +104,12 @@ fn no_text_of_the_program_is_in_the_copy() {
     let function = |number| copy.strings().function(number, 1000).and_then(|function| function.name);
     assert_eq!((function(1), function(2)), (Some("kernel 1"), Some("at::native::reduce_kernel<1>")));
     assert_eq!(
-        (copy.strings().communicator(1, 1000), copy.strings().files()[0].path.as_str()),
+        (copy.strings().communicator(1, 1000), copy.strings().files[0].path.as_str()),
         (Some("group 1"), "file 1")
     );
     assert_eq!((copy.facts().program.as_str(), copy.facts().host.as_str()), ("program 1", "host 1"));
     assert_eq!((copy.facts().rank.as_str(), copy.facts().lazyguard.as_str()), ("", ""));
-    assert!(copy.strings().settings().is_empty() && copy.strings().notes().is_empty());
+    assert!(copy.strings().settings.is_empty() && copy.strings().notes.is_empty());
     assert_eq!(copy.strings().graphs().count(), 1);
 }
 

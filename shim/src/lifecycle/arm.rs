@@ -1,7 +1,6 @@
 //! Arming: the start of the library, a successful `cuInit`, and a fork.
 //!
-//! Protocol: one thread arms at a time ([`ARMING`]). It builds the whole guard before it sets the guard's pointer; from then on the
-//! guard sees every call.
+//! Protocol: one thread arms at a time ([`ARMING`]), and sets the guard's pointer once the whole guard is built.
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
@@ -14,18 +13,16 @@ use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
 use crate::record::path::Paths;
 use crate::record::profile::Notes;
-use crate::record::ready;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::schedule::Schedule;
-use crate::record::{upkeep, Guard};
+use crate::record::{ready, upkeep, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::own_thread;
 use crate::runtime::process::{self, Process};
 use crate::runtime::withheld::Withheld;
-use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
+use crate::runtime::{clock, door, environment, files, memory, own_thread, standard_error, thread};
 use crate::watch::{live_report, python, revoke, watchdog};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
@@ -33,11 +30,11 @@ use lazyguard_core::state::{Caller, Tracker};
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
-/// Guards against two threads that arm at once. Released by the fork handler in the child.
+/// The fork handler releases it in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
 static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 
-/// When this library was loaded or, in a forked child, when that was forked, on the system's monotonic clock.
+/// When the library was loaded or a child was forked, on the system's monotonic clock.
 #[link_section = ".data.lazyguard_start"]
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
@@ -47,8 +44,8 @@ pub struct Initialised {
     pub returned: u64,
 }
 
-/// Runs when the library is loaded, in every process, while there is one thread. Its code and data lie together, in `.text.lazyguard_start` and
-/// `.data.lazyguard_start`, as do those of [`super::exit`]: each page more that is touched costs a process without CUDA microseconds.
+/// Runs at the load, in the only thread. Code and data of the start lie together (`.text.lazyguard_start`, `.data.lazyguard_start`): each further page
+/// costs a process without CUDA microseconds.
 #[link_section = ".text.lazyguard_start"]
 pub fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
@@ -70,7 +67,7 @@ pub fn arm(initialised: Initialised) {
     // A fault in here disarms.
     door::inside(|| {
         let _withheld = Withheld::new();
-        fault::silence();
+        door::silence();
         build(initialised);
         if memory::exhausted() {
             process::disarm();
@@ -100,7 +97,7 @@ fn build(initialised: Initialised) {
     for (name, value) in &environment {
         recorder.add_setting(0, &format!("{name}={value}"));
     }
-    // A user who keeps no files may have forbidden the calls that a look at a file takes.
+    // A user who keeps no files may have forbidden the calls for them.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
     let marker = Marker::of(folder.as_ref(), &settings);
     let reports = Reports::of(folder.as_ref());
@@ -154,18 +151,16 @@ fn begin(guard: &'static Guard, initialised: Initialised) {
 
 fn backing(folder: Option<&RunFolder>, settings: &Settings) -> Option<Backing> {
     let backing = Backing::make(folder, settings.record_bytes as usize)?;
-    let asked_for = folder.map_or(settings.out.is_some(), RunFolder::asked_for);
-    backing.complaint().filter(|_| asked_for).into_iter().for_each(standard_error::line);
+    let asked_for = folder.map_or(settings.out.is_some(), |folder| folder.asked_for);
+    backing.why.as_deref().filter(|_| asked_for).into_iter().for_each(standard_error::line);
     Some(backing)
 }
 
 fn facts(initialised: Initialised) -> ProcessFacts {
     let start_ticks = start_ticks();
-    let mut driver_version = 0;
-    driver::driver_version(&mut driver_version);
     ProcessFacts {
         process: std::process::id(),
-        driver_version,
+        driver_version: driver::told(0, |version| driver::driver_version(version)).unwrap_or(0),
         armed_unix_nanos: clock::unix_nanos(),
         armed_monotonic_nanos: clock::monotonic_nanos(),
         start_ticks: start_ticks.unwrap_or(0),
@@ -179,7 +174,7 @@ fn facts(initialised: Initialised) -> ProcessFacts {
 
 fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {
     let started = start_ticks.map(clock::of_ticks);
-    // A child that was made without the C library's fork did not run the handler, and has its parent's time.
+    // A child that was made without the C library's fork has its parent's time.
     let loaded = LOADED.load(Ordering::Relaxed).max(started.unwrap_or(0));
     let before = started.map_or(0, |started| ((loaded - started) / 1000).max(1));
     StartFacts {
@@ -191,21 +186,21 @@ fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts
     }
 }
 
-/// When the process started, in clock ticks since the machine did.
+/// In clock ticks since the machine started.
 fn start_ticks() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in brackets, which may hold anything; the 22nd is the 20th behind it.
+    // Behind the name in brackets, which may hold anything, the 22nd field is the 20th.
     told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether the armed process's guard has begun its threads. With a schedule, each call looks further.
+/// Whether the guard's threads have begun. With a schedule, each call looks further.
 static THREADS: AtomicU8 = AtomicU8::new(BEGUN);
 const TO_BEGIN: u8 = 0;
 const BEGUN: u8 = 1;
 const BEGUN_AND_SCHEDULED: u8 = 2;
 
-/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace. From
-/// then on a schedule may hold the calling thread here.
+/// The guard's threads begin with the first call that may submit, load or wait: until then the process can fork, or enter a namespace. A schedule may
+/// hold the calling thread here.
 #[inline(always)]
 pub fn begin_threads(guard: &'static Guard, entry_point: EntryPoint, caller: impl FnOnce() -> Caller) {
     if !entry_point.class().only_prepares() && THREADS.load(Ordering::Relaxed) != BEGUN {
@@ -224,7 +219,7 @@ fn begin_or_hold(guard: &'static Guard, entry_point: EntryPoint, caller: Caller)
 }
 
 fn begin_them(guard: &'static Guard) {
-    if let Some(why) = tasks::too_few() {
+    if let Some(why) = own_thread::too_few() {
         // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
         if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
             standard_error::line(&why);
@@ -236,7 +231,7 @@ fn begin_them(guard: &'static Guard) {
         ("lazyguard-watch", watchdog::run),
         (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, watchdog::end)),
     ];
-    // What the libraries need in one of them is made while the other one begins.
+    // The libraries' data for one thread is made while the other one begins.
     let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, log::warm_up, move || body(guard))));
     for (name, begun) in begun {
         match begun {
@@ -265,7 +260,7 @@ fn program_name() -> String {
     name.unwrap_or_else(|| "the program".to_owned())
 }
 
-/// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
+/// In a forked child. Only stores, and the clock: a thread of the parent may have held any lock.
 extern "C" fn forked() {
     process::forked();
     gpu_dump::forked();

@@ -1,7 +1,6 @@
 //! The end of the process: the last lines of the log, the summary, and the removal of a run folder that is not to stay.
 //!
-//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed but
-//! report what was missed.
+//! Must not: wait for a thread for more than some tens of milliseconds.
 
 use crate::record::guard::{guard, last_guard};
 use crate::record::run_folder::{is_for_a_run_alone, RUN};
@@ -12,7 +11,7 @@ use crate::watch::telling;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::layout::state;
 
-/// Runs when the process exits in an orderly way, after the program's own exit handlers.
+/// After the program's own exit handlers.
 #[used]
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;
@@ -26,7 +25,7 @@ fn clear_up() {
     }
 }
 
-/// The program may have used a driver past the guard. A user who asked for a summary or a folder gets a line that says so.
+/// The program may have used a driver past the guard: a user who asked for a summary or a folder gets a line.
 fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()
@@ -53,10 +52,8 @@ fn say_what_was_missed() {
     }
 }
 
-/// Writes the last of the log and the summary, or removes the folder.
 #[link_section = ".text.lazyguard_start"]
 extern "C-unwind" fn exiting() {
-    // Nothing to clear up, and nothing to say.
     if process::was_ever_armed() || !environment::is_empty() {
         finish();
     }
@@ -64,7 +61,7 @@ extern "C-unwind" fn exiting() {
 
 #[inline(never)]
 fn finish() {
-    // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
+    // A signal handler has interrupted the guard itself: the recording has everything, as after a kill.
     if door::is_interrupted() {
         return;
     }
@@ -73,7 +70,7 @@ fn finish() {
         door::inside(say_what_was_missed);
         return;
     };
-    // A child that was made behind the C library's back must not touch its parent's files.
+    // A child made without the C library's fork must not touch its parent's files.
     if guard.id != std::process::id() {
         return;
     }
@@ -83,7 +80,7 @@ fn finish() {
         guard.profile.iter().for_each(|profile| profile.finish(guard.reports.hangs() > 0));
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());
-        // From here on, a kill is recorded as a kill, not as a guard that stepped aside.
+        // From here on, a kill is recorded as a kill.
         process::retire();
         if guard.settings.out.is_some() || guard.reports.hangs() > 0 {
             guard.mappings.at_the_end(guard);
@@ -109,7 +106,7 @@ fn finish() {
         for (what, kept) in
             [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))]
         {
-            if let (Err(error), true) = (kept, folder.asked_for()) {
+            if let (Err(error), true) = (kept, folder.asked_for) {
                 standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
             }
         }

@@ -1,6 +1,4 @@
-//! The one object of its kind, the driver or NCCL, whose functions the hooks stand in front of.
-//!
-//! Protocol: the addresses are set (Release) after the functions are.
+//! The one driver or NCCL whose functions the hooks stand in front of. The addresses are set (Release) after the functions are.
 //!
 //! Must not: allocate.
 
@@ -14,7 +12,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// See the module. It has one function for each entry point from its first one on.
+/// With a function for each entry point from its first one on.
 pub struct Adopted<const FUNCTIONS: usize> {
     first: usize,
     functions: [AtomicPtr<c_void>; FUNCTIONS],
@@ -41,12 +39,12 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
         self.addresses[0].load(Ordering::Relaxed)..end
     }
 
-    /// Where its function for an entry point is; `None` for an entry point of the other kind.
+    /// `None` for an entry point of the other kind.
     pub(super) fn place(&self, entry_point: EntryPoint) -> Option<&AtomicPtr<c_void>> {
         self.functions.get(entry_point.index().wrapping_sub(self.first))
     }
 
-    /// Its function for an entry point; null where there is none.
+    /// Null where there is none.
     pub fn function(&self, entry_point: EntryPoint) -> *mut c_void {
         self.place(entry_point).map_or(null_mut(), |function| function.load(Ordering::Relaxed))
     }
@@ -77,7 +75,7 @@ impl<const FUNCTIONS: usize> Adopted<FUNCTIONS> {
     }
 }
 
-/// The functions of the object that the guard calls itself, by name; each is `None` where the object has none such.
+/// The functions that the guard calls itself, by name.
 macro_rules! own_calls {
     ($( $(#[$doc:meta])* $field:ident = $symbol:literal ($($arg:ident : $ty:ty),*); )+) => {
         struct Own { $($field: AtomicPtr<c_void>,)+ }
@@ -102,8 +100,7 @@ macro_rules! own_calls {
                 if function.is_null() {
                     return None;
                 }
-                // SAFETY: the object's function of this name has these arguments (cuda.h, nccl.h), and an enum for a result,
-                // which is an integer at the boundary.
+                // SAFETY: the object's function of this name has these arguments and returns an enum (cuda.h, nccl.h).
                 let function: unsafe extern "C" fn($($ty),*) -> c_int = unsafe { std::mem::transmute(function) };
                 // SAFETY: callers in this crate pass handles that the object gave out and pointers to live variables.
                 Some(unsafe { function($($arg),*) })

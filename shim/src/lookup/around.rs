@@ -1,7 +1,5 @@
-//! The loaded object around an address, found without the lock of the dynamic linker's list.
-//!
-//! A launch asks for it, and the program may launch with a lock that another thread's callback of `dl_iterate_phdr` waits for ([`super::loads`]). The
-//! GNU C library since 2.35 has a function for unwinders that takes no lock (`_dl_find_object`). Before that the list is visited.
+//! The loaded object around an address, without the lock of the dynamic linker's list, which a launch must not wait for ([`super::loads`]). The GNU C
+//! library has `_dl_find_object` for that since 2.35; before, the list is visited.
 //!
 //! Must not: allocate.
 
@@ -14,11 +12,11 @@ use std::ptr::null;
 pub struct Around<'a> {
     pub file_name: &'a [u8],
     pub addresses: Range<u64>,
-    /// Where the index of its tables for unwinding lies, where it has one.
+    /// The index of its tables for unwinding.
     pub unwind_index: Option<u64>,
 }
 
-/// The C library's `struct dl_find_object`, with room for what other processors have behind its beginning.
+/// `struct dl_find_object`, with room for other processors' fields.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -31,7 +29,6 @@ struct Found {
 
 type FindObject = unsafe extern "C" fn(*const c_void, *mut Found) -> c_int;
 
-/// Tells of the object around an address; `None` where there is none.
 pub fn around<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
     match link_map::linker().and_then(|map| map.dynamic().function(c"_dl_find_object")) {
         // SAFETY: the dynamic linker's own function of that name.
@@ -42,11 +39,11 @@ pub fn around<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T>
 
 fn found<T>(find: FindObject, address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
     let mut found = Found { flags: 0, begin: null(), end: null(), map: null(), unwind_index: null(), reserved: [0; 9] };
-    // SAFETY: the output is as large as the largest of its kind; the address is only compared.
+    // SAFETY: the output is large enough; the address is only compared.
     if unsafe { find(address as *const c_void, &mut found) } != 0 {
         return None;
     }
-    // SAFETY: null, or the loader's record of an object whose code is being called.
+    // SAFETY: null, or the record of an object whose code is being called.
     let map = unsafe { found.map.as_ref() }?;
     let unwind_index = Some(found.unwind_index.addr() as u64).filter(|index| *index != 0);
     let addresses = found.begin.addr() as u64..found.end.addr() as u64;
@@ -54,17 +51,12 @@ fn found<T>(find: FindObject, address: u64, tell: impl FnOnce(&Around<'_>) -> T)
 }
 
 fn visited<T>(address: u64, tell: impl FnOnce(&Around<'_>) -> T) -> Option<T> {
-    let (mut tell, mut told) = (Some(tell), None);
-    objects::each(&mut |object| {
+    let mut tell = Some(tell);
+    objects::find(|object| {
         let addresses = object.addresses();
-        let is_it = addresses.contains(&address);
-        if let Some(tell) = tell.take_if(|_| is_it) {
-            let unwind_index = object.unwind_index();
-            told = Some(tell(&Around { file_name: object.file_name(), addresses, unwind_index }));
-        }
-        !is_it
-    });
-    told
+        let tell = tell.take_if(|_| addresses.contains(&address))?;
+        Some(tell(&Around { file_name: object.file_name(), addresses, unwind_index: object.unwind_index() }))
+    })
 }
 
 #[cfg(test)]

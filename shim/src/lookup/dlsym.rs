@@ -1,10 +1,9 @@
-//! The answer to a look-up of a driver function, or of one of NCCL, by `dlsym`.
+//! The answer to `dlsym` for a function of the driver or of NCCL.
 //!
-//! For `RTLD_NEXT` and `RTLD_DEFAULT` the answer is the hook where the caller's search order leads to the function that the hook calls;
-//! else the caller asks itself. For any other handle it is the real answer, replaced by the hook if that calls the same function. The real
-//! answer is that of the next `dlsym` in the search order. If another interposer answers with a function of its own, the hook calls that
-//! one, and takes its place as well. A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as a
-//! successful one leaves it.
+//! For `RTLD_NEXT` and `RTLD_DEFAULT` it is the hook where the caller's search order leads to the function that the hook calls; else the caller asks
+//! itself. For any other handle it is the real answer, replaced by the hook if that calls the same function. The real answer is that of the next
+//! `dlsym` in the search order. If another interposer answers with its own function, the hook calls that one. A look-up by the driver is never
+//! replaced. `dlerror` is as after a success.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -17,7 +16,7 @@ use std::ffi::{c_void, CStr};
 use std::ops::Range;
 use std::ptr::without_provenance_mut;
 
-/// In place of an answer: the caller's own look-up is the answer. It depends on the caller, whom only the dynamic linker knows well enough.
+/// The caller's own look-up is the answer: it depends on the caller.
 pub const ASK_ITSELF: *mut c_void = without_provenance_mut(usize::MAX);
 
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
@@ -31,7 +30,7 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     let found = next(handle, name);
     if handle == libc::RTLD_DEFAULT && !another_is_next() {
         let own = link_map::object_of(caller).and_then(|map| in_needs(map.dynamic(), name));
-        // The answer of this library's search order is the caller's too, unless the caller's object finds another one first, or alone.
+        // The answer for this library is the caller's too, unless the caller's object finds another one first.
         let function =
             if found.is_null() { own } else { Some(found).filter(|found| own.is_none_or(|own| own == *found)) };
         return function.and_then(|function| replaced(name, function)).unwrap_or(ASK_ITSELF);
@@ -45,22 +44,20 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     found
 }
 
-/// The hook in place of a function. The look-up of another name clears what the ones before it may have left as `dlerror`.
+/// Looking another name up clears `dlerror`.
 fn replaced(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
     let hook = hook_for(name, function)?;
     real(libc::RTLD_NEXT, c"dlsym");
     Some(hook)
 }
 
-/// The first definition of a name behind the caller's object, if every object finds the driver or the NCCL that it lies in.
+/// The first definition behind the caller's object, if every object finds its driver or NCCL.
 fn behind(name: &CStr, caller: *const c_void) -> Option<*mut c_void> {
-    let (mut is_behind, mut found) = (false, None);
-    objects::each(&mut |object| {
-        if is_behind {
-            found = object.dynamic().defines(name);
-        }
+    let mut is_behind = false;
+    let found = objects::find(|object| {
+        let was_behind = is_behind;
         is_behind |= object.addresses().contains(&(caller as u64));
-        found.is_none()
+        was_behind.then(|| object.dynamic().defines(name))?
     });
     let at = found? as u64;
     // An interposer defines some of the names, and hardly one of these.

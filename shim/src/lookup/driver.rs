@@ -1,19 +1,15 @@
-//! The real driver: its functions, by entry point, and the few that the guard calls on its own behalf.
+//! The real driver: its functions, by entry point, and those that the guard calls itself.
 //!
-//! The guard adopts one driver, the first that it sees, and leaves a second copy alone ([`PassThrough::SecondDriver`]). A hook calls the
-//! function whose place it takes: the driver's, or that of an interposer which answers look-ups with functions of its own. The guard's own
-//! calls go to the driver.
-//!
-//! Protocol: the first reference that a hook is bound for sets what the hook calls; it never changes.
+//! The guard adopts the first driver, and leaves a second copy alone ([`PassThrough::SecondDriver`]). A hook calls the function whose place it takes,
+//! the driver's or an interposer's; the first reference that it is bound for sets that for good. The guard's own calls go to the driver.
 //!
 //! Must not: replace the adopted driver, or allocate.
 
 use super::adopted::{own_calls, Adopted};
 use super::dynamic::Dynamic;
 use super::dynamic_linker::{self, open_loaded};
-use super::layout::file_name;
 use super::link_map::object_of;
-use super::objects::Loaded;
+use super::objects::{file_name, Loaded};
 use crate::runtime::hot::HOT;
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
@@ -21,10 +17,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the hooks call; null where no hook was bound yet. Of those in [`HOT`] the place here stays empty: see [`real_of`].
+/// What the hooks call; null before. The places of those in [`HOT`] stay empty: see [`real_of`].
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 
-/// Where the function is that the hook of the entry point with this index calls.
 #[inline(always)]
 fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
     const LAUNCH: usize = EntryPoint::named("cuLaunchKernel").index();
@@ -36,11 +31,11 @@ fn real_of(index: usize) -> &'static AtomicPtr<c_void> {
     }
 }
 
-/// The adopted driver, with its own functions, to know its pointers by.
+/// Its own functions tell its pointers.
 pub static ADOPTED: Adopted<{ DRIVER_ENTRY_POINTS.len() }> = Adopted::new(0, PassThrough::SecondDriver);
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
-/// The function that an entry point's hook calls. `None` only where the program calls a hook that it was never given.
+/// `None` only where the program calls a hook that it was never given.
 #[inline]
 pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
     let function = real_of(entry_point.index()).load(Ordering::Relaxed);
@@ -56,7 +51,7 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
         && ADOPTED.adopt(object, || OWN.look_up(Some(dynamic)))
 }
 
-/// Whether an object is a CUDA driver: by its own name, or by its file's where it has none.
+/// By the object's own name, or its file's.
 pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
     match dynamic.soname() {
         Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
@@ -64,12 +59,12 @@ pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
     }
 }
 
-/// A driver that was there when the process started is not unloaded. A handle of it would have its constructors run at once, before the C library's.
+/// A driver that is there at the start is not unloaded. A handle would run its constructors at once, before the C library's.
 pub fn is_there_from_the_start() {
     IS_KEPT.store(ADOPTED.is_there(), Ordering::Relaxed);
 }
 
-/// Keeps the adopted driver loaded by a handle of the guard's own: the guard asks it from its own threads.
+/// The guard asks the driver from its own threads.
 pub fn keep_loaded() {
     if !ADOPTED.is_there() || IS_KEPT.swap(true, Ordering::Relaxed) {
         return;
@@ -79,7 +74,7 @@ pub fn keep_loaded() {
     }
 }
 
-/// Whether the hook of an entry point calls this very function, the driver's or an interposer's: the first one that a hook is wanted for.
+/// Whether the hook calls this very function; the first one that it is wanted for, it does.
 pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     let place = real_of(entry_point.index());
     let called = place.load(Ordering::Relaxed);
@@ -99,7 +94,7 @@ pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = Entry
     candidates.find(|entry_point| calls(*entry_point, function))
 }
 
-/// Remembers a function that the driver gave out but does not export.
+/// A function that the driver gave out but does not export.
 pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
     for place in ADOPTED.place(entry_point).into_iter().chain([real_of(entry_point.index())]) {
         let _ = place.compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
@@ -109,13 +104,11 @@ pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
 pub type Handle = *mut c_void;
 
 pub const SUCCESS: i32 = 0;
-/// The answer where no driver is loaded, or it lacks the function.
+/// Without a driver, or without the function in it.
 pub const NOT_FOUND: i32 = 500;
-/// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the unload, and makes no copy. CUDA's runtimes state it.
+/// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the unload. CUDA's runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
-/// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: i32 = 719;
-/// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 
 own_calls! {
@@ -128,38 +121,37 @@ own_calls! {
     ctx_pop = c"cuCtxPopCurrent_v2" (context: *mut Handle);
     context_id = c"cuCtxGetId" (context: Handle, id: *mut u64);
     primary_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut c_uint, active: *mut c_int);
-    /// The loading mode: 1 eager, 2 lazy.
+    /// 1 eager, 2 lazy.
     loading_mode = c"cuModuleGetLoadingMode" (mode: *mut c_int);
     module_load_data = c"cuModuleLoadDataEx"
         (module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut Handle);
-    /// A function of a module by its name; loads it.
     module_function = c"cuModuleGetFunction" (function: *mut Handle, module: Handle, name: *const c_char);
     module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
-    /// The functions of a module, without loading them.
+    /// Without loading them.
     module_functions = c"cuModuleEnumerateFunctions" (functions: *mut Handle, count: c_uint, module: Handle);
     library_load_data = c"cuLibraryLoadData"
         (library: *mut Handle, code: *const c_void, options: *mut c_int, values: *mut Handle, count: c_uint,
          library_options: *mut c_int, library_values: *mut Handle, library_count: c_uint);
-    /// The module of a library in the current context; brings it there.
+    /// Brings the module into the current context.
     library_module = c"cuLibraryGetModule" (module: *mut Handle, library: Handle);
     library_kernel = c"cuLibraryGetKernel" (kernel: *mut Handle, library: Handle, name: *const c_char);
     library_kernel_count = c"cuLibraryGetKernelCount" (count: *mut c_uint, library: Handle);
     library_kernels = c"cuLibraryEnumerateKernels" (kernels: *mut Handle, count: c_uint, library: Handle);
-    /// The function of a kernel in the current context; loads it.
+    /// Loads it into the current context.
     kernel_function = c"cuKernelGetFunction" (function: *mut Handle, kernel: Handle);
     kernel_library = c"cuKernelGetLibrary" (library: *mut Handle, kernel: Handle);
     kernel_name = c"cuKernelGetName" (name: *mut *const c_char, kernel: Handle);
     function_name = c"cuFuncGetName" (name: *mut *const c_char, function: Handle);
     function_is_loaded = c"cuFuncIsLoaded" (state: *mut c_int, function: Handle);
     function_load = c"cuFuncLoad" (function: Handle);
-    /// An attribute of a function; before 12.4 asking for one loads it.
+    /// Before 12.4 this loads the function.
     function_attribute = c"cuFuncGetAttribute" (value: *mut c_int, attribute: c_int, function: Handle);
     kernel_attribute = c"cuKernelGetAttribute" (value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int);
     device_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
     device_name = c"cuDeviceGetName" (name: *mut c_char, bytes: c_int, device: c_int);
-    /// An attribute of GPU core dumps. The size has to be that of the attribute.
+    /// The size has to be that of the attribute.
     core_dump_attribute = c"cuCoredumpGetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
-    /// Sets one; without effect once there is a context, and deadly before `cuInit`.
+    /// Without effect once there is a context, and deadly before `cuInit`.
     set_core_dump_attribute = c"cuCoredumpSetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
     pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
     mem_free = c"cuMemFree_v2" (address: u64);
@@ -183,12 +175,11 @@ own_calls! {
     event_wait_node = c"cuGraphEventWaitNodeGetEvent" (node: Handle, event: *mut Handle);
     event_record_node = c"cuGraphEventRecordNodeGetEvent" (node: Handle, event: *mut Handle);
     memory_operations_node = c"cuGraphBatchMemOpNodeGetParams" (node: Handle, params: *mut c_void);
-    /// The graph in a node, without a copy of it.
     child_graph = c"cuGraphChildGraphNodeGetGraph" (node: Handle, graph: *mut Handle);
     exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode" (mode: *mut c_int);
 }
 
-/// Whether the driver, asked for a name in exactly this version, answers with this pointer.
+/// Whether the driver answers with this pointer to exactly this version.
 pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: Handle) -> bool {
     let (mut found, mut status) = (null_mut(), 0);
     let asked = match proc_address_v2(symbol, &mut found, version, flags, &mut status) {
@@ -199,9 +190,10 @@ pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: 
 }
 
 pub fn current_context() -> Handle {
-    let mut context = null_mut();
-    match ctx_get_current(&mut context) {
-        Some(SUCCESS) => context,
-        _ => null_mut(),
-    }
+    told(null_mut(), |context| ctx_get_current(context)).unwrap_or(null_mut())
+}
+
+/// What a call of the driver has filled in, if it has succeeded.
+pub fn told<T>(mut value: T, ask: impl FnOnce(&mut T) -> Option<i32>) -> Option<T> {
+    (ask(&mut value) == Some(SUCCESS)).then_some(value)
 }

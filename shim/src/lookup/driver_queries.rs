@@ -15,7 +15,7 @@ const RANGE_START_ADDR: i32 = 11;
 const MEMPOOL_HANDLE: i32 = 17;
 /// Of `CUmemorytype`.
 const HOST: u32 = 1;
-/// `CUDA_ERROR_INVALID_VALUE`: the address is none that the driver knows.
+/// `CUDA_ERROR_INVALID_VALUE`: an unknown address.
 const INVALID_VALUE: i32 = 1;
 /// Of `CUfunction_attribute`.
 const SHARED_SIZE_BYTES: i32 = 1;
@@ -25,9 +25,9 @@ const NUM_REGS: i32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     Value(u64),
-    /// The host's, and it is not known yet whether it can be read.
+    /// The host's, and not yet known to be readable.
     NotYetKnown,
-    /// None of the host's, or it cannot be read.
+    /// Not the host's, or not readable.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ impl Held {
     }
 }
 
-/// An attribute of what lies at an address, of an integer's type.
+/// An integer attribute of what lies at an address.
 fn at<T: Default>(address: u64, which: i32) -> Result<T, Option<i32>> {
     let mut value = T::default();
     match driver::pointer_attribute((&raw mut value).cast(), which, address) {
@@ -49,14 +49,14 @@ fn at<T: Default>(address: u64, which: i32) -> Result<T, Option<i32>> {
     }
 }
 
-/// What memory of the host holds at a device address. Managed memory is left alone: looking at it moves it.
+/// Managed memory is left alone: looking at it moves it.
 pub fn host_memory(address: u64, wide: bool) -> Held {
     let of_host = at::<u32>(address, MEMORY_TYPE) == Ok(HOST);
     let of_host = of_host && at::<u32>(address, IS_MANAGED).is_ok_and(|managed| managed & 0xff == 0);
     let (true, Ok(pointer)) = (of_host, at::<u64>(address, HOST_POINTER)) else { return Held::Unknown };
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
-    // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
+    // By the kernel: a bad address is an error, not a fault.
     match own_memory::read_without_files(pointer, &mut bytes[..size]) {
         Ok(()) => Held::Value(u64::from_le_bytes(bytes)),
         Err(Unread::NotYet) => Held::NotYetKnown,
@@ -64,22 +64,22 @@ pub fn host_memory(address: u64, wide: bool) -> Held {
     }
 }
 
-/// Whether the driver says that this is no memory of its own, nor registered with it.
+/// Whether the driver does not know the memory.
 pub fn is_pageable(address: u64) -> bool {
     address != 0 && at::<u32>(address, MEMORY_TYPE) == Err(Some(INVALID_VALUE))
 }
 
-/// Whether the driver says that this is the host's memory, allocated or registered with it.
+/// Whether it is the host's memory, allocated or registered with the driver.
 pub fn is_page_locked(address: u64) -> bool {
     at::<u32>(address, MEMORY_TYPE) == Ok(HOST)
 }
 
-/// Whether the driver says that this is memory of a pool, as memory is that was allocated in the order of a stream.
+/// Whether it was allocated in the order of a stream.
 pub fn is_of_a_pool(address: u64) -> bool {
     at::<u64>(address, MEMPOOL_HANDLE).is_ok_and(|pool| pool != 0)
 }
 
-/// Whether the driver says that memory which was allocated or registered in this context, of the host or not, begins at this address.
+/// Whether memory that was allocated or registered in this context begins here.
 pub fn is_allocated_in(address: u64, context: Handle, of_host: bool) -> bool {
     at::<u64>(address, RANGE_START_ADDR) == Ok(address)
         && at::<u64>(address, CONTEXT) == Ok(context as u64)
@@ -87,36 +87,28 @@ pub fn is_allocated_in(address: u64, context: Handle, of_host: bool) -> bool {
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {
-    let mut value = 0;
-    let asked = match kernel {
-        true => driver::kernel_attribute(&mut value, which, handle, device),
-        false => driver::function_attribute(&mut value, which, handle),
-    };
-    (asked == Some(SUCCESS)).then(|| u32::try_from(value).ok()).flatten()
+    let value = driver::told(0, |value| match kernel {
+        true => driver::kernel_attribute(value, which, handle, device),
+        false => driver::function_attribute(value, which, handle),
+    })?;
+    u32::try_from(value).ok()
 }
 
-/// What a block of a function or kernel needs of a device; `shared_bytes` are those of the launch.
+/// What a block needs of a device; `shared_bytes` are the launch's.
 pub fn needs(handle: Handle, kernel: bool, device: i32, threads: u32, shared_bytes: u64) -> Option<Needs> {
     let attribute = |which| attribute(handle, kernel, device, which);
     let shared_bytes = shared_bytes.saturating_add(u64::from(attribute(SHARED_SIZE_BYTES)?));
     Some(Needs { threads, registers: attribute(NUM_REGS)?, shared_bytes })
 }
 
-/// Bytes of local memory that a thread of a function or kernel needs, which is loaded.
+/// Bytes of local memory of a thread of a loaded function or kernel.
 pub fn local_bytes(handle: Handle, kernel: bool, device: i32) -> Option<u64> {
     attribute(handle, kernel, device, LOCAL_SIZE_BYTES).map(u64::from)
 }
 
 pub fn limits(device: i32) -> Device {
-    let attribute = |which: i32| {
-        let mut value = 0;
-        let asked = driver::device_attribute(&mut value, which, device) == Some(SUCCESS);
-        if asked {
-            u32::try_from(value).unwrap_or(0)
-        } else {
-            0
-        }
-    };
+    let told = |which: i32| driver::told(0, |value| driver::device_attribute(value, which, device));
+    let attribute = |which: i32| told(which).and_then(|value| u32::try_from(value).ok()).unwrap_or(0);
     // The numbers are those of `CUdevice_attribute`.
     Device {
         multiprocessors: attribute(16),

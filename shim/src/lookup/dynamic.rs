@@ -1,7 +1,5 @@
-//! The dynamic section of a loaded object: what the object needs and defines, and which slots hold the addresses that it refers to.
-//!
-//! The guard reads the section itself. A look-up by the dynamic linker would allocate for its error message, would change what the program's `dlerror`
-//! says, and would need a handle.
+//! The dynamic section of a loaded object: what it needs and defines, and which slots hold the addresses that it refers to. A look-up by the dynamic
+//! linker would allocate, change what the program's `dlerror` says, and need a handle.
 //!
 //! Must not: allocate, which would change what [`super::dlsym`] does.
 
@@ -28,31 +26,31 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
-/// Of a symbol's version: the definition is there for programs that were linked with an older release alone.
+/// Of a version: only for programs linked with an older release.
 const HIDDEN: u16 = 0x8000;
 const STT_FUNC: u8 = 2;
-/// The symbol's address is that of a function which chooses the real one.
+/// The symbol's function chooses the real one.
 const STT_GNU_IFUNC: u8 = 10;
 
-/// A word that holds the absolute address of a symbol, a slot that holds it, and a slot that calls go through.
+/// Relocations: an absolute address, a slot that holds it, and a slot for calls.
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: [u32; 3] = [1, 6, 7];
 #[cfg(target_arch = "aarch64")]
 const ADDRESSES: [u32; 3] = [257, 1025, 1026];
 
-/// The dynamic section of a loaded object. Two that are equal are of the same object, as long as that is loaded.
+/// Equal ones are of the same loaded object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dynamic {
     base: usize,
     first: *const DynamicEntry,
 }
 
-/// A place in an object that holds the address of what a symbol of the object resolves to.
+/// A place that holds the address of what a symbol resolves to.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     pub address: usize,
     symbol: u32,
-    /// Whether the dynamic linker may fill it in at the first call only.
+    /// Whether the dynamic linker may fill it in at the first call.
     pub may_be_lazy: bool,
 }
 
@@ -77,19 +75,19 @@ impl Dynamic {
         self.entries().find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
 
-    /// The address of a table. glibc relocates the entry in place where it can write to it; an address below the base is not relocated.
+    /// glibc relocates the entry in place where it can write to it; an address below the base is not relocated.
     fn table(&self, tag: i64) -> Option<usize> {
         let value = self.value(tag)?;
         let relocated = value.wrapping_add(self.base);
         if !self.lies_below_base() {
             return Some(if value < self.base { relocated } else { value });
         }
-        // Of the two, the one that is in the object, and so nearer to its dynamic section.
+        // Of the two, the one nearer to the dynamic section.
         let distance = |address: usize| address.abs_diff(self.first.addr());
         Some(if distance(relocated) < distance(value) { relocated } else { value })
     }
 
-    /// Whether the object was linked for higher addresses, as is the one that Linux 3.10 puts into each process.
+    /// Whether the object was linked for higher addresses, as Linux 3.10's own.
     pub(super) fn lies_below_base(&self) -> bool {
         self.first.addr() < self.base
     }
@@ -120,7 +118,7 @@ impl Dynamic {
         self.table(DT_STRTAB).map(|table| unsafe { CStr::from_ptr((table + symbol.st_name as usize) as *const c_char) })
     }
 
-    /// The name of the symbol that a slot is for, and whether the object defines it itself.
+    /// Its name, and whether the object defines it itself.
     pub fn symbol_of(&self, slot: &Slot) -> Option<(&CStr, bool)> {
         let symbol = self.symbol(slot.symbol)?;
         Some((self.name_of(symbol)?, symbol.st_shndx != 0))
@@ -137,7 +135,7 @@ impl Dynamic {
         Some(begin..begin.saturating_add(symbol.st_size as usize))
     }
 
-    /// The function that the object itself defines under a name, as the dynamic linker would bind it.
+    /// As the dynamic linker would bind it.
     pub fn function(&self, name: &CStr) -> Option<*mut c_void> {
         let symbol = self.symbol(self.definition(name)?)?;
         let address = self.base.wrapping_add(symbol.st_value as usize) as *mut c_void;
@@ -152,7 +150,7 @@ impl Dynamic {
         Some(unsafe { choose(libc::getauxval(libc::AT_HWCAP)) })
     }
 
-    /// The number of the symbol by which the object defines a name: that of the newest version.
+    /// The newest version's symbol.
     fn definition(&self, name: &CStr) -> Option<u32> {
         let is_it = |number: &u32| {
             let is_one = |symbol: &libc::Elf64_Sym| {
@@ -210,7 +208,6 @@ impl Dynamic {
     }
 }
 
-/// The numbers of the symbols that may have a name, by a table of GNU's kind.
 fn gnu_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
     let word = move |n: usize| {
         // SAFETY: the object's own table, read as far as its own counts say.
@@ -224,10 +221,7 @@ fn gnu_chain(table: usize, name: &CStr) -> impl Iterator<Item = u32> {
         bits >> (hash % 64) & bits >> (hash.checked_shr(shift).unwrap_or(0) % 64) & 1 == 1
     };
     let at = 4 + 2 * filters as usize;
-    let begin = match buckets > 0 && filters > 0 && may_have() {
-        true => word(at + (hash % buckets) as usize),
-        false => 0,
-    };
+    let begin = if buckets > 0 && filters > 0 && may_have() { word(at + (hash % buckets) as usize) } else { 0 };
     let chain = at + buckets as usize;
     let mut next = (begin != 0 && begin >= first_hashed).then_some(begin);
     std::iter::from_fn(move || loop {

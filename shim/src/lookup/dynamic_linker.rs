@@ -1,6 +1,5 @@
-//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already. Two `dlsym` come behind this library's: the C
-//! library's ([`REAL`]), which the guard calls, and the one that the program would call without this library ([`NEXT`]). They differ where
-//! another interposer exports one, such as HAMi-core's, which has to see every look-up of the program.
+//! The dynamic linker's own functions. Two `dlsym` come behind this library's: the C library's ([`REAL`]), which the guard calls, and the one that the
+//! program would call without this library ([`NEXT`]): another interposer's, such as HAMi-core's, has to see every look-up.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -13,11 +12,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The C library's `dlsym`; written once by [`find_real`].
+/// Written once by [`find_real`].
 #[link_section = ".data.lazyguard_start"]
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The next `dlsym` in the search order. Read by the assembly of the exported `dlsym`; written once by [`find_next`].
+/// Read by the assembly of the exported `dlsym`; written once by [`find_next`].
 #[link_section = ".data.lazyguard_start"]
 pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
@@ -25,17 +24,16 @@ pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 fn find_real() -> *mut c_void {
     let found = [c"libc.so.6", c"libdl.so.2"].into_iter().find_map(|name| objects::loaded_as(name)?.function(c"dlsym"));
     let Some(found) = found else { return unavailable as *mut c_void };
-    // Every thread finds the same address, so it does not matter whose store is last.
+    // Every thread finds the same address.
     REAL.store(found, Ordering::Release);
     found
 }
 
-/// Stands in for a `dlsym` that is not there yet.
 extern "C" fn unavailable(_: *mut c_void, _: *const c_char) -> *mut c_void {
     null_mut()
 }
 
-/// Finds the next `dlsym` in the search order: the C library's, where no other interposer exports one.
+/// The C library's, unless another interposer exports one.
 #[link_section = ".text.lazyguard_start"]
 pub extern "C-unwind" fn find_next() -> *mut c_void {
     let mut found = real(libc::RTLD_NEXT, c"dlsym");
@@ -46,7 +44,6 @@ pub extern "C-unwind" fn find_next() -> *mut c_void {
         // An interposer would have brought it.
         return found;
     }
-    // Every thread finds the same address, so it does not matter whose store is last.
     NEXT.store(found, Ordering::Release);
     found
 }
@@ -82,7 +79,7 @@ pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     call(real_dlsym(), handle, name)
 }
 
-/// What the program's look-up would find without this library.
+/// What the program's look-up finds without this library.
 pub fn next(handle: *mut c_void, name: &CStr) -> *mut c_void {
     call(next_dlsym(), handle, name)
 }
@@ -90,8 +87,8 @@ pub fn next(handle: *mut c_void, name: &CStr) -> *mut c_void {
 fn call(function: *mut c_void, handle: *mut c_void, name: &CStr) -> *mut c_void {
     // SAFETY: `find_real` and `find_next` give functions of this type.
     let function: Dlsym = unsafe { std::mem::transmute(function) };
-    // SAFETY: a terminated name, and a handle the caller vouches for. The black box keeps this from becoming a jump, which
-    // would make the real function see our caller's return address, and with it our caller's place in the search order.
+    // SAFETY: a terminated name, and the caller's handle. The black box keeps this from becoming a jump: the real function would see our caller's
+    // place in the search order.
     std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
 }
 

@@ -1,11 +1,10 @@
-//! Keeps forks and visits of the loaded objects apart. `dl_iterate_phdr` holds the lock of the dynamic linker's list, which the C library
-//! does not make anew in a forked child. A child that was forked while another thread visited would wait for ever at its first `dlopen`.
+//! Keeps forks and visits of the loaded objects apart. `dl_iterate_phdr` holds a lock that the C library does not make anew in a forked child: a child
+//! forked while another thread visits would wait for ever at its first `dlopen`.
 //!
-//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`), so that one at least sees
-//! the other. A fork waits until no visit is in progress; a visit that finds a fork stands back until it is over. A visit in a visit, or in
-//! the handler of a fork, goes on at once.
+//! Protocol: each side says that it begins, and then looks at the other ([`VISITS`], [`FORKS`], all `SeqCst`). A fork waits until no visit is in
+//! progress; a visit that finds a fork stands back. A visit in a visit, or in the handler of a fork, goes on at once.
 //!
-//! Must not: allocate, lock, or wait for longer than [`MOST_PAUSES`]: a thread may be stopped in a visit, and another one in a fork.
+//! Must not: allocate, lock, or wait for longer than [`MOST_PAUSES`]: a thread may be stopped in a visit or a fork.
 
 use crate::runtime::{door, tls};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,27 +16,25 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 #[link_section = ".data.lazyguard_start"]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A thread binds the slots of new objects ([`super::slots`]). A forked child has none of its parent's threads, which may have been binding.
+/// A thread binds the slots of new objects ([`super::slots`]); not so in a forked child.
 pub static BINDS: AtomicBool = AtomicBool::new(false);
 
-/// Whether a fork has waited in vain. A signal handler that leaves a visit by a jump leaves it counted, and no later fork waits for that one.
+/// A fork has waited in vain: a signal handler's jump leaves a visit counted, and no later fork waits for that.
 #[link_section = ".data.lazyguard_start"]
 static IN_VAIN: AtomicBool = AtomicBool::new(false);
 
-/// Most visits take less than a pause.
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(50);
 /// Half a second and more: a visit may copy a library's code.
 const MOST_PAUSES: u32 = 5000;
 
-/// Has the C library call this at each fork. Its handlers that were registered later run earlier before a fork, and later after it.
+/// The C library's handlers run in the reverse order before a fork.
 #[inline(always)]
 pub fn register() {
     // SAFETY: functions of this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
 }
 
-/// Makes a visit between two forks.
 #[inline(always)]
 pub fn visit(visits: impl FnOnce()) {
     let depth = tls::visits();
@@ -94,14 +91,14 @@ fn wait() {
     IN_VAIN.store(true, Ordering::Relaxed);
 }
 
-/// It has forked, or could not.
+/// After a fork, successful or not.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn after() {
     FORKS.fetch_sub(1, Ordering::SeqCst);
     tls::set_visits(tls::visits().saturating_sub(1));
 }
 
-/// In the child, which has no other thread. Only stores.
+/// In the child's only thread. Only stores.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn in_child() {
     let depth = tls::visits().saturating_sub(1);

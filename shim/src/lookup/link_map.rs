@@ -1,7 +1,7 @@
-//! The dynamic linker's own records of the loaded objects, and which object an address belongs to.
+//! The dynamic linker's records of the loaded objects.
 
 use super::dynamic::{Dynamic, DynamicEntry, DT_DEBUG};
-use super::layout::{addresses, file_name, relocated_read_only};
+use super::objects::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -13,11 +13,11 @@ extern "C" {
     fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
 }
 
-/// The loader's record of a loaded object (`struct link_map`): the public part.
+/// The public part of `struct link_map`.
 #[repr(C)]
 pub struct LinkMap {
     pub base: usize,
-    /// The path it was loaded from; empty for the program itself.
+    /// Its path; empty for the program itself.
     pub name: *const c_char,
     first: *const DynamicEntry,
     next: *mut LinkMap,
@@ -37,15 +37,14 @@ extern "C" {
     static _r_debug: Debug;
 }
 
-/// The objects at the start of the process, for code that runs before any other thread and before `dl_iterate_phdr` is bound.
+/// For code that runs before any other thread and before `dl_iterate_phdr` is bound.
 pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
-    // SAFETY: the dynamic linker has filled it in before it runs any code. The name is one that programs leave alone.
+    // SAFETY: filled in before any code runs, under a name that programs leave alone.
     let first = unsafe { (&raw const _r_debug.first).read() };
     // SAFETY: the loader's records; nothing is unloaded yet.
     std::iter::successors(unsafe { first.as_ref() }, |map| unsafe { map.next.as_ref() })
 }
 
-/// The dynamic linker itself, which is there as long as the process.
 pub fn linker() -> Option<&'static LinkMap> {
     at_start().find(|map| LINKERS.contains(&map.file_name()))
 }
@@ -63,14 +62,14 @@ pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
     Some(unsafe { &*map.cast::<LinkMap>() })
 }
 
-/// Waits until no other thread loads an object: a look-up takes the lock that a load holds until its constructors have run.
+/// A look-up takes the lock that a load holds until its constructors have run.
 pub fn wait_for_loads() {
     object_of(wait_for_loads as *const () as *const c_void);
 }
 
-/// Whether the dynamic linker says that this thread loads or unloads objects. glibc before 2.41 says so only until they are mapped.
+/// Whether this thread loads or unloads objects; glibc before 2.41 says so only until they are mapped.
 pub fn are_changing() -> bool {
-    // The program's own section, where debuggers look: the variable of that name may be a copy in the program.
+    // The program's own section: the variable of that name may be a copy.
     let debug = at_start().next().and_then(|program| program.dynamic().value(DT_DEBUG)).unwrap_or(0) as *const Debug;
     // SAFETY: null, or the dynamic linker's own structure, which stays. Volatile: it changes meanwhile.
     !debug.is_null() && unsafe { (&raw const (*debug).state).read_volatile() } != RT_CONSISTENT
@@ -93,23 +92,19 @@ impl LinkMap {
         Dynamic::at(self.base, self.first)
     }
 
-    /// Its program headers, by the file's header, with which a library's first segment begins; none for the program, and below the base.
+    /// By the header in a library's first segment; none for the program, and below the base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
         if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];
         }
         // SAFETY: the first page of a loaded library.
         let header = unsafe { &*(self.base as *const libc::Elf64_Ehdr) };
-        let is_one =
-            header.e_ident.starts_with(b"\x7fELF") && usize::from(header.e_phentsize) == size_of::<libc::Elf64_Phdr>();
-        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
-        let table =
-            |at: usize| unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, header.e_phnum.into()) };
-        if is_one {
-            table(self.base + header.e_phoff as usize)
-        } else {
-            &[]
+        let (entry, table) = (usize::from(header.e_phentsize), (self.base + header.e_phoff as usize) as *const _);
+        if !header.e_ident.starts_with(b"\x7fELF") || entry != size_of::<libc::Elf64_Phdr>() {
+            return &[];
         }
+        // SAFETY: the table lies where the header says, in the first segment, from which the dynamic linker has read it.
+        unsafe { std::slice::from_raw_parts(table, header.e_phnum.into()) }
     }
 
     pub fn addresses(&self) -> Range<u64> {

@@ -1,10 +1,9 @@
-//! How many objects have been loaded so far, without a lock. Each `dlsym` of the program asks. `dl_iterate_phdr` has the answer under a
-//! lock that the program's own `dlsym` never waits for: a program that calls `dlsym` with a lock which another thread's callback of
-//! `dl_iterate_phdr` waits for would hang (ctypes with the interpreter's lock beside `threadpoolctl`). So the guard reads the linker's own
-//! counter, and takes the lock only when the counter has changed.
+//! How many objects have been loaded so far, without a lock. Each `dlsym` of the program asks. `dl_iterate_phdr` answers under a lock: a program that
+//! calls `dlsym` with a lock which another thread's callback of `dl_iterate_phdr` waits for would hang (ctypes beside `threadpoolctl`). So the guard reads
+//! the linker's counter, and takes the lock only when that has changed.
 //!
-//! The counter lies in `_rtld_global` behind two locks that wait for nobody. It is looked for once, while the process has one thread. Where
-//! it is not found, or differs from `dl_iterate_phdr`'s number later, the lock is taken each time.
+//! The counter lies in `_rtld_global` behind two free mutexes, and is looked for once, in the only thread. Where it is not found, or differs from
+//! `dl_iterate_phdr`'s number, the lock is taken each time.
 //!
 //! Must not: write there.
 
@@ -12,14 +11,13 @@ use super::link_map::linker;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The counter; null where it is not known.
+/// Null where it is not known.
 #[link_section = ".data.lazyguard_start"]
 static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// How many words a mutex of the C library has.
 const MUTEX: usize = if cfg!(target_arch = "aarch64") { 6 } else { 5 };
 
-/// A recursive mutex that no thread has: its kind is in the third word.
+/// A free recursive mutex: its kind is in the third word.
 const FREE: [u64; MUTEX] = {
     let mut words = [0; MUTEX];
     words[2] = 1;
@@ -40,7 +38,7 @@ pub fn find(loads: u64) {
     }
 }
 
-/// The word with this number behind two locks.
+/// Behind two free mutexes.
 fn behind_locks(words: &[AtomicU64], number: u64) -> Option<&AtomicU64> {
     let is_one = |words: &&[AtomicU64]| {
         let mut expected = FREE.iter().chain(&FREE).chain([&number]);
@@ -49,13 +47,13 @@ fn behind_locks(words: &[AtomicU64], number: u64) -> Option<&AtomicU64> {
     words.windows(2 * MUTEX + 1).find(is_one)?.last()
 }
 
-/// How many objects have been loaded; `None` where only [`super::objects::counts`] tells.
+/// `None` where only [`super::objects::counts`] tells.
 pub fn count() -> Option<u64> {
     // SAFETY: null, or a word of the dynamic linker's, which stays.
     unsafe { COUNTER.load(Ordering::Relaxed).as_ref() }.map(|counter| counter.load(Ordering::Relaxed))
 }
 
-/// What `dl_iterate_phdr` tells, in a visit: no object is loaded meanwhile.
+/// By `dl_iterate_phdr`, in a visit.
 pub fn check(loads: u64) {
     if count().is_some_and(|count| count != loads) {
         COUNTER.store(null_mut(), Ordering::Relaxed);

@@ -1,9 +1,7 @@
-//! How a program reaches the driver, and how it comes to reach the hooks instead: through the slots of its objects, and by the answers to
-//! `dlsym` and `cuGetProcAddress`. The library exports none of the driver's names, and does not override `dlopen`, which would break
-//! RUNPATH.
+//! How a program reaches the driver, and comes to the hooks instead: by slots of its objects, and by answers to `dlsym` and `cuGetProcAddress`. The
+//! library exports no driver name, and does not override `dlopen`, which would break RUNPATH.
 //!
-//! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the loader's lock held, in
-//! a constructor, before this library's own.
+//! Must not: start threads, wait, or use a once-cell: a look-up may hold the loader's lock, or come before this library's constructor.
 
 pub mod adopted;
 pub mod around;
@@ -13,7 +11,6 @@ pub mod driver_queries;
 pub mod dynamic;
 pub mod dynamic_linker;
 pub mod forks;
-mod layout;
 pub mod link_map;
 pub mod loads;
 pub mod nccl;
@@ -22,4 +19,3 @@ pub mod own_names;
 pub mod proc_address;
 pub mod slots;
 pub mod table;
-pub mod unhooked;

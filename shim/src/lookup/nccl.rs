@@ -1,7 +1,5 @@
-//! The real NCCL: its functions, by entry point. The guard follows one NCCL, the first object that has the functions by which each program
-//! makes a communicator and uses it. References to a second copy stay as they are. The guard keeps no handle of it.
-//!
-//! Protocol: only a pass over the loaded objects sets [`ADOPTED`] ([`super::slots`]).
+//! The real NCCL. The guard follows the first object that has the functions to make and use a communicator, and holds no handle of it; a second copy
+//! stays as it is. Only a pass over the loaded objects sets [`ADOPTED`] ([`super::slots`]).
 //!
 //! Must not: load NCCL, need it, or keep it loaded.
 
@@ -14,18 +12,17 @@ use std::ffi::{c_int, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// `ncclInternalError`: the answer to a call of a hook that the program was never given.
+/// `ncclInternalError`, from a hook that the program was never given.
 pub const NOT_FOUND: i32 = 3;
-/// `ncclSuccess`.
 pub const SUCCESS: i32 = 0;
-/// `ncclInProgress`: a call of a communicator that does not block has begun.
+/// `ncclInProgress`, of a communicator that does not block.
 pub const IN_PROGRESS: i32 = 7;
 
 pub fn begun(result: i32) -> bool {
     matches!(result, SUCCESS | IN_PROGRESS)
 }
 
-/// An object that has all of these is an NCCL.
+/// An NCCL has all of these.
 const NEEDED: [&CStr; 5] =
     [c"ncclGetUniqueId", c"ncclCommInitRank", c"ncclCommDestroy", c"ncclAllReduce", c"ncclGroupEnd"];
 
@@ -34,7 +31,7 @@ pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
 own_calls! {
     user_rank = c"ncclCommUserRank" (communicator: *mut c_void, rank: *mut c_int);
     count = c"ncclCommCount" (communicator: *mut c_void, count: *mut c_int);
-    /// NCCL lets another thread revoke a communicator while it is in use. It takes half a second.
+    /// Allowed while the communicator is in use. It takes half a second.
     comm_revoke = c"ncclCommRevoke" (communicator: *mut c_void, flags: c_int);
 }
 
@@ -51,20 +48,17 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
         && ADOPTED.adopt(object, || OWN.look_up(Some(dynamic)))
 }
 
-/// Objects have been unloaded: if the NCCL that was followed is not there any more, the next one is followed.
+/// After unloads: where the followed NCCL is gone, the next one is followed.
 pub fn forget_if_gone() {
-    let mut is_there = false;
-    objects::each(&mut |object| {
-        is_there = object.addresses() == ADOPTED.addresses() && object.dynamic().defines(NEEDED[0]).is_some();
-        !is_there
-    });
-    if ADOPTED.is_there() && !is_there {
+    let still =
+        |object: &Loaded<'_>| object.dynamic().defines(NEEDED[0]).filter(|_| object.addresses() == ADOPTED.addresses());
+    if ADOPTED.is_there() && objects::find(still).is_none() {
         ADOPTED.forget();
         OWN.look_up(None);
     }
 }
 
-/// The process's rank in a communicator that is ready, and how many ranks it has. NCCL reads both from the communicator.
+/// The process's rank in a ready communicator, and the number of ranks.
 pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
     let (mut rank, mut ranks) = (0, 0);
     let answers = [user_rank(communicator, &mut rank), count(communicator, &mut ranks)];
@@ -72,12 +66,12 @@ pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
     are_known.then(|| Some((u32::try_from(rank).ok()?, u32::try_from(ranks).ok()?))).flatten()
 }
 
-/// Whether this NCCL can revoke a communicator, as those from 2.28.7 on.
+/// Since 2.28.7.
 pub fn can_revoke() -> bool {
     !OWN.comm_revoke.load(Ordering::Relaxed).is_null()
 }
 
-/// Revokes a communicator that the program has not ended; returns NCCL's result.
+/// Of a communicator that the program has not ended.
 pub fn revoke(communicator: *mut c_void) -> Option<c_int> {
     comm_revoke(communicator, 0)
 }

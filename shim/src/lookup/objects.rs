@@ -1,10 +1,9 @@
-//! The loaded objects, visited one after the other while the dynamic linker's list is locked.
+//! The loaded objects, visited while the dynamic linker's list is locked.
 //!
-//! Must not: allocate in a visit: an allocator may visit the objects itself, under a lock of its own.
+//! Must not: allocate in a visit: an allocator may visit the objects itself, under its lock.
 
 use super::dynamic::{Dynamic, DynamicEntry};
 use super::forks;
-use super::layout::{addresses, file_name, relocated_read_only};
 use std::ffi::{c_int, c_void, CStr};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -30,7 +29,7 @@ impl Loaded<'_> {
         Dynamic::at(self.0.dlpi_addr as usize, first as *const DynamicEntry)
     }
 
-    /// Where the index of its tables for unwinding lies, where it has one.
+    /// The index of its tables for unwinding.
     pub fn unwind_index(&self) -> Option<u64> {
         let header = self.headers().iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
         Some(self.0.dlpi_addr.wrapping_add(header.p_vaddr))
@@ -40,7 +39,7 @@ impl Loaded<'_> {
         relocated_read_only(self.headers(), self.0.dlpi_addr)
     }
 
-    /// How many objects have been loaded and unloaded so far.
+    /// Objects loaded and unloaded so far.
     pub fn counts(&self) -> (u64, u64) {
         (self.0.dlpi_adds, self.0.dlpi_subs)
     }
@@ -61,12 +60,12 @@ impl Loaded<'_> {
         self.0.dlpi_addr.checked_add(offset)
     }
 
-    /// How far an address is from its load address; `None` where it is not in one of its readable segments.
+    /// From its load address; `None` outside its readable segments.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         self.bytes(address, 1).and_then(|_| address.checked_sub(self.0.dlpi_addr))
     }
 
-    /// Whether an address is in one of its segments that can be written to, be it only until it is relocated.
+    /// In a segment that can be written to, also only until it is relocated.
     pub fn is_writable(&self, address: u64) -> bool {
         self.segment(address, 1, libc::PF_W).is_some()
     }
@@ -80,7 +79,7 @@ impl Loaded<'_> {
         })
     }
 
-    /// So many of its bytes from an address on; `None` where they are not all in one of its readable segments.
+    /// `None` where they are not all in one readable segment.
     pub fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
         self.segment(address, length, libc::PF_R)?;
         // SAFETY: inside a segment that is mapped for reading, of an object that is not unloaded meanwhile.
@@ -97,8 +96,7 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
     c_int::from(!goes_on.unwrap_or(false))
 }
 
-/// Visits the loaded objects until one visit returns `false`. No object is mapped or unmapped meanwhile. The loader's lock of its list is held,
-/// not that of `dladdr`. A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
+/// Until one visit returns `false`. No object comes or goes meanwhile. The loader's lock of its list is held, not that of `dladdr`.
 pub fn each(mut visit: Visit<'_>) {
     forks::visit(|| {
         // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
@@ -106,13 +104,18 @@ pub fn each(mut visit: Visit<'_>) {
     });
 }
 
-pub fn counts() -> (u64, u64) {
-    let mut counts = (0, 0);
+/// What `look` finds in the first object where it finds something. It allocates nothing: see [`each`].
+pub fn find<T>(mut look: impl FnMut(&Loaded<'_>) -> Option<T>) -> Option<T> {
+    let mut found = None;
     each(&mut |object| {
-        counts = object.counts();
-        false
+        found = look(object);
+        found.is_none()
     });
-    counts
+    found
+}
+
+pub fn counts() -> (u64, u64) {
+    find(|object| Some(object.counts())).unwrap_or_default()
 }
 
 pub fn count() -> u64 {
@@ -124,28 +127,47 @@ pub fn count() -> u64 {
     count
 }
 
-/// The dynamic section of the object that another one needs under this name.
+/// The object that another one needs under this name.
 pub fn loaded_as(name: &CStr) -> Option<Dynamic> {
-    let mut found = None;
-    each(&mut |object| {
+    find(|object| {
         let dynamic = object.dynamic();
-        if dynamic.soname() == Some(name) || object.file_name() == name.to_bytes() {
-            found = Some(dynamic);
-        }
-        found.is_none()
-    });
-    found
+        (dynamic.soname() == Some(name) || object.file_name() == name.to_bytes()).then_some(dynamic)
+    })
 }
 
-/// The addresses of the object that holds this one; none where no object does.
+/// Of the object that holds this one.
 pub fn addresses_around(address: u64) -> Range<u64> {
-    let mut addresses = 0..0;
-    each(&mut |object| {
-        let is_it = object.offset_of(address).is_some();
-        if is_it {
-            addresses = object.addresses();
-        }
-        !is_it
-    });
-    addresses
+    find(|object| object.offset_of(address).map(|_| object.addresses())).unwrap_or(0..0)
+}
+
+pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);
+    let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
+    loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+}
+
+/// Whole pages that are read-only once the object is relocated.
+pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Range<usize> {
+    let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO) else { return 0..0 };
+    // The last page stays writable.
+    let page = page_bytes();
+    let begin = base.wrapping_add(header.p_vaddr);
+    let end = begin.saturating_add(header.p_memsz);
+    (begin / page * page) as usize..(end / page * page) as usize
+}
+
+#[cfg(target_arch = "x86_64")]
+fn page_bytes() -> u64 {
+    4096
+}
+
+#[cfg(target_arch = "aarch64")]
+fn page_bytes() -> u64 {
+    // SAFETY: takes an integer only.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
+}
+
+pub(super) fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }

@@ -1,9 +1,8 @@
-//! The C library's functions that the library itself calls. A program may define `syscall`, `open` or `environ`, and the dynamic linker
-//! binds the references of every object to the first definition. So the constructor binds those of the library's own slots that lead
-//! elsewhere to the C library. Under a sanitizer, the functions by which it follows memory and threads stay as they are bound; its other
-//! interposers may fail before it has started.
+//! The C library's functions that the library calls. A program may define `syscall`, `open` or `environ`, and the first definition binds every object's
+//! references. So the constructor binds those of the library's own slots to the C library. Under a sanitizer, the functions by which it follows memory and
+//! threads stay bound to it.
 //!
-//! Must not: allocate, or call any function of another object before its own slot is bound.
+//! Must not: allocate, or call a function of another object before its own slot is bound.
 
 use super::dynamic::Dynamic;
 use super::link_map::at_start;
@@ -25,7 +24,7 @@ const OF_SANITIZERS: [&CStr; 8] = [
     c"__cxa_thread_atexit_impl",
 ];
 
-/// Every sanitizer's runtime has it.
+/// In every sanitizer's runtime.
 const MARK: &CStr = c"__sanitizer_print_stack_trace";
 
 #[link_section = ".text.lazyguard_start"]

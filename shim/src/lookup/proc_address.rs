@@ -1,24 +1,23 @@
-//! What `cuGetProcAddress` hands out. The driver is asked first. If it gives the real function of an entry point with that name, the hook
-//! of that very entry point takes its place, so the calling sequence is the one the driver chose. A pointer that the driver exports under
-//! no name may be a newer entry point with another calling sequence: it counts as the newest known one only if the driver gives the same
-//! pointer when asked for that one's version. A name that the table does not hold passes untouched; the summary lists it if it looks like a
-//! launch, a load, a wait or a capture.
+//! The answers of `cuGetProcAddress`. The driver is asked first. If it gives the real function of an entry point with that name, that very entry point's
+//! hook takes its place. A pointer that the driver exports under no name may be a newer entry point: it counts as the newest known one only if the
+//! driver gives the same pointer for that one's version. An unknown name passes untouched; the summary lists it if it looks like a launch, a load, a
+//! wait or a capture.
 //!
-//! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
+//! Must not: change the driver's result, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle};
+use super::link_map;
 use super::table::hook_for_runtime;
-use super::{link_map, unhooked};
 use crate::runtime::{environment, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, CStr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 
-/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
-/// Beginnings of names that, unhooked, could launch, load, wait or capture behind the guard's back.
+/// Unhooked, such names could launch, load, wait or capture behind the guard's back.
 const OF_CONCERN: &[&[u8]] = &[
     b"cuLaunch",
     b"cuGraphLaunch",
@@ -35,7 +34,7 @@ pub fn looked_up() -> u64 {
     LOOKED_UP.load(Ordering::Relaxed)
 }
 
-/// A look-up has succeeded: exchanges the pointer that it has filled in for the hook, where there is one.
+/// After a success: exchanges the pointer for the hook, where there is one.
 pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     LOOKED_UP.fetch_add(1, Ordering::Relaxed);
     if symbol.is_null() || pointer.is_null() || !environment::switched_on() {
@@ -59,12 +58,11 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
                     pass_through::note(PassThrough::UnknownVersion);
                 }
                 if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
-                    unhooked::note(name);
+                    note(name);
                 }
                 return;
             };
-            // A pointer into an object that is not the adopted driver is another layer's, or a second driver's. One into no
-            // object at all is code that the driver has made.
+            // A pointer into another object is another layer's, or a second driver's; one into none is code that the driver has made.
             let is_driver_s = driver::ADOPTED.addresses().contains(&(*slot as u64));
             if !is_driver_s && link_map::object_of(*slot).is_some() {
                 return;
@@ -77,4 +75,30 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     if !hook.is_null() {
         *slot = hook;
     }
+}
+
+const MOST_NAMES: usize = 64;
+/// Asked for, and looking like launches, loads or waits, without a hook.
+static UNHOOKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
+
+fn note(name: &[u8]) {
+    if name.windows(7).any(|at| at == b"Capture") {
+        UNSEEN_CAPTURE.store(true, Ordering::Relaxed);
+    }
+    if let Ok(mut names) = UNHOOKED.try_lock() {
+        let name = String::from_utf8_lossy(name);
+        if names.len() < MOST_NAMES && !names.iter().any(|n| *n == name) {
+            names.push(name.into_owned());
+        }
+    }
+}
+
+pub fn unhooked() -> Vec<String> {
+    UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default()
+}
+
+/// Whether an unhooked function begins captures: then no context is asked as a whole, which would invalidate one.
+pub fn captures_may_go_unseen() -> bool {
+    UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }

@@ -1,25 +1,22 @@
-//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of
-//! the followed NCCL. Every reference resolves as it does without the library, and a hook takes the place of exactly the function that it
-//! calls: a plugin's own function of such a name, a stub of the driver, a weak reference in a process without a driver stay as they are.
+//! Binds the hooks: puts them into those slots of the loaded objects that the dynamic linker has bound to a function of the driver, or of the followed
+//! NCCL. A hook takes the place of exactly the function that it calls: a plugin's own function of such a name, a stub of the driver, a weak reference
+//! without a driver stay as they are.
 //!
-//! The library's constructor, which runs before all others (`-z initfirst`), binds the objects that are there. The first `dlsym` after its
-//! load binds an object that comes later; else a thread of the guard's does, a second later at most. A slot that the dynamic linker fills
-//! in at the first call is bound with its object, where the function that it will find is known. In an object that sees other libraries
-//! first (`RTLD_DEEPBIND`), the guard's `dlsym` takes the C library's place.
+//! The library's constructor, which runs first (`-z initfirst`), binds the objects that are there. The first `dlsym` after its load binds an object
+//! that comes later; else a thread of the guard's does, a second later at most. A slot that is filled in at the first call is bound with its object,
+//! where its function is known. In an object that sees other libraries first (`RTLD_DEEPBIND`), the guard's `dlsym` takes the C library's place.
 //!
-//! Protocol: an object may be touched only when it is relocated, and as long as it stays. [`bind_new`] notes how many objects have been
-//! loaded, waits until no other thread is in the middle of a load, and visits the objects under the lock of their list. If as many have
-//! been loaded as before the wait, all are relocated, and none can go meanwhile. A thread that loads an object itself does not wait: its
-//! allocator may look a name up. Nothing is bound where the dynamic linker says that it is not done ([`link_map::are_changing`]).
+//! Protocol: only a relocated object may be touched, as long as it stays. [`bind_new`] notes how many objects have been loaded, waits until no other
+//! thread is in a load, and visits the objects under the lock of their list. If as many have been loaded as before the wait, all are relocated, and none
+//! can go meanwhile. A thread that loads an object itself does not wait: its allocator may look a name up. Nothing is bound where the dynamic linker is
+//! not done ([`link_map::are_changing`]).
 //!
 //! Must not: allocate; wait for a load in a hook, because the thread that loads may wait for the hook's caller.
 
 use super::dynamic::{Dynamic, Slot};
-use super::dynamic_linker;
-use super::link_map;
 use super::objects::{self, Loaded};
 use super::table::{dlsym_hook, hook};
-use super::{driver, forks, loads, nccl};
+use super::{driver, dynamic_linker, forks, link_map, loads, nccl};
 use crate::runtime::{door, own_thread, pass_through};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -27,20 +24,20 @@ use std::ffi::{c_void, CStr};
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// How many objects had been loaded, and unloaded, when the last pass was over.
+/// Objects loaded and unloaded when the last pass was over.
 #[link_section = ".data.lazyguard_start"]
 static BOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// How many objects were there when the process started. They and what they define come first for every object.
+/// Objects at the start, whose definitions come first for every object.
 #[link_section = ".data.lazyguard_start"]
 static AT_START: AtomicU64 = AtomicU64::new(0);
 
-/// The process in which a thread of the guard's binds; 0 without one.
+/// The process in which a thread of the guard's binds, or 0.
 static BESIDE: AtomicU32 = AtomicU32::new(0);
 
-/// How often a pass begins anew because an object was loaded or adopted meanwhile.
+/// Passes anew because an object was loaded or adopted meanwhile.
 const MOST_PASSES: usize = 8;
-/// How deep an object's needs are followed to find what a slot of it will be bound to.
+/// Depth of needs that are followed to find a slot's function.
 const DEEPEST: usize = 3;
 
 #[link_section = ".text.lazyguard_start"]
@@ -54,17 +51,16 @@ pub fn bind_at_start() {
     driver::is_there_from_the_start();
 }
 
-/// Whether objects have been loaded that are not bound yet.
 pub fn are_new() -> bool {
     let bound = BOUND[0].load(Ordering::Relaxed);
     match loads::count() {
-        // Of what was unloaded the next pass takes notice. Until then nothing has taken its place.
+        // Unloads wait for the next pass: nothing has taken their place.
         Some(loads) => loads != bound,
         None => objects::counts() != (bound, BOUND[1].load(Ordering::Relaxed)),
     }
 }
 
-/// Binds the objects that have been loaded since the last time. It waits as long as another thread loads an object, as a look-up does.
+/// Waits as long as another thread loads an object, as a look-up does.
 pub fn bind_new() {
     let has_started = AT_START.load(Ordering::Relaxed) > 0;
     if has_started && are_new() {
@@ -75,7 +71,7 @@ pub fn bind_new() {
     }
 }
 
-/// Binds new objects on a thread of its own: the caller must not wait for a load, and a constructor may wait for anything.
+/// On another thread: the caller must not wait for a load, and a constructor may wait for anything.
 pub fn bind_beside() {
     let process = std::process::id();
     if !are_new() || BESIDE.swap(process, Ordering::Relaxed) == process {
@@ -94,13 +90,13 @@ fn bind_once() -> bool {
     let counts = objects::counts();
     link_map::wait_for_loads();
     if link_map::are_changing() {
-        // If another thread has begun a load since, the next wait is for that. What this thread loads is bound at the next occasion.
+        // If another thread has begun a load since, the next wait is for that; this thread's loads are bound at the next occasion.
         return false;
     }
     // Found here: a look-up takes the lock that a load has when it takes that of the list.
     dynamic_linker::another_is_next();
     if forks::BINDS.swap(true, Ordering::Acquire) {
-        // Another thread, or this one below a signal handler. What that one leaves is bound at the next occasion.
+        // Another thread, or this one below a signal handler: the rest is bound at the next occasion.
         return true;
     }
     let is_over = pass(counts);
@@ -113,7 +109,7 @@ fn pass(counts: (u64, u64)) -> bool {
     if BOUND[1].load(Ordering::Relaxed) != unloads {
         nccl::forget_if_gone();
     }
-    // The list grows at its end: what has been loaded since is behind all others.
+    // What has been loaded since is at the list's end.
     let new = loads - BOUND[0].load(Ordering::Relaxed).min(loads);
     let skipped = objects::count().saturating_sub(new);
     let (mut number, mut is_over) = (0, true);
@@ -153,7 +149,7 @@ fn bind(object: &Loaded<'_>) {
     let dlsym = dynamic_linker::real_dlsym();
     let mut pages = Pages::of(object.relocated_read_only());
     for slot in dynamic.slots() {
-        // SAFETY: the object's own relocation says that there is an address, and the object is relocated.
+        // SAFETY: the relocation says that there is an address; the object is relocated.
         let place = unsafe { AtomicPtr::from_ptr(slot.address as *mut *mut c_void) };
         let function = place.load(Ordering::Relaxed);
         let at = function as u64;
@@ -170,7 +166,7 @@ fn bind(object: &Loaded<'_>) {
                 if slot.may_be_lazy {
                     place.store(hook, Ordering::Release);
                 } else {
-                    // It may be a variable of the program's, to which another thread has just written.
+                    // It may be a variable that another thread of the program has just written.
                     let _ = place.compare_exchange(function, hook, Ordering::Release, Ordering::Relaxed);
                 }
             } else {
@@ -186,19 +182,17 @@ fn of_bound(dynamic: Dynamic, slot: &Slot, function: *mut c_void) -> Option<*mut
     hook_for(name, function)
 }
 
-/// The guard's `dlsym` for a slot that holds the C library's. The search order of an ordinary object leads to the guard's first.
+/// The guard's `dlsym` in a slot of the C library's: ordinary objects find the guard's first.
 fn of_dlsym(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     let (name, _) = dynamic.symbol_of(slot)?;
     (name == c"dlsym").then(dlsym_hook)
 }
 
-/// The hook for a slot that the dynamic linker has not filled in yet, if it will find that hook's function.
+/// For a slot that is not filled in yet, if that hook's function will be found.
 fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     let (name, is_own) = dynamic.symbol_of(slot)?;
-    if is_own || !concerns(name) {
-        return None;
-    }
-    hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?)
+    let is_hooked = !is_own && concerns(name);
+    is_hooked.then(|| hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?))?
 }
 
 fn concerns(name: &CStr) -> bool {
@@ -216,16 +210,15 @@ pub fn hook_for(name: &CStr, function: *mut c_void) -> Option<*mut c_void> {
 }
 
 fn at_start(name: &CStr) -> Option<*mut c_void> {
-    let (mut left, mut found) = (AT_START.load(Ordering::Relaxed), None);
-    objects::each(&mut |object| {
-        found = object.dynamic().defines(name);
+    let mut left = AT_START.load(Ordering::Relaxed);
+    objects::find(|object| {
         left = left.saturating_sub(1);
-        found.is_none() && left > 0
-    });
-    found
+        let found = object.dynamic().defines(name);
+        (found.is_some() || left == 0).then_some(found)
+    })?
 }
 
-/// The first definition of a name in an object, in those that it needs, and so on.
+/// In an object, in those that it needs, and so on.
 pub fn in_needs(dynamic: Dynamic, name: &CStr) -> Option<*mut c_void> {
     (0..=DEEPEST).find_map(|depth| so_deep(dynamic, name, depth))
 }
@@ -264,8 +257,8 @@ impl Pages {
     fn protect(&self, access: libc::c_int) -> bool {
         let (begin, length) = (self.range.start, self.range.len());
         let result: isize;
-        // The system call itself: it leaves `errno` alone, and is there before the library's own references are bound.
-        // SAFETY: whole pages of a loaded object, which hold data that is read, and written to by the dynamic linker and here alone.
+        // The system call itself is there before the library's own references are bound.
+        // SAFETY: whole pages of a loaded object's data, which the dynamic linker and this function alone write.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             std::arch::asm!(

@@ -1,7 +1,4 @@
-//! The table of hooks, and its registration.
-//!
-//! Protocol: the look-up does not know the hooks. Each entry that can be the first one registers their table: the library's constructor, and
-//! `dlsym`, because a look-up can come before the constructor has run.
+//! The table of hooks, which the look-up does not know: each entry that can be the first one registers it, the library's constructor and `dlsym`.
 //!
 //! Must not: allocate or lock.
 
@@ -16,11 +13,9 @@ pub struct Hook(pub *const c_void);
 unsafe impl Sync for Hook {}
 
 pub struct HookTable {
-    /// The exports in place of the driver's, in the order of the entry points.
     pub exports: [Hook; DRIVER_ENTRY_POINTS.len()],
     pub nccl: [Hook; NCCL_ENTRY_POINTS.len()],
-    /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
-    /// loading mode that comes by it is a runtime's.
+    /// For `cuModuleGetLoadingMode` from `cuGetProcAddress`, by which runtimes alone look it up.
     pub loading_mode_for_runtime: Hook,
 }
 
@@ -39,23 +34,21 @@ fn table() -> Option<&'static HookTable> {
     unsafe { REGISTERED.load(Ordering::Relaxed).as_ref() }
 }
 
-/// The hook of the entry point with this index; null before the hooks are registered.
+/// Null before the hooks are registered, as in the functions below.
 pub fn hook_at(index: usize) -> *mut c_void {
     let hooks = |table: &'static HookTable| table.exports.iter().chain(&table.nccl).nth(index);
     table().and_then(hooks).map_or(null_mut(), |hook| hook.0.cast_mut())
 }
 
-/// The hook of an entry point; null before the hooks are registered.
 pub fn hook(entry_point: EntryPoint) -> *mut c_void {
     hook_at(entry_point.index())
 }
 
-/// The library's own `dlsym`; null before the hooks are registered.
 pub fn dlsym_hook() -> *mut c_void {
     DLSYM.load(Ordering::Relaxed)
 }
 
-/// The hook of an entry point for a pointer that `cuGetProcAddress` hands out.
+/// For a pointer of `cuGetProcAddress`.
 pub fn hook_for_runtime(entry_point: EntryPoint) -> *mut c_void {
     match table() {
         Some(table) if entry_point.symbol() == "cuModuleGetLoadingMode" => table.loading_mode_for_runtime.0.cast_mut(),

@@ -1,14 +1,12 @@
-//! Modules and libraries of images that the program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time. To
-//! load one, the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes, so the
-//! loader loads each image into each context once that is idle, as often as the program did at most. When the program then loads the same
-//! bytes with the same options into the same context, the hook gives it that module, and does not call the driver.
+//! Modules and libraries of images that the program loads itself, such as kernels that Triton, CuPy or PyTorch compile at run time. To load one, the
+//! driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes, so the loader loads each image into each
+//! idle context, as often as the program did at most. When the program then loads the same bytes with the same options into the same context, the hook
+//! gives it that module, and does not call the driver.
 //!
-//! A module is given to one load only, unused as a fresh one, and is the program's own from then on. A library is in no context: each is
-//! loaded once in the process, and its kernels into each context. [`lazyguard_core::preload::waits_for_first_launch`] decides when an image
-//! has its turn that prints, or may print.
+//! A module is given to one load only, unused, and is the program's own from then on. A library is in no context: each is loaded once in the process, and
+//! its kernels into each context. [`lazyguard_core::preload::waits_for_first_launch`] decides when an image has its turn that prints, or may.
 //!
-//! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
-//! across a driver call.
+//! Must not: give out a module for bytes that differ, in another context, or after its context has gone; or hold the lock across a driver call.
 
 use super::handover::{Counted, There};
 use crate::lookup::driver::{self, SUCCESS};
@@ -23,10 +21,10 @@ use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
 pub struct Image {
-    /// Its content, and a zero behind it, where text ends for the driver.
+    /// With the zero that ends text for the driver.
     pub terminated: Box<[u8]>,
     pub options: LoadOptions,
-    /// How many modules of it a context gets; of libraries, how many there are.
+    /// Modules for each context; or libraries in all.
     pub most: u32,
     pub kernels: Vec<CString>,
 }
@@ -37,15 +35,14 @@ impl Image {
     }
 }
 
-/// A module or library that is there, by the context's number, the image, and which of the image's it is.
+/// By context, image, and number among the image's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ready {
     context: u32,
-    /// What the driver told the context by ([`identity`]).
     identity: u64,
     image: u32,
     nth: u32,
-    /// 0 of one that the program has loaded itself.
+    /// 0 of the program's own.
     handle: u64,
     given: bool,
 }
@@ -69,7 +66,7 @@ impl Ahead {
         self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
     }
 
-    /// Whether this image is loaded as a library, which is in no context until its kernels come there.
+    /// A library is in no context until its kernels come there.
     pub fn is_library(&self, image: u32) -> bool {
         self.images.get(image as usize).is_some_and(|image| image.options.is_library())
     }
@@ -80,7 +77,7 @@ impl Ahead {
         self.is_library(image).then_some(found.handle)
     }
 
-    /// Each module that a context gets: the image, and which of the image's it is.
+    /// The modules of a context: image, and number among the image's.
     pub fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..).zip(&self.images).flat_map(|(number, image)| (0..image.most).map(move |nth| (number, nth)))
     }
@@ -101,7 +98,7 @@ impl Ahead {
         }
     }
 
-    /// Loads a module into the current context, or a library, unless it is there; `None` if it is the program's by now.
+    /// Into the current context; `None` if it is the program's by now.
     pub fn load(&self, context: u32, image: u32, nth: u32) -> Result<Option<There>, Skip> {
         let wanted = self.images.get(image as usize).ok_or(Skip::DriverRefused)?;
         let context = wanted.options.home(context);
@@ -109,7 +106,7 @@ impl Ahead {
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
         let known = {
             let mut ready = lock(&self.ready);
-            // Of a context that is gone, and of which the guard has not learnt that.
+            // Of a context that has gone unnoticed.
             ready.retain(|ready| ready.context != context || ready.identity == identity);
             ready.iter().find(here).copied()
         };
@@ -127,9 +124,8 @@ impl Ahead {
         Ok(Some(There::of(owner, kind, &wanted.kernels, new)))
     }
 
-    /// A module of the same content and options that is there in this context, or a library, which is the caller's from now on. If none is, the
-    /// program is about to load one itself, and one less is loaded ahead: the program is expected to load as many as in an earlier run. So a library that it
-    /// loads before there is a context is not loaded once more when one comes.
+    /// A ready module of this content and these options in the context, or a library, which becomes the caller's. Without one, the program is about to
+    /// load one itself, and one less is loaded ahead.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
@@ -154,8 +150,8 @@ impl Ahead {
     }
 }
 
-/// Tells the current context from an earlier one under its handle; 0 for a library, and before 12.0. The guard asks whether a release of a
-/// primary context was the last one after it has returned: another thread may have retained the context anew by then.
+/// Tells the current context from an earlier one under its handle; 0 for a library, and before 12.0. A released primary context may have been retained
+/// anew before the guard asks.
 fn identity(options: &LoadOptions) -> u64 {
     let mut identity = 0;
     let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);

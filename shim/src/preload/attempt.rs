@@ -1,6 +1,5 @@
-//! One attempt to load what is pending for a context: close the gate, see that no submission is under way, ask whether anything is in
-//! flight, and only then load, inside the budget. If something is in flight everything stays pending: the load would wait for it, which is
-//! the very deadlock that this is to prevent.
+//! One attempt to load what is pending for a context: close the gate, see that no submission is under way, ask whether anything is in flight, and only
+//! then load, inside the budget. Beside work in flight everything stays pending: the load would wait for it.
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
@@ -22,22 +21,20 @@ use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
 
-/// The call of the program at whose occasion something is loaded.
+/// The program's call at which something is loaded.
 #[derive(Clone, Copy)]
 pub struct Occasion {
     pub entry_point: EntryPoint,
     pub entered: Nanos,
-    /// Whether it submits something: a call that is captured does not.
+    /// A captured call does not.
     pub submits: bool,
 }
 
 impl Loader {
-    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
-    /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
-    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
+    /// Loads what is pending for an idle context. No call is marked in the calling thread's `slot`. With `at_start` the context has just been created,
+    /// and the pace does not count.
     pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
         if !self.has_pending() || context == 0 {
             return;
@@ -45,13 +42,13 @@ impl Loader {
         if !at_start && self.is_early(process) && !self.releases_are_due(process, context) {
             return;
         }
-        // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
+        // Twice: another thread's work may have ended in the first turn, and that thread has found the loader busy.
         for _ in 0..2 {
             if self.busy.swap(true, Ordering::Acquire) {
                 return;
             }
             let turn = Turn(&self.busy);
-            // The gate is opened now and then, also where much is to be loaded at once.
+            // The gate is opened now and then.
             while Attempt::new(self, process, context, occasion, at_start).make(slot) && at_start {}
             drop(turn);
             if !self.releases_are_due(process, context) {
@@ -67,7 +64,7 @@ impl Loader {
             || now < self.not_before.load(Ordering::Relaxed) && !is_blanket(&process.settings)
     }
 
-    /// Whether a release waits for the context, in which nothing known is in flight. The program may make no further call.
+    /// Whether a release waits for an idle context: the program may make no further call.
     fn releases_are_due(&self, process: &Process, context: u32) -> bool {
         self.releases.wait_for(context) && process.tracker.in_flight(context).is_empty()
     }
@@ -77,7 +74,7 @@ struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
+        // Release: partner of the Acquire in `try_now`.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -88,7 +85,6 @@ struct Attempt<'a> {
     context: u32,
     occasion: Occasion,
     at_start: bool,
-    /// How far the context is with its first launch, at this call.
     first: FirstLaunch,
     begun: Instant,
     done: Done,
@@ -97,11 +93,11 @@ struct Attempt<'a> {
 #[derive(Default)]
 struct Done {
     loaded: u64,
-    /// Modules and libraries that the program is expected to load itself.
+    /// Expected modules and libraries.
     modules: u64,
     refused: u64,
     left_out: u64,
-    /// The pace ended it, or the gate had to be opened; the rest stays pending.
+    /// The pace ended it, or the gate had to be opened.
     interrupted: bool,
 }
 
@@ -109,7 +105,7 @@ struct Content {
     kind: FunctionKind,
     owner: u64,
     handles: Vec<u64>,
-    /// It is not to come into the context yet: the item stays pending.
+    /// Not to come into the context yet.
     is_held: bool,
 }
 
@@ -122,7 +118,7 @@ enum Stop {
     Budget(Skip),
 }
 
-/// What is spent on an item, on top of what was spent before: in the context, and on what turned up late in all contexts.
+/// Spent on an item, beside what was spent in the context, and on late arrivals.
 struct Bill {
     before: [Spent; 2],
     kernels: u64,
@@ -151,7 +147,6 @@ impl<'a> Attempt<'a> {
         self.loader.due(self.process, self.context, self.first, self.at_start)
     }
 
-    /// Makes it. Returns whether something was loaded, and more may be.
     fn make(mut self, slot: &ThreadSlot) -> bool {
         let (loader, process, context) = (self.loader, self.process, self.context);
         let waits = || !self.due().is_empty() || loader.releases.wait_for(context);
@@ -168,7 +163,7 @@ impl<'a> Attempt<'a> {
         }
         let Some(_current) = Current::make(handle) else { return false };
         let idle = clear && self.is_idle(slot.thread());
-        // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
+        // With the gate closed: an unload in progress has removed its items, and the next one waits.
         let items = self.due();
         if idle {
             self.begun = Instant::now();
@@ -212,7 +207,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether another kernel may be loaded: the pace is met, the gate need not be opened, and the budget has room.
+    /// Whether the pace, the gate and the budget allow another kernel.
     fn may_go_on(&self, closed: &Closed, bill: &Bill) -> Result<(), Stop> {
         let settings = &self.process.settings;
         let [spent, late] = bill.now();
@@ -220,10 +215,8 @@ impl<'a> Attempt<'a> {
         if !in_pace || closed.breached() || self.begun.elapsed() > AT_A_TIME {
             return Err(Stop::TurnIsOver);
         }
-        if is_blanket(settings) {
-            return Ok(());
-        }
-        within_budget(settings, &spent).map_err(Stop::Budget)
+        let budget = if is_blanket(settings) { Ok(()) } else { within_budget(settings, &spent) };
+        budget.map_err(Stop::Budget)
     }
 
     fn load(&mut self, items: &[Item], closed: &Closed) {
@@ -309,7 +302,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What an item stands for. A module or library that is expected is loaded for it.
     fn content(&mut self, item: Item) -> Result<Content, Skip> {
         let there = match item {
             Item::Library(library) | Item::Rest(library) => {
@@ -337,7 +329,7 @@ impl<'a> Attempt<'a> {
         }
         let handles = match (there.functions, kind) {
             (Some(functions), _) => functions,
-            // A run that hangs in the load of a module has not used it yet. So all of it is loaded, as of a module that the program loads.
+            // A run that hangs in the load of a module has not used it yet: all of it is loaded.
             (None, FunctionKind::Function) if loads_libraries(process.settings.preload) => {
                 kernels::of_module(owner).unwrap_or_default()
             }

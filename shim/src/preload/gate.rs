@@ -1,14 +1,10 @@
 //! The gate: while functions are preloaded in a context, other threads' submissions into it wait.
 //!
-//! Protocol. A submitting thread marks its slot, then looks at the gate; the loading thread closes the gate, then looks at the slots. One
-//! of the two sees the other. That needs a full fence on both sides. The loading side makes both with `membarrier`; where the kernel has
-//! none, the submitting side pays for its own.
+//! Protocol. A submitting thread marks its slot, then looks at the gate; the loading thread closes the gate, then looks at the slots. One of the two
+//! sees the other, by a full fence on both sides: the loading side makes both with `membarrier`, where the kernel has it.
 //!
-//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again, for [`PATIENCE`] at most. If loading does
-//! not stop by then, because work got into the context through a function that is not hooked, the submission may be what the load waits
-//! for: the gate opens, and the guard loads nothing more.
-//!
-//! Must not: hold a thread back for longer than its patience.
+//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again, for [`PATIENCE`] at most. By then work may have got into
+//! the context through an unhooked function, and the load may wait for the submission: the gate opens, and the guard loads nothing more.
 
 use crate::runtime::hot::{FENCE, HOT};
 use crate::runtime::{door, pass_through};
@@ -25,7 +21,7 @@ const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 /// In the gate's word: the context that it is closed for; 0 while it is open.
 const CONTEXT: u64 = u32::MAX as u64;
 const OPEN: u64 = 0;
-/// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
+/// A submission has passed the closed gate: the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
 
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
@@ -37,19 +33,18 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Registers the process for `membarrier` while it has one thread: with more, the kernel waits 5 to 15 ms. [`prepare`] has the answer.
+/// For a process with one thread: with more, the kernel waits 5 to 15 ms.
 #[link_section = ".text.lazyguard_start"]
 pub fn register() {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
-/// Finds out whether the kernel has the cheap protocol.
 pub fn prepare() {
     let has = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
     HOT.gate.store(if has { OPEN } else { FENCE }, Ordering::SeqCst);
 }
 
-/// Flags the slot with the call, and returns when the gate lets it into the context.
+/// Marks the slot, and returns when the gate lets the call into the context.
 #[inline(always)]
 pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
     slot.mark(&open);
@@ -64,14 +59,14 @@ pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
     CallStep::Gate.taken();
 }
 
-/// Whether the gate is open for every context, looked at after the thread's mark has been set.
+/// Asked after the thread's mark has been set.
 #[inline(always)]
 pub fn is_open() -> bool {
     compiler_fence(Ordering::SeqCst);
     HOT.gate.load(Ordering::Relaxed) == OPEN || is_open_behind_a_fence()
 }
 
-/// The same once more, with the submission's own fence where it has to make one. If it has none to make, the gate is closed.
+/// The same behind the submission's own fence, where it has to make one.
 #[cold]
 #[inline(never)]
 fn is_open_behind_a_fence() -> bool {
@@ -88,16 +83,16 @@ fn closed_for(context: u32) -> bool {
 fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
     let since = Instant::now();
     if patience == PATIENCE_OF_UNLOADS {
-        // Asks the loading thread to stop after the call that it is in.
+        // The loading thread stops after its call.
         BREACHED.store(true, Ordering::Release);
     }
     while closed_for(context) {
         slot.unmark();
         if since.elapsed() > patience {
-            // Release: partner of the Acquire in `breached`; it is set before the submission is made.
+            // Release: partner of the Acquire in `breached`.
             BREACHED.store(true, Ordering::Release);
             pass_through::note(PassThrough::GatePatience);
-            // Opened, so that no other thread waits for a load that makes no progress.
+            // No other thread waits for a load that makes no progress.
             HOT.gate.fetch_and(FENCE, Ordering::SeqCst);
             slot.mark(&open);
             return;
@@ -113,7 +108,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Closes the gate of a context; `None` if another thread has it closed.
+    /// `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
         let context = u64::from(context);
         let close = |word: u64| (word & CONTEXT == OPEN).then_some(word | context);
@@ -121,7 +116,7 @@ impl Closed {
         BREACHED.store(false, Ordering::Relaxed);
         let closed = Self { context };
         if before & FENCE == 0 && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            // Registration succeeded, but the call failed: without the barrier, the marks of other threads may not be visible.
+            // Without the barrier, other threads' marks may not be visible.
             HOT.gate.fetch_or(FENCE, Ordering::SeqCst);
             return None;
         }
@@ -129,7 +124,7 @@ impl Closed {
         Some(closed)
     }
 
-    /// Whether a submission has waited its patience out and gone through.
+    /// Whether a submission has passed.
     pub fn breached(&self) -> bool {
         BREACHED.load(Ordering::Acquire)
     }
@@ -137,7 +132,7 @@ impl Closed {
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `closed_for`; what was loaded is visible to the threads that are let in.
+        // Release: partner of the Acquire in `closed_for`.
         let open = |word: u64| (word & CONTEXT == self.context).then_some(word & FENCE);
         let _ = HOT.gate.fetch_update(Ordering::Release, Ordering::Relaxed, open);
     }

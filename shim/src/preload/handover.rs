@@ -1,41 +1,38 @@
-//! Code that is loaded ahead of the program's own load and handed over to it: modules and libraries of images ([`super::ahead`]), and
-//! libraries of fat binaries ([`super::libraries`]).
+//! Code that is loaded ahead and handed over: of images ([`super::ahead`]), and of fat binaries ([`super::libraries`]).
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
 use lazyguard_core::image::Prints;
 use lazyguard_core::state::FunctionKind;
 use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A module that is in a context, or a library that is in the process.
+/// A module in a context, or a library in the process.
 #[derive(Debug, PartialEq, Eq)]
 pub struct There {
     pub owner: u64,
     pub kind: FunctionKind,
-    /// The functions of it that the program uses; `None` where the profile names none.
+    /// Those that the program uses, where the profile names any.
     pub functions: Option<Vec<u64>>,
     pub is_new: bool,
-    /// Whether it prints, of one that was loaded just now.
+    /// Of one that was loaded just now.
     pub prints: Prints,
 }
 
 impl There {
     pub fn of(owner: u64, kind: FunctionKind, names: &[CString], new: Option<Prints>) -> Self {
         let look_up = |name: &CString| {
-            let mut function = null_mut();
-            let found = match kind {
-                FunctionKind::Kernel => driver::library_kernel(&mut function, owner as Handle, name.as_ptr()),
-                FunctionKind::Function => driver::module_function(&mut function, owner as Handle, name.as_ptr()),
-            };
-            (found == Some(SUCCESS)).then_some(function as u64)
+            let found = driver::told(null_mut(), |function| match kind {
+                FunctionKind::Kernel => driver::library_kernel(function, owner as Handle, name.as_ptr()),
+                FunctionKind::Function => driver::module_function(function, owner as Handle, name.as_ptr()),
+            });
+            found.map(|function| function as u64)
         };
         let functions = (!names.is_empty()).then(|| names.iter().filter_map(look_up).collect());
         Self { owner, kind, functions, is_new: new.is_some(), prints: new.unwrap_or(Prints::Unknown) }
     }
 }
 
-/// How many were loaded, and how many of them the program has got.
 #[derive(Default)]
 pub struct Counted {
     pub loaded: AtomicU64,

@@ -1,16 +1,15 @@
-//! Is anything in flight in a context? The loader asks when it is about to load: by one event on the whole context where the driver has
-//! that (12.5) and no capture is under way, which the event would invalidate; else stream by stream, and never a capturing one. The
-//! thread's capture mode is exchanged around the questions, so that they cannot spoil a capture. The state takes the answers.
+//! Is anything in flight in a context? The loader asks before it loads: by one event on the whole context where the driver has that (12.5) and there is
+//! no capture, which the event would invalidate; else stream by stream. The thread's capture mode is exchanged around the questions.
 //!
-//! Must not: be called by the watchdog, because these are driver calls. A thread of its own makes them for it ([`crate::watch`]).
+//! Must not: be called by the watchdog, because these are driver calls.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::lookup::unhooked::captures_may_go_unseen;
+use crate::lookup::proc_address::captures_may_go_unseen;
 use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::map::HashMap;
-use lazyguard_core::state::{InFlight, StreamKind, ThreadSlot};
+use lazyguard_core::state::{InFlight, PublishedCall, StreamKind, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
@@ -18,18 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: the thread's calls concern no capture.
 const RELAXED: i32 = 2;
 const DISABLE_TIMING: u32 = 2;
-/// More busy streams than this are not asked one by one: the context counts as busy.
+/// With more busy streams the context counts as busy.
 const MOST_STREAMS: usize = 64;
-/// How long an event that was recorded in an idle context may take to be done.
+/// How long an event in an idle context may take.
 const SOON_NANOS: u64 = 60_000;
-/// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
+/// The same in a new context, where only the machine is busy.
 const SOON_AT_START_NANOS: u64 = 5_000_000;
 
 pub struct Uncaptured {
-    /// The mode to go back to, if it was exchanged.
+    /// The former mode, if it was exchanged.
     mode: Option<i32>,
 }
 
@@ -49,10 +48,10 @@ impl Drop for Uncaptured {
     }
 }
 
-/// How long a submission that is under way is waited for before the context counts as busy.
+/// How long a submission under way is waited for.
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
-/// A context, current to this thread; the thread's own comes back when this is dropped.
+/// Makes a context current, until it is dropped.
 pub struct Current {
     pushed: bool,
 }
@@ -72,7 +71,7 @@ impl Drop for Current {
     }
 }
 
-/// Waits until no other thread is in a call that the gate stops. `false` if a thread stays in one: the context is busy.
+/// Waits until no other thread is in a gated call; `false` if one stays.
 pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     let under_way = || {
@@ -98,15 +97,15 @@ fn may_capture(process: &Process) -> bool {
     process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
 }
 
-/// The events that the question is asked with, one a context.
+/// The events of the questions, by context.
 #[derive(Default)]
 pub struct Questions(Mutex<HashMap<u64, usize>>);
 
 impl Questions {
-    /// Whether nothing is in flight in the current context; `None` if it cannot be asked. No capture begins while the gate is closed.
+    /// `None` if it cannot be asked. No capture begins while the gate is closed.
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
-        // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
+        // A capture in another context should be safe from relaxed mode; that is not tried.
         if may_capture(process) {
             return None;
         }
@@ -115,10 +114,7 @@ impl Questions {
         let event = match known {
             Some(event) => event as Handle,
             None => {
-                let mut event = null_mut();
-                if driver::event_create(&mut event, DISABLE_TIMING)? != SUCCESS {
-                    return None;
-                }
+                let event = driver::told(null_mut(), |event| driver::event_create(event, DISABLE_TIMING))?;
                 lock(&self.0).insert(handle, event as usize);
                 event
             }
@@ -128,9 +124,9 @@ impl Questions {
             return None;
         }
         let patience = if at_start { SOON_AT_START_NANOS } else { SOON_NANOS };
-        // An idle context has the event done within microseconds; a first "not ready" may only mean "not yet".
+        // A first "not ready" may only mean "not yet".
         loop {
-            // Before the question, so that the last one comes after the whole span, however late this thread is.
+            // The last question comes after the whole span.
             let waited = process.now().saturating_sub(asked);
             match driver::event_query(event)? {
                 SUCCESS => {
@@ -152,23 +148,28 @@ impl Questions {
 
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the probe's thread is in a query. No thread waits for a lost one.
+/// Whether the probe is in a query; no thread waits for a lost one.
 static PROBING: AtomicU32 = AtomicU32::new(0);
 static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 
-/// The probe's thread is asking about something, until this is dropped.
-pub struct Probing;
+/// Lasts while a thread asks.
+pub struct Asking(&'static AtomicU32);
 
-impl Probing {
-    pub fn new() -> Self {
-        PROBING.fetch_add(1, Ordering::SeqCst);
-        Self
+impl Asking {
+    pub fn of_the_probe() -> Self {
+        Self::counted(&PROBING)
+    }
+
+    fn counted(count: &'static AtomicU32) -> Self {
+        // SeqCst, here and in `settle`: the destroyer sees this, or this thread sees the stream gone.
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
     }
 }
 
-impl Drop for Probing {
+impl Drop for Asking {
     fn drop(&mut self) {
-        PROBING.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -180,24 +181,7 @@ pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
 }
 
-struct Asking;
-
-impl Asking {
-    /// From here on: what the state has now will not be destroyed meanwhile.
-    fn new() -> Self {
-        // SeqCst, here and in `settle`: either the destroyer sees this, or this thread sees the stream gone.
-        ASKING.fetch_add(1, Ordering::SeqCst);
-        Self
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        ASKING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Called between a stream's removal from the state and its destruction: waits until no thread can be asking the driver about it.
+/// Between a stream's removal from the state and its destruction: waits until no thread asks about it.
 pub fn settle() {
     std::sync::atomic::fence(Ordering::SeqCst);
     let since = Instant::now();
@@ -209,15 +193,14 @@ pub fn settle() {
     }
 }
 
-/// The longest that a destroying thread waits; the questions take microseconds.
+/// How long a destroying thread waits at most.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
-/// is closed: no thread submits. A per-thread default stream of another thread cannot be asked and counts as it is known. This thread's
-/// call was entered at `entered`, here and in the other questions.
+/// What is in flight in the current context; streams that may be busy are asked. The gate is closed. Another thread's own default stream counts as
+/// known. This thread's call was entered at `entered`, here and below.
 pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
-    // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
-    let _asking = Asking::new();
+    // A stream that is destroyed meanwhile is not in the list, or waits.
+    let _asking = Asking::counted(&ASKING);
     let known = process.tracker.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
@@ -226,31 +209,22 @@ pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -
     known.into_iter().filter(|busy| ask(process, busy.stream, thread, entered) != Some(false)).collect()
 }
 
-/// The same while the gate is open, in a call that is about the stream `own`, or 0.
-pub fn in_flight_beside_others(
-    process: &Process,
-    context: u32,
-    thread: u32,
-    own: u32,
-    entered: Nanos,
-) -> Vec<InFlight> {
-    let _asking = Asking::new();
+/// The same while the gate is open, in a call about the stream `own`, or 0.
+pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own: u32, at: Nanos) -> Vec<InFlight> {
+    let _asking = Asking::counted(&ASKING);
     let mut known = process.tracker.in_flight(context);
-    // These are for reports of hazards.
     known.retain(InFlight::is_known);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
     let _mode = Uncaptured::new();
-    let asked =
-        |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, entered) };
+    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) };
     known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
 }
 
-/// Whether the driver says that a stream is busy; `None` where it cannot be asked. A default stream is asked only if its context
-/// is the one with this number, which is current to this thread. `own` is the stream that the call is about, or 0.
+/// `None` where the stream cannot be asked: a default stream only in the current context. `own` is the call's stream, or 0.
 pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u32, entered: Nanos) -> Option<bool> {
-    let _asking = Asking::new();
+    let _asking = Asking::counted(&ASKING);
     let stream = process.tracker.stream_entry(number).filter(|s| s.alive())?;
     if is_being_filled(process, number, own) {
         return None;
@@ -258,7 +232,7 @@ pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u
     if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
         return None;
     }
-    // A captured operation is not submitted, and so is no hazard.
+    // A captured operation is no hazard.
     if captures_somewhere(process, stream.context()) {
         return None;
     }
@@ -270,10 +244,8 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }
 
-/// Whether another thread may be about to fill a stream's queue, and to block in that call. A query at that time would block too. So
-/// would this thread, which may be the one that submits what the stream waits for. It is not enough that no thread is in such a call
-/// yet: the next launch may find the queue full. A queue far from full takes longer to fill than a query takes. The call's own stream
-/// is always queried: the call itself has to wait there.
+/// Whether another thread may be about to fill a stream's queue: a query would block with it, and this thread may be the one that submits what the
+/// stream waits for. The call's own stream is always queried: the call has to wait there.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
     let is_known = process.tracker.fold_of(number);
@@ -283,21 +255,18 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
             && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
 }
 
-/// A thread that fills a queue submits again within this time.
+/// The least time between submissions of a thread that fills a queue.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// Whether another thread is in a call that submits to a stream: with a full queue it is blocked, and so is a thread that queries.
+/// With a full queue such a thread is blocked, and so is a query.
 fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
-    process
-        .tracker
-        .threads()
-        .filter(|(_, slot)| slot.in_use() && slot.thread() != thread)
-        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
+    let mut others = process.tracker.threads().filter(|(_, slot)| slot.in_use() && slot.thread() != thread);
+    let submits = |call: PublishedCall| call.stream == number && !asks(call.entry_point.class());
+    others.any(|(_, slot)| slot.published().is_some_and(submits))
 }
 
-/// Asks one stream, between the marks that a thread looks for before it destroys one. What this thread's own call submits is not submitted
-/// yet: an answer says nothing about it, although the call was entered before the question.
+/// Between the marks that a destroying thread looks for. This thread's own call is not submitted yet.
 fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bool> {
     let stream = process.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
@@ -307,11 +276,10 @@ fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bo
     let handle = stream.handle() as Handle;
     let legacy = stream.kind() == StreamKind::Legacy;
     if legacy && (captures_somewhere(process, stream.context()) || captures_may_go_unseen()) {
-        // The legacy stream waits for blocking streams, so a query invalidates the capture of one.
+        // A query of the legacy stream invalidates a blocking stream's capture.
         return None;
     }
-    let mut capturing = 0;
-    if !legacy && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+    if !legacy && driver::told(0, |capturing| driver::stream_is_capturing(handle, capturing)) != Some(0) {
         return None;
     }
     let asked = process.now();

@@ -6,16 +6,13 @@ use lazyguard_core::preload::Memory;
 use lazyguard_core::state::FunctionKind;
 use std::ptr::null_mut;
 
-/// From this version on the driver can list a library's kernels and a module's functions.
+/// The driver lists kernels and functions from this version on.
 pub const LISTS_SINCE: i32 = 12040;
-/// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
-/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
 pub fn count(library: u64) -> Option<u32> {
-    let mut count = 0;
-    (driver::library_kernel_count(&mut count, library as Handle)? == SUCCESS).then_some(count)
+    driver::told(0, |count| driver::library_kernel_count(count, library as Handle))
 }
 
 pub fn of_library(library: u64) -> Option<Vec<u64>> {
@@ -23,9 +20,8 @@ pub fn of_library(library: u64) -> Option<Vec<u64>> {
 }
 
 pub fn of_module(module: u64) -> Option<Vec<u64>> {
-    let mut count = 0;
-    let counted = driver::module_function_count(&mut count, module as Handle)? == SUCCESS;
-    list(counted.then_some(count)?, |functions, count| driver::module_functions(functions, count, module as Handle))
+    let count = driver::told(0, |count| driver::module_function_count(count, module as Handle))?;
+    list(count, |functions, count| driver::module_functions(functions, count, module as Handle))
 }
 
 fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Option<Vec<u64>> {
@@ -35,12 +31,11 @@ fn list(count: u32, fill_in: impl FnOnce(*mut Handle, u32) -> Option<i32>) -> Op
 }
 
 pub fn memory() -> Option<Memory> {
-    let (mut free, mut total) = (0, 0);
-    let asked = driver::memory_info(&mut free, &mut total)? == SUCCESS;
-    asked.then_some(Memory { free: free as u64, total: total as u64 })
+    let (free, total) = driver::told((0, 0), |(free, total)| driver::memory_info(free, total))?;
+    Some(Memory { free: free as u64, total: total as u64 })
 }
 
-/// Brings a library's module into the current context.
+/// Into the current context.
 pub fn bring(process: &Process, context: u32, library: u64) {
     if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
         process.tracker.set_present_preloaded(library, context);
@@ -54,7 +49,7 @@ pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
         FunctionKind::Kernel => {
             let mut function = null_mut();
             let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
-            // A kernel's function is loaded with it. The report names what that prevented under the kernel, whose use comes first.
+            // Its function is loaded with it. The report names the kernel, whose use comes first.
             if let Some(function) = loaded.then(|| entry(function as u64, FunctionKind::Function)).flatten() {
                 function.set_loaded_in(context);
             }

@@ -1,18 +1,16 @@
-//! Libraries of fat binaries, which CUDA runtimes load. A runtime gives the fat binary of a translation unit to the driver at the first use
-//! of one of its kernels or variables. The profile of earlier runs knows which fat binaries of which objects that were, and which of their
-//! kernels. The loader loads these once a context is idle. When the runtime then loads the same fat binary, the hook gives it that library,
-//! once, and does not call the driver. If the runtime comes first, the kernels of the profile are loaded from its library.
+//! Libraries of fat binaries. A CUDA runtime gives the fat binary of a translation unit to the driver at the first use of one of its kernels or
+//! variables. The profile knows those fat binaries and kernels, and the loader loads them once a context is idle. When the runtime then loads the same fat
+//! binary, the hook gives it that library, once. If the runtime comes first, the kernels are loaded from its library.
 //!
-//! An object may be unloaded at any time. So its memory is read only while the dynamic loader's list is locked, and the driver is given a
-//! copy, into pages that are there before: nothing is allocated under that lock. A library is given out for the address that it was copied
-//! from: as it is where no object has been unloaded since and the bytes cannot be written to, and else after a comparison of all bytes.
+//! An object may be unloaded at any time. So its memory is read only while the dynamic loader's list is locked, into pages that are there before: nothing
+//! is allocated under that lock. The copied address identifies a library where no object has been unloaded since and the bytes are constant; else all
+//! bytes are compared.
 //!
-//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`,
-//! which waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
-//! constructor that registers a kernel takes that lock.
+//! Must not: give out a library for another fat binary; hold its lock across a driver call; or call `dladdr`, which waits for other threads'
+//! constructors: one that registers a kernel takes a lock which the CUDA runtime holds when it loads a library.
 
 use super::handover::{Counted, There};
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver;
 use crate::lookup::objects::{self, Loaded};
 use crate::runtime::fresh_pages::FreshPages;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
@@ -38,7 +36,7 @@ enum State {
     Found,
     Ready(Ready),
     Given(u64),
-    /// The driver has refused it, there is something else in its place, or the program has unloaded it.
+    /// Refused, replaced, or unloaded by the program.
     Gone,
 }
 
@@ -46,7 +44,7 @@ enum State {
 struct Ready {
     library: u64,
     reference: u64,
-    /// The address of the fat binary; `None` where its segment can be written to.
+    /// The fat binary's address, if its segment is constant.
     constant: Option<u64>,
     content: &'static [u8],
     unloads: u64,
@@ -57,7 +55,7 @@ pub struct Libraries {
     wanted: Vec<Wanted>,
     states: Mutex<Vec<State>>,
     absent: AtomicUsize,
-    /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
+    /// Objects loaded at the last look, when that number changed, and the time of the look.
     loads: AtomicU64,
     changed: AtomicU64,
     looked: AtomicU64,
@@ -70,7 +68,6 @@ impl Libraries {
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
     }
 
-    /// Libraries that were loaded ahead, and how many of them a runtime has got.
     pub fn counts(&self) -> (u64, u64) {
         self.counted.both()
     }
@@ -79,7 +76,7 @@ impl Libraries {
         self.absent.load(Ordering::Relaxed) != 0
     }
 
-    /// Looks for those whose objects have come since it last looked. Returns the numbers of those that were found now.
+    /// The numbers of those whose objects have come since the last look.
     #[inline]
     pub fn look(&self, now: Nanos) -> Vec<u32> {
         let looked = self.looked.load(Ordering::Relaxed);
@@ -95,7 +92,7 @@ impl Libraries {
         if self.loads.swap(loads, Ordering::Relaxed) != loads {
             self.changed.store(now, Ordering::Relaxed);
         }
-        // An object is in the list before the addresses in it are right.
+        // An object is in the list before its addresses are right.
         if now > self.changed.load(Ordering::Relaxed) + SETTLES_NANOS {
             return Vec::new();
         }
@@ -109,7 +106,7 @@ impl Libraries {
         objects::each(&mut |object| {
             let here = by_object.get(object.file_name()).into_iter().flatten();
             for (number, _) in here.filter(|(_, place)| seems_to_be(object, place)) {
-                // Each number once: so the list has room for all, and does not grow here.
+                // Once each, so the list does not grow here.
                 if !found.contains(number) {
                     found.push(*number);
                 }
@@ -117,7 +114,6 @@ impl Libraries {
             true
         });
         let mut states = lock(&self.states);
-        // Meanwhile a runtime may have loaded one.
         found.retain(|number| {
             let state = states.get_mut(*number as usize).filter(|state| **state == State::Absent);
             state.map(|state| *state = State::Found).is_some()
@@ -126,14 +122,13 @@ impl Libraries {
         found
     }
 
-    /// The numbers of those that can be loaded into a context that has just come.
     pub fn all(&self) -> Vec<u32> {
         let states = lock(&self.states);
         let there = (0..).zip(&*states).filter(|(_, state)| !matches!(state, State::Absent | State::Gone));
         there.map(|(number, _)| number).collect()
     }
 
-    /// Loads a library, unless it is there, and looks its kernels up; why it cannot.
+    /// Loads it, unless it is there, and looks its kernels up.
     pub fn load(&self, number: u32) -> Result<There, Skip> {
         let at = number as usize;
         let state = lock(&self.states).get(at).copied();
@@ -142,10 +137,10 @@ impl Libraries {
             State::Absent | State::Gone => return Err(Skip::Gone),
             State::Ready(Ready { library, .. }) | State::Given(library) => (library, None),
             State::Found => {
-                // Looked through without the lock: a runtime that loads another library need not wait for that.
+                // Without the lock: a runtime that loads another library need not wait.
                 let loaded = load_library(&wanted.place).map(|ready| (ready, Prints::of(ready.content)));
                 let mut states = lock(&self.states);
-                // Meanwhile a runtime may have loaded it itself: then that one counts.
+                // A library that a runtime has loaded meanwhile counts.
                 let state = states.get_mut(at).filter(|state| **state == State::Found).ok_or(Skip::Gone)?;
                 *state = match loaded {
                     Ok((ready, _)) => State::Ready(ready),
@@ -174,7 +169,7 @@ impl Libraries {
         u32::try_from(at).ok()
     }
 
-    /// The library that is there of the fat binary to which the reference at this address is, and which is the caller's from now on.
+    /// The library of the fat binary that this reference is to; it becomes the caller's.
     pub fn take(&self, number: u32, reference: u64) -> Option<u64> {
         let Some(State::Ready(ready)) = lock(&self.states).get(number as usize).copied() else { return None };
         if ready.reference != reference || !self.is_still_there(number, &ready) {
@@ -189,7 +184,7 @@ impl Libraries {
 
     fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
         let (_, unloads) = objects::counts();
-        // SAFETY: a reference that the program gives to the driver, which reads it too.
+        // SAFETY: a reference that the program gives to the driver.
         let reference = unsafe { (ready.reference as *const [u8; REFERENCE_BYTES]).read_unaligned() };
         if unloads == ready.unloads && ready.constant.is_some() && ready.constant == fat_binary_of(&reference) {
             return true;
@@ -199,14 +194,14 @@ impl Libraries {
         Copied::of(&wanted.place).is_ok_and(|now| same(&now))
     }
 
-    /// A runtime has loaded the fat binary itself. Returns whether kernels are to be loaded from that library.
+    /// A runtime has loaded the fat binary itself; whether the guard loads kernels of that library.
     pub fn is_the_runtimes(&self, number: u32, library: u64) -> bool {
         let mut states = lock(&self.states);
         let Some(state) = states.get_mut(number as usize) else { return false };
         match *state {
             State::Given(_) | State::Gone => return false,
             State::Absent => drop(self.absent.fetch_sub(1, Ordering::Relaxed)),
-            // The runtime did not get the guard's library: that was loaded meanwhile, or is of an object that has been unloaded.
+            // The guard's library came too late, or is of an unloaded object.
             State::Found | State::Ready(_) => {}
         }
         *state = State::Given(library);
@@ -220,30 +215,28 @@ impl Libraries {
 }
 
 const PAUSE_NANOS: Nanos = 10_000_000;
-/// How long after an object was loaded it is looked at.
+/// How long after its load an object is looked at.
 const SETTLES_NANOS: Nanos = 1_000_000_000;
-/// Names of files that are longer are of no library that was linked.
+/// No linked library has a longer name.
 const MOST_NAME_BYTES: usize = 255;
 
-/// Where the fat binary is that the runtime is about to load; `None` where that is not in an object, or cannot be told.
+/// Where the runtime's fat binary is; `None` outside of objects.
 pub fn place_of(reference: u64) -> Option<Place> {
     let mut name = Vec::with_capacity(MOST_NAME_BYTES);
     let mut samples = Samples::with_room();
-    let mut offset = None;
-    objects::each(&mut |object| {
-        let Some(here) = object.offset_of(reference) else { return true };
-        if let Some(content) = fat_binary_at(object, reference).filter(|_| object.file_name().len() <= MOST_NAME_BYTES)
-        {
+    let offset = objects::find(|object| {
+        let here = object.offset_of(reference)?;
+        let content = fat_binary_at(object, reference).filter(|_| object.file_name().len() <= MOST_NAME_BYTES);
+        Some(content.map(|content| {
             name.extend_from_slice(object.file_name());
             samples.take(content);
-            offset = Some(here);
-        }
-        false
-    });
-    Some(Place { object: String::from_utf8(name).ok()?, offset: offset?, image: samples.id() })
+            here
+        }))
+    })??;
+    Some(Place { object: String::from_utf8(name).ok()?, offset, image: samples.id() })
 }
 
-/// Whether there is a fat binary of this length at that place. Reads no more than its beginning.
+/// By the beginning and the length.
 fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
     let reference = object.address(place.offset);
     let content = reference.and_then(|reference| fat_binary_at(object, reference));
@@ -258,19 +251,19 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
 }
 
 struct Copied {
-    /// They begin at a page: fat binaries are aligned to words.
+    /// Fat binaries are aligned to words.
     pages: FreshPages,
     reference: u64,
-    /// The address of the fat binary itself; `None` where its segment can be written to.
+    /// The fat binary's address, if its segment is constant.
     constant: Option<u64>,
     unloads: u64,
 }
 
 impl Copied {
-    /// Of the one that is at this place, and is the one that the profile means.
+    /// `Err` where the profile means another one.
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
-        // The driver has nothing to load without a copy.
+        // The driver needs a copy.
         let pages = FreshPages::new(bytes).ok_or(Skip::DriverRefused)?;
         let mut copy = Self { pages, reference: 0, constant: None, unloads: 0 };
         objects::each(&mut |object| {
@@ -300,15 +293,12 @@ impl Copied {
 
 fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
-    let mut library = null_mut();
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
     let (code, none, nowhere) = (copy.as_bytes().as_ptr().cast(), null_mut(), null_mut());
     let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr().cast());
-    let loaded = driver::library_load_data(&mut library, code, none, nowhere, 0, options, values, 1);
-    if loaded != Some(SUCCESS) {
-        return Err(Skip::DriverRefused);
-    }
-    // CUDA's runtimes unload their libraries only at the exit, and the driver does not say when it no longer reads the bytes.
+    let load = |library: &mut _| driver::library_load_data(library, code, none, nowhere, 0, options, values, 1);
+    let library = driver::told(null_mut(), load).ok_or(Skip::DriverRefused)?;
+    // CUDA's runtimes unload at the exit, and the driver does not say when it no longer reads the bytes.
     let Copied { pages, reference, constant, unloads } = copy;
     Ok(Ready { library: library as u64, reference, constant, content: pages.leak(), unloads })
 }

@@ -1,7 +1,7 @@
 //! The items that wait to be loaded ahead of their use.
 //!
-//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`](super::attempt) has it loaded in the thread that is at
-//! a good moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
+//! The hooks note items as pending for a context. [`Loader::try_now`](super::attempt) has them loaded by a thread at a good moment: a library was
+//! loaded, a context created, a synchronize has returned, a cold function is about to be launched.
 //!
 //! Must not: hold a lock across a driver call.
 
@@ -25,12 +25,12 @@ use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// How long the loader leaves a busy context alone before it asks again; and how many times as long as it took to find that out.
+/// How long a busy context is left alone, and the same in times of what it took to find that out.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 const BACK_OFF: u64 = 10;
-/// How long nothing is loaded ahead of the program after a device had too little memory free.
+/// How long a profile loads nothing after a device had too little memory free.
 const WHILE_FULL_NANOS: u64 = 1_000_000_000;
-/// The shortest span for which the gate is closed.
+/// The least gain in pace for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
 #[derive(Default)]
@@ -39,18 +39,18 @@ pub struct Loader {
     pub libraries: Libraries,
     pub releases: Releases,
     queue: Mutex<Queue>,
-    /// Libraries that print, or may print.
+    /// Libraries that print, or may.
     printing: Mutex<HashMap<u64, Prints>>,
     pending: AtomicUsize,
     pub(super) not_before: AtomicU64,
-    /// Nothing is tried before this moment: the context was busy a moment ago.
+    /// The context was busy: nothing is tried before this.
     pub(super) busy_until: AtomicU64,
-    /// Nothing is loaded ahead of the program before this moment, but at the start of a context: a device had too little memory free.
+    /// A device was full: nothing is loaded ahead before this, but at the start of a context.
     full_until: AtomicU64,
     pub(super) busy: AtomicBool,
     driver_eager: AtomicBool,
     pub(super) questions: Questions,
-    /// When something was loaded last; 0 for never.
+    /// The last load, or 0.
     loaded: AtomicU64,
 }
 
@@ -63,14 +63,14 @@ impl Loader {
         lock(&self.queue)
     }
 
-    /// Changes the queue, and says how much is pending now. Release: partner of the Acquire in `has_pending`.
+    /// Release: partner of the Acquire in `has_pending`.
     fn change(&self, change: impl FnOnce(&mut Queue)) {
         let mut queue = self.queue();
         change(&mut queue);
         self.pending.store(queue.pending_count(), Ordering::Release);
     }
 
-    /// The driver itself loads eagerly: there is nothing left to preload.
+    /// The driver itself loads eagerly.
     pub fn set_driver_eager(&self) {
         self.driver_eager.store(true, Ordering::Relaxed);
     }
@@ -79,7 +79,6 @@ impl Loader {
         self.driver_eager.load(Ordering::Relaxed)
     }
 
-    /// Notes an action of the guard that follows from, or departs from, a setting.
     pub fn note(&self, text: String) {
         self.queue().notes.push(text);
     }
@@ -100,8 +99,7 @@ impl Loader {
         self.change(|queue| queue.done(context, item));
     }
 
-    /// A library was loaded; it concerns every context there is, and every one to come. What the profile knows of it says whether its kernels, or
-    /// those that the profile does not name, wait until the start is over.
+    /// A library concerns every context. By what the profile knows of it, its kernels may wait until the start is over.
     pub fn library_loaded(&self, process: &Process, library: u64, known: Known) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
             return;
@@ -118,14 +116,14 @@ impl Loader {
         lock(&self.printing).insert(library, prints);
     }
 
-    /// A runtime has loaded a fat binary itself: the kernels of it that the program is expected to use are loaded first.
+    /// A runtime has loaded a fat binary itself: its expected kernels come first.
     pub fn is_the_runtimes(&self, process: &Process, number: u32, library: u64) {
         if self.libraries.is_the_runtimes(number, library) {
             self.add_everywhere(process, Item::AheadLibrary(number));
         }
     }
 
-    /// Looks whether objects have come whose libraries are expected to be loaded.
+    /// For expected libraries whose objects have come.
     #[inline]
     pub fn look_for_libraries(&self, process: &Process) {
         if !self.driver_eager() {
@@ -155,7 +153,7 @@ impl Loader {
         by_policy
     }
 
-    /// A context was created: every library that is there concerns it, and every module that is expected.
+    /// Every library concerns it, and every expected module.
     pub fn context_came(&self, context: u32) {
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
@@ -163,7 +161,7 @@ impl Loader {
         libraries.into_iter().for_each(|library| self.add(context, library));
     }
 
-    /// Whether this is the first context on a device. Libraries retain the primary one again long after the start.
+    /// Libraries retain the primary context again long after the start.
     pub fn starts_on(&self, device: i32) -> bool {
         self.queue().started.insert(device)
     }
@@ -181,14 +179,12 @@ impl Loader {
         self.change(|queue| queue.owner_goes(owner));
     }
 
-    /// When something was loaded last; 0 for never.
     pub fn last_loaded(&self) -> Nanos {
         self.loaded.load(Ordering::Relaxed)
     }
 
-    /// Whether anything waits to be loaded or released, in any context. Acquire: partner of the Release where it is noted.
+    /// Whether anything is pending, or an expected library may have come.
     #[inline]
-    /// Whether anything is pending, or a library that is expected may have come.
     pub fn may_have_pending(&self) -> bool {
         self.has_pending() || self.libraries.are_expected()
     }
@@ -201,7 +197,7 @@ impl Loader {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// What waits for a context, and whose turn has come.
+    /// What waits for a context, and has its turn.
     pub(super) fn due(&self, process: &Process, context: u32, first: FirstLaunch, at_start: bool) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
         if first != FirstLaunch::Made {
@@ -213,7 +209,7 @@ impl Loader {
         items
     }
 
-    /// Whether something waits for a context, which is about to have its first launch, until right before that.
+    /// Whether something waits until right before this first launch of a context.
     pub fn waits_for_this_launch(&self, process: &Process, context: u32) -> bool {
         let waits = |item: &Item| {
             let waits = |first| self.waits_for_launch(*item, first);
@@ -222,7 +218,7 @@ impl Loader {
         self.has_pending() && self.queue().pending_for(context, process.now()).iter().any(waits)
     }
 
-    /// Whether an item waits for the first launch of its context. To load a library brings it into no context: that waits for nothing.
+    /// Loading a library brings it into no context, and waits for nothing.
     pub(super) fn waits_for_launch(&self, item: Item, first: FirstLaunch) -> bool {
         let library = match item {
             Item::Ahead(image, _) if !self.ahead.is_library(image) => {
@@ -236,7 +232,7 @@ impl Loader {
         prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
     }
 
-    /// An attempt that began then has found the context idle, or not.
+    /// By an attempt that began then.
     pub(super) fn was_idle(&self, process: &Process, idle: bool, begun: Nanos) {
         let now = process.now();
         match idle {
@@ -249,7 +245,7 @@ impl Loader {
         self.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
     }
 
-    /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
+    /// Leaves the rest until it is worth closing the gate.
     pub(super) fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
         if !is_blanket(&process.settings) {
             let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
@@ -258,7 +254,7 @@ impl Loader {
     }
 
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
-        // The watchdog asks too: it must not wait for a thread that was stopped while it held the queue's lock.
+        // The watchdog asks too, and must not wait for a stopped thread.
         let mut summary = match self.queue.try_lock() {
             Ok(queue) => queue.summary(policy),
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },

@@ -1,12 +1,9 @@
 //! Loading functions ahead of their use.
 //!
-//! A program may notice that `cuFuncIsLoaded` says 1 earlier, and that code takes free device memory. Two kinds of programs can hang that
-//! did not. An unload of a library that was never used returns at once while a kernel runs; preloaded, the library is in a context, and the
-//! unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER` (`LAZYGUARD_PRELOAD=off` or `resolve` is for such programs). And where
-//! a kernel of a module prints, the context's first launch waits for everything in flight, and code that hides that it prints may be loaded
-//! ahead of that launch.
-//!
-//! Must not: know the recording, the watchdog or the hooks.
+//! A program may notice that `cuFuncIsLoaded` says 1 earlier, and that code takes device memory. Two kinds of programs can hang that did not. The unload
+//! of an unused library returns at once while a kernel runs; preloaded, the library is in a context, and the unload waits, as under
+//! `CUDA_MODULE_LOADING=EAGER` (`LAZYGUARD_PRELOAD=off` or `resolve` is for such programs). And where a kernel prints, the context's first launch waits
+//! for everything in flight; code that hides that it prints may be loaded ahead of that launch.
 
 pub mod ahead;
 pub mod attempt;

@@ -1,17 +1,14 @@
-//! The answer to a CUDA runtime instance that asks for the loading mode. A runtime that is told EAGER hands all its fat binaries to the
-//! driver at start, instead of each at the first launch from its translation unit. The driver itself stays lazy, and the guard loads the
-//! kernels once the context exists. Each runtime instance asks once, through a pointer from `cuGetProcAddress`. Its object's
-//! `.nvFatBinSegment` section shows how much it would register; large instances are left alone, because registering thousands of fat
-//! binaries costs seconds.
+//! The answer to a CUDA runtime instance that asks for the loading mode. A runtime that is told EAGER hands all its fat binaries to the driver at start;
+//! the driver itself stays lazy, and the guard loads the kernels once the context exists. Each instance asks once, through a pointer from
+//! `cuGetProcAddress`. Its object's `.nvFatBinSegment` section shows how much it would register; large instances are left alone, because thousands of fat
+//! binaries cost seconds.
 //!
-//! Must not: answer a program that asks for itself. That one reaches the export, or has not looked hundreds of names up before, as every
-//! runtime does when it starts.
+//! Must not: answer a program that asks for itself. That one reaches the export, or has not looked hundreds of names up before.
 
 use super::loader::Loader;
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver;
 use crate::lookup::link_map::{self, LinkMap};
-use crate::lookup::objects;
-use crate::lookup::proc_address;
+use crate::lookup::{objects, proc_address};
 use crate::runtime::environment;
 use crate::runtime::files::{self, PROGRAM};
 use crate::runtime::process::Process;
@@ -25,13 +22,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
-/// Names that a runtime has looked up before it asks; those of 11.7 to 13.0 look up 300 to 440.
+/// Names looked up before the question: runtimes of 11.7 to 13.0 look up 300 to 440.
 const LEAST_LOOKED_UP: u64 = 100;
-/// A fat binary's entry in `.nvFatBinSegment`, in bytes.
+/// Bytes of an entry in `.nvFatBinSegment`.
 const WRAPPER: u64 = 24;
-/// No file is opened by a longer one.
 const LONGEST_PATH: usize = 4096;
 
 pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
@@ -41,7 +36,7 @@ pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const
     let Some(map) = link_map::object_of(caller) else { return };
     let path = path_of(map);
     if loader.summary(process.settings.preload).runtimes.iter().any(|known| known.object == path) {
-        // A runtime asks once; another question from the same object is the program's, and gets the driver's answer.
+        // A runtime asks once; another question is the program's.
         return;
     }
     let instance = RuntimeInstance { fat_binaries: fat_binaries(map), driver_eager: *mode == EAGER };
@@ -63,8 +58,7 @@ fn note_despite_lazy(loader: &Loader, path: &str) {
 }
 
 pub fn driver_is_eager() -> bool {
-    let mut mode = 0;
-    driver::loading_mode(&mut mode) == Some(SUCCESS) && mode == EAGER
+    driver::told(0, |mode| driver::loading_mode(mode)) == Some(EAGER)
 }
 
 fn path_of(map: &LinkMap) -> String {
@@ -85,27 +79,20 @@ fn fat_binaries(map: &LinkMap) -> u64 {
     (0..).map_while(|number| path_of_user(soname, number, &mut path).then(|| fat_binaries_in(&path))).sum()
 }
 
-/// Fills in the path of the object of this number that needs this one; `false` behind the last. It may be unloaded once the visit is over.
+/// The path of an object of this number that needs this one; `false` behind the last. It may be unloaded after the visit.
 fn path_of_user(soname: &CStr, number: usize, path: &mut Vec<u8>) -> bool {
-    let (mut left, mut is_there) = (number, false);
+    let mut users = 0;
     path.clear();
-    objects::each(&mut |object| {
-        if object.dynamic().needed().any(|needed| needed == soname) {
-            is_there = left == 0;
-            left = left.saturating_sub(1);
-        }
-        if is_there {
-            // No more than there is room for: a visit does not allocate.
-            path.extend(object.path().to_bytes().iter().take(LONGEST_PATH));
-        }
-        !is_there
-    });
-    is_there
+    objects::find(|object| {
+        users += usize::from(object.dynamic().needed().any(|needed| needed == soname));
+        (users > number).then(|| path.extend(object.path().to_bytes().iter().take(LONGEST_PATH)))
+    })
+    .is_some()
 }
 
 fn fat_binaries_in(object: &[u8]) -> u64 {
     let path = match object {
-        // The link leads to the file also where that has been deleted.
+        // The link leads also to a deleted file.
         b"" if Path::new(PROGRAM).exists() => Some(PROGRAM.into()),
         b"" => files::program(),
         path => Some(OsStr::from_bytes(path).into()),
@@ -115,7 +102,7 @@ fn fat_binaries_in(object: &[u8]) -> u64 {
     elf.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / WRAPPER)
 }
 
-/// A file, mapped for reading: only the pages that are looked at are read, of files that may have gigabytes.
+/// A file, of which only the needed pages are read.
 struct Mapped {
     start: *mut c_void,
     length: usize,
@@ -132,8 +119,7 @@ impl Mapped {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping has this length and lives as long as `self`. The file is a loaded object: truncating
-        // it takes the program down as well.
+        // SAFETY: the mapping lives as long as `self`. The file is a loaded object: truncating it takes the program down as well.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
     }
 }

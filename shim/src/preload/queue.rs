@@ -1,6 +1,4 @@
-//! The queue of items to preload, the spent budget, and the counts of items that were left out.
-//!
-//! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
+//! The queue of items to preload, the spent budget, and the counts of what was left out: no item is lost silently.
 
 use lazyguard_core::map::HashSet;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
@@ -12,14 +10,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
     Library(u64),
-    /// The same, once the start is over: the profile names those that the program uses, or knows that it uses none.
+    /// The same after the start: the profile names those that the program uses.
     Rest(u64),
     Module(u64),
     Kernel(u64, u64),
     Function(u64, u64),
-    /// A module that the program is expected to load itself: the image, and which of the image's it is.
+    /// An expected module: the image, and the number among the image's.
     Ahead(u32, u32),
-    /// A library that a runtime is expected to load: its number.
+    /// An expected library of a runtime.
     AheadLibrary(u32),
 }
 
@@ -28,7 +26,7 @@ impl Item {
         matches!(self, Self::Ahead(..) | Self::AheadLibrary(_))
     }
 
-    /// The library's or module's handle; 0 for one that is not there yet.
+    /// 0 where it is not there yet.
     pub fn owner(self) -> u64 {
         match self {
             Self::Library(owner)
@@ -44,19 +42,18 @@ impl Item {
 #[derive(Default)]
 pub struct Queue {
     pending: Vec<(u32, Item)>,
-    /// Libraries that are loaded, for the contexts still to come.
+    /// For the contexts still to come.
     pub libraries: Vec<Item>,
     spent: BTreeMap<u32, Spent>,
     spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
-    /// Items already counted as not loaded yet, for this reason.
+    /// Counted once as not loaded yet.
     put_back: HashSet<(Skip, u32, Item)>,
-    /// Kernels and time spent on what turned up late, in all contexts.
+    /// On late arrivals, in all contexts.
     pub late: Spent,
-    /// Devices that have had a context: a further context does not start the device.
+    /// Devices that have had a context.
     pub started: HashSet<i32>,
     pub runtimes: Vec<NudgeAnswer>,
-    /// Actions of the guard that follow from, or depart from, a setting.
     pub notes: Vec<String>,
 }
 
@@ -65,7 +62,7 @@ impl Queue {
         self.pending.len()
     }
 
-    /// What waits for a context, and is not left for after the start.
+    /// Without what waits until the start is over.
     pub fn pending_for(&self, context: u32, elapsed: Nanos) -> Vec<Item> {
         let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
         here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
@@ -96,7 +93,7 @@ impl Queue {
         self.forget(|(_, item)| item.owner() == owner);
     }
 
-    /// Takes pending items away that can no longer be loaded.
+    /// Of items that can no longer be loaded.
     fn forget(&mut self, gone: impl Fn(&(u32, Item)) -> bool) {
         let before = self.pending.len();
         self.pending.retain(|entry| !gone(entry));

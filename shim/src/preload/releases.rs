@@ -1,10 +1,8 @@
-//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`). The driver releases memory, modules and libraries only
-//! while the context is idle: a thread that releases something beside a kernel that does not end is blocked, and the kernel may wait for
-//! that thread. Such a call returns at once instead. The driver's call follows when the context is idle the next time, or when the driver
-//! has no room: in order, each once. The memory comes back later, and a release does not wait for the work before it.
+//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`). The driver releases memory, modules and libraries only in an idle
+//! context, so a release beside an endless kernel blocks, and the kernel may wait for that thread. Such a call returns at once. The driver's call follows
+//! when the context is idle, or when the driver has no room: in order, each once.
 //!
-//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or
-//! release something twice.
+//! Must not: put off a release that would return at once, of something unknown to the driver, or that concerns a second context; or release twice.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -15,7 +13,7 @@ use lazyguard_core::sync::lock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Releases that wait for their context, by number, to be idle: the oldest first.
+/// By context, the oldest first.
 #[derive(Default)]
 pub struct Releases {
     waiting: Mutex<Vec<(u32, Release)>>,
@@ -26,7 +24,7 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Changes the list, and says how many wait now. Release: partner of the Acquire in `any`.
+    /// Release: partner of the Acquire in `any`.
     fn change<R>(&self, change: impl FnOnce(&mut Vec<(u32, Release)>) -> R) -> R {
         let mut waiting = lock(&self.waiting);
         let result = change(&mut waiting);
@@ -43,7 +41,7 @@ impl Releases {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// The program has released something. `false` if that waits already.
+    /// `false` if the same release waits already.
     pub fn put_off(&self, context: u32, release: Release) -> bool {
         let is_new = self.change(|waiting| {
             let is_new = !waiting.iter().any(|(_, other)| release.repeats(*other));
@@ -54,12 +52,12 @@ impl Releases {
         is_new
     }
 
-    /// Whether a release of the same waits, for any context.
+    /// For any context.
     pub fn waits(&self, release: Release) -> bool {
         self.waiting().is_some_and(|waiting| waiting.iter().any(|(_, other)| release.repeats(*other)))
     }
 
-    /// Where memory begins whose registration has ended for the program, and waits.
+    /// The memory of registrations that wait.
     pub fn registrations(&self) -> Vec<u64> {
         let waiting = self.waiting();
         waiting.iter().flat_map(|waiting| waiting.iter()).filter_map(|(_, release)| release.registration()).collect()
@@ -76,7 +74,7 @@ impl Releases {
         })
     }
 
-    /// Makes the oldest that waits for the context, which is current; `false` where none waits.
+    /// The oldest for the current context; `false` where none waits.
     pub fn make_next(&self, context: u32) -> bool {
         let Some(next) = (if self.any() { self.next(context) } else { None }) else { return false };
         let count = if next.make() { &self.made } else { &self.refused };
@@ -112,7 +110,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// The one that a call makes; `None` of a call that is never put off.
+    /// `None` of a call that is never put off.
     pub fn of_call(entry_point: EntryPoint, of: u64) -> Option<Self> {
         let what = match entry_point.info().base() {
             "cuMemFree" => What::Memory,
@@ -125,7 +123,7 @@ impl Release {
         (of != 0).then_some(Self { what, of })
     }
 
-    /// The driver's answer where it is asked for the same a second time.
+    /// The driver's answer to a second release.
     pub fn repeated(self) -> i32 {
         /// `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_INVALID_HANDLE` and `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED`.
         const INVALID_VALUE: i32 = 1;
@@ -142,13 +140,13 @@ impl Release {
         (self.what == What::Registration).then_some(self.of)
     }
 
-    /// Whether it is of what another one releases already.
+    /// Of the same thing.
     pub fn repeats(self, other: Self) -> bool {
         let is_code = |release: Self| matches!(release.what, What::Module | What::Library);
         self.of == other.of && is_code(self) == is_code(other)
     }
 
-    /// Whether the driver will carry it out, and waits for this context, which is current, and no other one.
+    /// Whether the driver will carry it out, and it waits for this current context alone.
     pub fn concerns(self, process: &Process, context: u32, handle: Handle) -> bool {
         match self.what {
             What::Memory => {
@@ -172,8 +170,7 @@ impl Release {
     }
 }
 
-/// Whether the driver's answer to an allocation or a registration may be due to releases that were put off: `CUDA_ERROR_OUT_OF_MEMORY`, and
-/// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`.
+/// `CUDA_ERROR_OUT_OF_MEMORY`, and `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`.
 pub fn may_be_for_lack_of_releases(result: i32) -> bool {
     matches!(result, 2 | 712)
 }

@@ -1,7 +1,7 @@
 //! GPU core dumps: the driver is made ready for one before the first context, and asked for it at a hang that ends the program.
 //!
-//! The driver then reads where every thread of the device stands, without a call of the program's or the guard's, and ends the work of the
-//! context: blocked calls return error 719, and so do later ones. With `LAZYGUARD_ON_HANG=fail` that is the purpose.
+//! The driver then reads where every thread of the device stands, and ends the context's work: blocked and later calls return error 719. With
+//! `LAZYGUARD_ON_HANG=fail` that is the purpose.
 //!
 //! | measured (`testapps/simdriver/ground-truth/gpu-core-dumps.txt`) | therefore |
 //! |---|---|
@@ -46,14 +46,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A larger file is of no use, and may fill a disk. A filled device is 127 MB.
+/// A larger file may fill a disk. A filled device is 127 MB.
 const MOST_BYTES: u64 = 1 << 30;
-/// How often the file is looked at, and how long its size has to stand still where the driver keeps the pipe.
+/// The interval of looks, and how long the size stands still where the driver keeps the pipe.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const STANDS_STILL: Duration = Duration::from_millis(500);
 
-/// The results of `CUresult` that an exception of the device leaves behind: `CUDA_ERROR_ILLEGAL_ADDRESS`, `ASSERT`, `HARDWARE_STACK_ERROR`,
-/// `ILLEGAL_INSTRUCTION`, `MISALIGNED_ADDRESS`, `INVALID_ADDRESS_SPACE`, `INVALID_PC` and `LAUNCH_FAILED`.
+/// Results that an exception of the device leaves behind: `CUDA_ERROR_ILLEGAL_ADDRESS`, `ASSERT`, `HARDWARE_STACK_ERROR` and so on.
 const OF_EXCEPTIONS: [i32; 8] = [700, 710, 714, 715, 716, 717, 718, LAUNCH_FAILED];
 
 #[derive(Default)]
@@ -61,15 +60,14 @@ pub struct GpuDump {
     decided: AtomicBool,
     ready: OnceLock<Result<Ready, String>>,
     taken: AtomicBool,
-    /// Another process of the job has failed its blocked calls.
+    /// Another process of the job fails its calls.
     job_fails: AtomicBool,
 }
 
-/// Whether the process is ended after the dump: what the dump makes of calls is not for the program to see.
+/// Whether the process is ended after the dump.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// A call has returned the error that a dump leaves behind. If the process is to be ended for its hang, the call stays blocked until then,
-/// as it would without a dump: else the program would come first, with an end of its own.
+/// A call has returned the error of a dump. If the process is to be ended for its hang, the call stays blocked: the program must not end itself first.
 #[cold]
 #[inline(never)]
 pub fn stays_blocked() {
@@ -79,20 +77,19 @@ pub fn stays_blocked() {
     }
 }
 
-/// In a forked child, which nothing ends. Only stores: the caller is the handler of a fork.
+/// In a forked child, inside the handler of the fork: only stores.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
     results::clear(LATE_ERROR);
 }
 
 static OWN_FILE: OnceLock<CString> = OnceLock::new();
-/// When that file was first seen, on the system's monotonic clock; 0 before.
+/// When the file was first seen, on the system's monotonic clock; or 0.
 static DUMPED: AtomicU64 = AtomicU64::new(0);
 
-/// What the driver has taken at most to give the error, more than four times over.
+/// More than four times the driver's longest delay of the error.
 const LATEST_ERROR: Duration = Duration::from_secs(3);
 
-/// Calls of the program look for the file from now on, where they may.
 fn watch(ready: &Ready) {
     let file = CString::new(ready.file.as_os_str().as_bytes());
     let watched = ready.is_watched && file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
@@ -101,9 +98,8 @@ fn watch(ready: &Ready) {
     }
 }
 
-/// A call has succeeded, and [`LATE_ERROR`] is set: its result. If it says that work has ended, and the driver has written a dump unasked, an
-/// exception has ended the work, and the call waits for its error: else a program would take the work for done. In a context that no exception
-/// has hit, a call waits in vain, once.
+/// The result of a successful call while [`LATE_ERROR`] is set. If it says that work has ended, and the driver has written a dump unasked, an exception
+/// ended the work, and the call waits for its error. In another context it waits in vain, once.
 #[cold]
 #[inline(never)]
 pub fn late_error(entry_point: EntryPoint) -> i32 {
@@ -131,7 +127,7 @@ fn error_on_its_way() -> i32 {
 }
 
 impl GpuDump {
-    /// A context is about to be made: the driver is made ready if a dump is wanted. `is_local`: a look into the folder waits for no network.
+    /// `is_local`: a look into the folder waits for no network.
     #[cold]
     #[inline(never)]
     pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>, is_local: bool) {
@@ -161,7 +157,7 @@ impl GpuDump {
         }
     }
 
-    /// Another process of the job has failed its blocked calls: this one is to do so as well, if that is its setting.
+    /// Another process of the job fails its calls: so does this one, by its setting.
     pub fn job_fails(&self) {
         self.job_fails.store(true, Ordering::Relaxed);
     }
@@ -172,7 +168,7 @@ impl GpuDump {
             && !self.taken.load(Ordering::Relaxed)
     }
 
-    /// What a request would come to: `taken` where the driver can be asked. `None` where no dump is to be had, or one was taken.
+    /// What a request would come to; `None` where no dump is to be had, or one was taken.
     pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
         let fails = process.settings.on_hang.ends_waits();
         if !(fails || process.settings.gpu_dump.is_wanted()) || self.taken.swap(true, Ordering::Relaxed) {
@@ -209,10 +205,8 @@ fn run_kills() -> bool {
     environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
 }
 
-// --- the dump ---
-
 impl Ready {
-    /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
+    /// Returns when an earlier file was written, if there is one.
     fn ask(&self, ends: bool) -> Result<Option<SystemTime>, String> {
         let missing = |why: &dyn Display| format!("{}: {why}", self.pipe.display());
         if self.own_file && self.file.exists() {
@@ -223,24 +217,19 @@ impl Ready {
             return Err(missing(&"no pipe of the driver's"));
         }
         if self.own_file {
-            // If this fails, the driver makes the file.
+            // Else the driver makes the file.
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.file);
         }
         let before = modified(&self.file);
         ENDS.store(ends, Ordering::Relaxed);
-        // The error of a dump that is asked for is there with it.
+        // The error comes with the dump.
         results::clear(LATE_ERROR);
         (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
         Ok(before)
     }
 
-    /// Waits for the file; returns its size. Else why it is not there, and whether the driver has begun nothing.
-    fn wait(
-        &self,
-        folder: Option<&RunFolder>,
-        before: Option<SystemTime>,
-        limit: Duration,
-    ) -> Result<u64, (String, bool)> {
+    /// Returns the file's size; else why it is missing, and whether the driver has begun nothing.
+    fn wait(&self, to: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, (String, bool)> {
         let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
         loop {
@@ -250,7 +239,7 @@ impl Ready {
                 (size, stands_since) = (now, Instant::now());
             }
             let is_over = !self.pipe.exists() || stands_since.elapsed() >= STANDS_STILL;
-            // A file of another dump may lie where the program wants its own.
+            // The program's own file may be of another dump.
             if is_over && self.is_whole(size) && (self.own_file || modified(&self.file) != before) {
                 break;
             }
@@ -263,13 +252,13 @@ impl Ready {
                     (false, _) => format!("written {size} bytes"),
                 };
                 remove_if(self.own_file && size == 0, &self.file);
-                // It is not asked again, and a process that is killed removes nothing.
+                // A process that is killed removes nothing.
                 remove_if(self.own_pipe && unanswered, &self.pipe);
                 let why = format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
                 return Err((why, unanswered));
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(|why| (why, false))
+        self.bring_into(to, size).map(|()| size).map_err(|why| (why, false))
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -277,7 +266,7 @@ impl Ready {
         files::open(&self.file).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && is_whole(&head, size)
     }
 
-    /// A file that the program has named stays there, and has its name in the run folder as well.
+    /// A file of the program's own stays there, with a second name in the run folder.
     fn bring_into(&self, folder: Option<&RunFolder>, size: u64) -> Result<(), String> {
         remove_if(self.own_file && size > MOST_BYTES, &self.file);
         if size > MOST_BYTES {
@@ -303,7 +292,7 @@ fn is_unread(pipe: &Path) -> bool {
     unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) == 0 && bytes > 0 }
 }
 
-/// Opens a pipe to write to it; without a reader this fails.
+/// Without a reader this fails.
 fn open_pipe(pipe: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     OpenOptions::new().write(true).custom_flags(flags).open(pipe)

@@ -1,6 +1,4 @@
-//! The driver is made ready for a GPU core dump on request, before the first context ([`super::gpu_dump`]).
-//!
-//! Must not: ask the driver for anything before `cuInit` has succeeded.
+//! Makes the driver ready for a GPU core dump on request, after `cuInit` and before the first context ([`super::gpu_dump`]).
 
 use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
 use crate::lookup::driver::{self, SUCCESS};
@@ -22,7 +20,7 @@ const GENERATION_FLAGS: c_int = 7;
 const SKIP_ABORT: u32 = 1 << 4;
 pub(super) const ABORTS: &str =
     "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
-/// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
+/// With no memory, and no image beyond the relocated ones, in the file.
 const FLAGS: u32 = 0x3f;
 /// `CU_COREDUMP_SKIP_SHARED_MEMORY`.
 const SKIP_SHARED_MEMORY: u32 = 1 << 2;
@@ -30,12 +28,12 @@ const SKIP_SHARED_MEMORY: u32 = 1 << 2;
 pub(super) struct Ready {
     pub pipe: PathBuf,
     pub file: PathBuf,
-    /// The pipe is the guard's, and so is the file; else the program has named them.
+    /// The guard's pipe and file; else the program has named them.
     pub own_pipe: bool,
     pub own_file: bool,
     /// The driver aborts the process after the dump.
     pub aborts: bool,
-    /// Calls of the program look for the file: an error may come late.
+    /// Calls look for the file: an error may come late.
     pub is_watched: bool,
 }
 
@@ -52,13 +50,13 @@ pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool, wanted: Gpu
     if let Some(why) = of_devices() {
         return no(why);
     }
-    // The driver has just read the same environment, in the same thread: in `cuInit`.
+    // In `cuInit` the driver has just read the same environment, in this thread.
     let Some(flags) = number(GENERATION_FLAGS) else { return no("the driver (before 12.5) has none on request") };
     let asked_for = switch(ENABLE_USER_TRIGGER);
     let (mut flags, mut own_exceptions) = (flags, asked_for);
     if !asked_for {
         set_text(PIPE, &own_pipe);
-        // A program that wants dumps of its own at exceptions has them as it has set them.
+        // A program's own dumps at exceptions stay as set.
         own_exceptions = switch(ENABLE_ON_EXCEPTION);
         if !own_exceptions {
             set_text(FILE, &own_file);
@@ -79,7 +77,7 @@ pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool, wanted: Gpu
         return no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set");
     };
     let (is_own_pipe, is_own_file) = (pipe == own_pipe, file == own_file);
-    // Not on a file system that may let calls wait.
+    // A file system may let calls wait.
     let is_watched = is_own_file && !own_exceptions && is_local;
     let aborts = flags & SKIP_ABORT == 0;
     Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts, is_watched })
@@ -92,7 +90,7 @@ fn what_surrounds() -> Option<String> {
     obstacle(environment::tools().iter().map(String::as_str), &status, mps)
 }
 
-/// What speaks against it in the devices: a context that is there already, or a virtual one.
+/// A context that is there already, or a virtual device.
 fn of_devices() -> Option<&'static str> {
     const LATE: &str = "a context was there before the guard saw one made";
     if !driver::current_context().is_null() {
@@ -115,7 +113,7 @@ fn of_devices() -> Option<&'static str> {
     None
 }
 
-/// An attribute of this size; `false` where the driver has none such.
+/// `false` where the driver has no such attribute.
 fn get(which: c_int, value: &mut [u8]) -> bool {
     let mut bytes = value.len();
     driver::core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes) == Some(SUCCESS)
@@ -123,7 +121,7 @@ fn get(which: c_int, value: &mut [u8]) -> bool {
 
 fn set(which: c_int, value: &mut [u8]) {
     let mut bytes = value.len();
-    // What is in force is asked for afterwards.
+    // The result is asked for afterwards.
     _ = driver::set_core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes);
 }
 

@@ -1,9 +1,7 @@
 //! The guard of an armed process: the process, what is preloaded, and what is kept of the run.
 //!
-//! Protocol: `lifecycle` builds one guard a process and never frees it; [`guard`] finds it. A forked child has none until it is
-//! armed itself. See [`crate::runtime::process`].
-//!
-//! Must not: be changed after it is armed, but through the parts' own locks and atomics.
+//! Protocol: `lifecycle` builds one guard a process and never frees it. A forked child has none until it is armed itself. See
+//! [`crate::runtime::process`].
 
 use super::gpu_dump::GpuDump;
 use super::hazards::Hazards;
@@ -24,7 +22,7 @@ use std::ops::Deref;
 
 #[repr(C)]
 pub struct Guard {
-    /// The part that every module uses. First, so that a pointer to the guard is one to the process.
+    /// First, so that a pointer to the guard is one to the process.
     pub process: Process,
     pub loader: Loader,
     pub folder: Option<RunFolder>,
@@ -56,14 +54,13 @@ pub fn guard() -> Option<&'static Guard> {
     unsafe { process::armed().cast::<Guard>().as_ref() }
 }
 
-/// The guard that has stepped aside, if there is one.
 pub fn last_guard() -> Option<&'static Guard> {
     // SAFETY: as in `guard`.
     unsafe { process::last().cast::<Guard>().as_ref() }
 }
 
 impl Guard {
-    /// Arms this process: from here on, the guard sees calls.
+    /// From here on, the guard sees calls.
     pub fn arm(&'static self) {
         tls::prepare();
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
@@ -72,7 +69,7 @@ impl Guard {
 
     pub fn before_a_context(&self) {
         let folder = self.folder.as_ref();
-        let is_local = self.backing.in_file() || folder.is_some_and(|folder| !folder.asked_for());
+        let is_local = self.backing.in_file || folder.is_some_and(|folder| !folder.asked_for);
         self.gpu_dump.before_a_context(self, folder, is_local);
     }
 }

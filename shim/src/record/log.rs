@@ -1,10 +1,8 @@
-//! The log: one JSON object a line, in the run folder. Calls leave records in the recording. The log's own thread ([`super::upkeep`])
-//! follows it, says what the level wants through `tracing` to a subscriber of its own, and appends the lines to the file.
+//! The log: one JSON object a line, in the run folder. The log's own thread ([`super::upkeep`]) follows the recording, says what the level wants through
+//! `tracing` to a subscriber of its own, and appends the lines to the file. One thread at a time drains, with [`Log::draining`]: at the very end the
+//! exiting one.
 //!
-//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at the very end.
-//!
-//! Must not: become the process's global subscriber, hold the file open (see [`super::run_folder`]), or format or write on a thread of the
-//! program's but at its exit.
+//! Must not: become the process's global subscriber, hold the file open (see [`super::run_folder`]), or write on a thread of the program's but at exit.
 
 use super::run_folder::{RunFolder, LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};
@@ -12,7 +10,7 @@ use crate::runtime::files;
 use crate::runtime::process::Process;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::report::{demangle, event_of};
+use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
@@ -22,12 +20,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 
-/// How often the log's thread reads the recording; with every launch in the log, more often, before the records are overwritten.
-const EVERY: Duration = Duration::from_millis(100);
-const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
-/// The most records that it formats before it writes them.
+/// Records formatted before they are written.
 const AT_ONCE: usize = 1024;
-/// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
+/// The most that is written at once. An exit waits for a write.
 const CHUNK: usize = 32 << 10;
 
 pub struct Log {
@@ -68,7 +63,7 @@ fn dispatch_to(lines: Lines) -> Dispatch {
     Dispatch::new(subscriber)
 }
 
-/// Creates the libraries' thread-local data for the calling thread, by an event that is not written.
+/// Creates the libraries' thread-local data.
 pub fn warm_up() {
     dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
 }
@@ -120,12 +115,9 @@ impl Log {
         self.stopped.load(Ordering::Relaxed)
     }
 
+    /// Between two looks; shorter with every launch in the log.
     pub fn pause(&self) -> Duration {
-        if self.level == LogLevel::Launch {
-            EVERY_WITH_LAUNCHES
-        } else {
-            EVERY
-        }
+        Duration::from_millis(if self.level == LogLevel::Launch { 10 } else { 100 })
     }
 
     pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
@@ -134,17 +126,16 @@ impl Log {
         }
     }
 
-    /// Drains once more, in the exiting thread, if the log's thread releases the records soon; no later line is written.
+    /// In the exiting thread, if the log's thread releases the records soon; no later line is written.
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.stopped.store(true, Ordering::Relaxed);
-        // A log of every launch has the last ones too, and they may be many.
+        // A log of every launch may have many last ones.
         let pauses = if self.level == LogLevel::Launch { 500 } else { EXIT_PAUSES };
         if let Some(mut follower) = door::lock_soon(&self.draining, pauses) {
             self.drain(process, folder, &mut follower);
         }
     }
 
-    /// The lanes that hold what the log wants at this level.
     fn lanes(&self) -> &'static [Lane] {
         match self.level {
             LogLevel::Off => &[],
@@ -208,7 +199,7 @@ fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines)
 }
 
-/// Logs one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
+/// `docs/CONFIGURATION.md` lists the fields.
 fn say(process: &Process, followed: &Followed) {
     let (tracker, record) = (&process.tracker, &followed.record);
     let call = record.entry_point.symbol();
@@ -225,7 +216,7 @@ fn say(process: &Process, followed: &Followed) {
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            let event = event_of(record.entry_point.class());
+            let event = record.entry_point.class().event();
             tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::ColdFunction | Kind::ColdModule => {

@@ -1,11 +1,10 @@
-//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads' names.
+//! Which files' code lies where, so that the command can name a return address; and the threads' names.
 //!
-//! Both are read from `/proc/self`: the program's own file when the guard is armed, the others when the log's thread starts, when a
-//! function is first used from code in none of them, at a hang, and at an orderly end. At no other moment is a file opened: a program may
-//! have forbidden that to itself since. For a user who keeps no files, all are read when the guard is armed, and later at a hang alone.
+//! Both are read from `/proc/self`: the program's file at arming, the others when the log's thread starts, when a function is first used from unknown code,
+//! at a hang, and at an orderly end. At no other moment is a file opened: a program may have forbidden that to itself since. For a user who keeps no
+//! files, all are read at arming, and later at a hang alone.
 //!
-//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's thread waits
-//! for.
+//! Must not: take the dynamic linker's lock, which a forked child could find taken.
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};
@@ -17,7 +16,7 @@ use std::sync::Mutex;
 
 pub struct Mappings {
     wanted: AtomicBool,
-    /// They have been looked at, and all that was there is noted.
+    /// All that was there is noted.
     is_noted: AtomicBool,
     noted: Mutex<Vec<(u64, u64)>>,
 }
@@ -29,8 +28,7 @@ impl Default for Mappings {
 }
 
 impl Mappings {
-    /// Notes the program's own file, which the kernel names first: its calls have their lines if the process is killed early. To read all takes
-    /// longer than arming may; for a user who keeps no files it is done all the same.
+    /// The program's own file, for calls before an early kill: to read all takes longer. For a user who keeps no files all is read.
     pub fn note_program(&self, process: &Process) {
         match process.settings.keeps_files() {
             true => self.note_those(process, modules(&first_of_own_maps()).into_iter().take(1)),
@@ -46,28 +44,27 @@ impl Mappings {
 
     pub fn at_a_hang(&self, process: &Process) {
         for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
-            // A thread that has just ended keeps its last name.
-            Some(thread::name(slot.thread()))
-                .filter(|name| !name.is_empty())
-                .iter()
-                .for_each(|name| slot.set_name(name));
+            // The last name of a thread that has just ended.
+            let name = thread::name(slot.thread());
+            if !name.is_empty() {
+                slot.set_name(&name);
+            }
         }
         self.note(process);
     }
 
-    /// For an orderly end: in a short process, the log's thread may not have read the mappings yet.
+    /// In a short process, the log's thread may not have read them yet.
     pub fn at_the_end(&self, process: &Process) {
-        // If the log's thread is noting them now, the exiting thread waits for it, but not for long. If that thread is still reading them, both note
-        // them: it may not live to do so.
+        // The exiting thread waits for the log's, but not for long. Then both note them.
         let is_free = door::lock_soon(&self.noted, 10).is_some();
         if is_free && (self.wanted.swap(false, Ordering::Relaxed) || !self.is_noted.load(Ordering::Relaxed)) {
             self.note(process);
         }
     }
 
-    /// A function is used for the first time, from this address.
+    /// At a function's first use.
     pub fn called_from(&self, address: u64) {
-        // The thread that holds the lock is reading the mappings, and will find this file.
+        // The thread with the lock will find this file.
         let Ok(noted) = self.noted.try_lock() else { return };
         if address != 0 && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
             self.wanted.store(true, Ordering::Relaxed);

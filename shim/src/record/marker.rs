@@ -1,14 +1,13 @@
-//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do. `lazyguard run` asks
-//! its descendants itself; processes of other launchers or machines share only the folder that `LAZYGUARD_OUT` names, where the marker
-//! lies. A process belongs to the job where its launcher gives it a rank, or once it is a rank of a communicator of NCCL.
+//! The marker of a job: a file by which a process that hangs reaches the other processes of its job. `lazyguard run` asks its descendants itself;
+//! processes of other launchers or machines share only the folder that `LAZYGUARD_OUT` names. A process belongs to the job where its launcher gives it
+//! a rank, or once it is a rank of a communicator of NCCL.
 //!
-//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang (the
-//! time, the machine, the process and its rank), and once more when it has its blocked calls return an error: with the word `fail`, or with
-//! `revoke:` and the ids of the communicators that it revokes. The last line wins, and keeps the ids of the one before. The log's threads of the others see other content than before, and answer as they answer the last request for a report
+//! Protocol: the log's thread makes the file, empty. The watchdog writes a line into it when it reports a hang (the time, the machine, the process and its
+//! rank), and once more when it fails its blocked calls: with the word `fail`, or with `revoke:` and the ids of the communicators. The last line wins, and
+//! keeps the former ids. The others' log threads see other content than before, and answer as they answer the last request for a report
 //! ([`super::requests`]). Each look opens the file: at an open, a network file system asks its server.
 //!
-//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot be
-//! written.
+//! Must not: believe a file that another user can write, or be used on a thread of the program's.
 
 use super::run_folder::{self, RunFolder};
 use crate::runtime::{clock, door, environment, files};
@@ -26,11 +25,11 @@ use std::time::Duration;
 
 /// A hang is seen within two seconds.
 const LOOK_EVERY: Nanos = 1_500_000_000;
-/// The ranks of a job report one hang one after the other: for so long after an answer, no other one is made.
+/// The ranks of a job report one hang one after the other: no second answer within this time.
 const ONE_HANG: Nanos = 60_000_000_000;
-/// The most answers of a process. For Python's stacks it is forked.
+/// Most answers of a process, which Python's stacks fork.
 const MOST_ANSWERS: u32 = 3;
-/// The end of a line whose process fails its blocked calls.
+/// Of a process that fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
 const MOST_BYTES: u64 = 1024;
 const HOLDS_WITHIN_MS: u32 = 50;
@@ -42,9 +41,9 @@ pub struct Marker {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raised {
-    /// A hang, and an answer is due.
+    /// An answer to a hang is due.
     pub answer: bool,
-    /// It has its blocked calls return an error.
+    /// The other process fails its blocked calls.
     pub fails: bool,
 }
 
@@ -60,34 +59,33 @@ struct Seen {
 }
 
 impl Marker {
-    /// The marker of the job to which this process may belong; `None` where the process shares no folder with others. Without a marker,
-    /// `lazyguard run` asks its processes itself, but the ids of communicators are in markers alone.
+    /// `None` where the process shares no folder. `lazyguard run` asks its processes itself, but the ids of communicators are in markers alone.
     pub fn of(folder: Option<&RunFolder>, settings: &Settings) -> Option<Self> {
         let of_run = || folder?.of_run().filter(|_| settings.on_hang == OnHang::Revoke);
-        let folder = folder?.shared().map(Path::to_owned).or_else(of_run)?;
-        // A folder such as `/tmp`, of which every user has a part.
+        let folder = folder?.shared.clone().or_else(of_run)?;
+        // A folder of every user's, such as `/tmp`.
         let is_everybodys = fs::metadata(&folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
         (!is_everybodys).then(|| Self::in_folder(&folder, job.as_deref()))
     }
 
     fn in_folder(folder: &Path, job: Option<&str>) -> Self {
-        // Hidden: the folder is the user's, and may hold more than runs.
+        // Hidden: the folder is the user's.
         let name = job.map_or_else(|| OF_A_JOB.to_owned(), |job| format!("{OF_A_JOB}-{job}"));
         Self { path: folder.join(name), seen: Mutex::default() }
     }
 
-    /// Once the process is known to belong to a job: makes the file, unless it is there, and notes its content, an earlier hang.
+    /// Makes the file, unless it is there, and notes its content, an earlier hang.
     pub fn begin_if(&self, is_of_a_job: impl FnOnce() -> bool) {
         let mut seen = lock(&self.seen);
         if !seen.begun && is_of_a_job() {
-            // If this fails, there is nothing to see until another process makes it.
+            // Else another process makes it.
             let _ = self.open(&mut writing());
             (seen.begun, seen.content) = (true, self.read().unwrap_or_default());
         }
     }
 
-    /// What another process has reported since the last look.
+    /// Another process's news since the last look.
     pub fn look(&self, now: Nanos) -> Raised {
         let mut seen = lock(&self.seen);
         if !seen.begun || now < seen.next_look {
@@ -110,18 +108,17 @@ impl Marker {
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
         self.write(process, rank, |before, since| match revoked_in(before) {
             Some(ids) if !fails => revoking(&ids),
-            // Another process that hangs at the same time must not take that word back.
+            // A process that hangs at the same time must not take that word back.
             _ if fails || is_failure_since(before, since) => FAILS.to_owned(),
             _ => b"\n".to_vec(),
         });
     }
 
-    /// The communicators that processes of the job revoke.
     pub fn revoked(&self) -> Vec<u64> {
         self.read().ok().and_then(|content| revoked_in(&content)).unwrap_or_default()
     }
 
-    /// This process revokes communicators: those of the other processes that have the same ids are to be revoked as well.
+    /// The ids are to be revoked by the others as well.
     pub fn raise_revoked(&self, process: u32, rank: &str, ids: &[u64]) {
         self.write(process, rank, |before, since| {
             let recent = Some(before).filter(|before| is_since(before, since)).and_then(revoked_in);
@@ -133,7 +130,7 @@ impl Marker {
         });
     }
 
-    /// Replaces the line. `word` makes its end of the line before, and of the time since when that is of the same hang.
+    /// `word` makes the line's end of the former line, and of the time since when that is of the same hang.
     fn write(&self, process: u32, rank: &str, word: impl FnOnce(&[u8], u64) -> Vec<u8>) {
         let mut seen = lock(&self.seen);
         if !seen.begun {
@@ -158,7 +155,7 @@ impl Marker {
         content(&file)
     }
 
-    /// Opens the file if no other user but the superuser can write it.
+    /// If only this user or the superuser can write it.
     fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let file = files::open_with(&self.path, options, libc::O_NOFOLLOW)?;
         files::trusted(&file.metadata()?, "another user can write it")?;
@@ -172,8 +169,7 @@ fn content(file: &File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Until the file is closed no other process writes it or, while this one writes, reads it. After a short time, and where a file system has no
-/// locks, it is used without one.
+/// No other process writes it, or reads it meanwhile, until it is closed; for a short time at most, and not without locks.
 fn hold(file: &File, kind: libc::c_int) {
     // SAFETY: a structure of integers.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
@@ -188,13 +184,12 @@ fn hold(file: &File, kind: libc::c_int) {
     }
 }
 
-/// The end of a line whose process revokes these.
 fn revoking(ids: &[u64]) -> Vec<u8> {
     let ids: Vec<_> = ids.iter().map(|id| format!("{id:x}")).collect();
     format!("{REVOKES}{}\n", ids.join(",")).into_bytes()
 }
 
-/// Whether a line is of a process that fails its blocked calls, and not older than that.
+/// Whether a line is of a process that fails its calls, and as new.
 fn is_failure_since(line: &[u8], since: u64) -> bool {
     line.ends_with(FAILS) && is_since(line, since)
 }

@@ -1,14 +1,13 @@
-//! By which path the program's code came to a launch: the frames between the hook and the program. A launch by a CUDA runtime returns into
-//! the runtime, twice, and then into the function that nvcc makes of a kernel; outside these frames is the program's line. The slow path
-//! walks them, by the tables that files carry for exceptions, and keeps how far from the hook each return address lies. The fast path finds
-//! the same addresses there, and reads one more, that of the line. The launch's record has that address and the number of the path.
+//! By which path the program's code came to a launch: the frames between the hook and the program. A launch by a CUDA runtime returns into the runtime,
+//! twice, and then into the function that nvcc makes of a kernel; outside is the program's line. The slow path walks the frames, by the tables for
+//! exceptions, and keeps how far from the hook each return address lies. The fast path finds the same addresses there, and reads one more, the line's,
+//! which the launch's record has beside the path's number.
 //!
-//! Each word that is read is one of the stack: the addresses are compared from the hook outwards, and one that is the known one leads into
-//! a function whose frame is as large as it was. A function with a frame pointer may have a frame of another size; behind the runtime's,
-//! the fast path reads past such a frame only on the page that it is on, or on one that this thread could read before.
+//! The addresses are compared from the hook outwards: an equal one leads into a function whose frame is as large as it was. A function with a frame pointer
+//! may have a frame of another size; the fast path reads past it only on the page that it is on, or on one that this thread could
+//! read before.
 //!
-//! Must not: read a word on the fast path before those below it were found equal; wait for a lock of the dynamic linker's; walk on a stack
-//! that has no room for it.
+//! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock; walk without room on the stack.
 
 use crate::lookup::around::around;
 use crate::runtime::process::Process;
@@ -22,36 +21,36 @@ use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// Whether the library knows where it was called from, and the return address lies outside the hook's frame.
+/// Whether the return address lies outside the hook's frame.
 const IS_KNOWN: bool = cfg!(all(lazyguard_frames, target_arch = "x86_64"));
 
-/// Frames of a path. In code that is not optimised, nvcc's function has a frame pointer, and one more frame comes before the line.
+/// In code that is not optimised, nvcc's function has a frame pointer, and one more frame comes before the line.
 const FRAMES: usize = 3;
 const MOST_FRAMES: usize = 4;
 const MOST_BYTES: u64 = 1 << 16;
-/// More than a walk takes of the thread's stack, and what the driver's own call takes after it.
+/// More than a walk, and the driver's call after it, take of the stack.
 const STACK_OF_A_WALK: usize = 32 << 10;
-/// The most paths of a process: their texts take two fifths of the smallest recording's room.
+/// Their texts take two fifths of the smallest recording's room.
 const MOST_PATHS: usize = 1 << 10;
-/// Paths that a launch compares before it takes the slow path.
+/// Paths compared before the slow path.
 const MOST_IN_TURN: usize = 17;
-/// In place of a path: there are too many, or no runtime makes these launches.
+/// There are too many paths, or no runtime makes these launches.
 const NONE: usize = 1;
 
-/// See the module. On one line of a processor's cache.
+/// One line of a processor's cache.
 #[repr(align(64))]
 pub struct Path {
-    /// The return addresses; in place of those that are not there the first one again.
+    /// The return addresses; the first one again in place of missing ones.
     frames: [usize; MOST_FRAMES],
-    /// How far their words are from the place right above the hook's own return address, which is the first.
+    /// From right above the hook's own return address.
     distances: [i32; MOST_FRAMES],
-    /// The same of the return address outside of them.
+    /// The same of the line's address.
     outside: i32,
-    /// Its number in the recording, from 1.
+    /// In the recording, from 1.
     number: u16,
-    /// Whether a frame behind the runtime's is found by its frame pointer, and may vary in size. Then all frames count, else three.
+    /// Whether a frame is found by its frame pointer: then all frames count, else three.
     varies: bool,
-    /// Another path by which the same function was launched, in a ring; 0 for none.
+    /// The ring of paths to one function; or 0.
     next: AtomicUsize,
 }
 
@@ -62,13 +61,13 @@ impl Path {
         unsafe { (known as *const Self).as_ref() }
     }
 
-    /// The word of the record of a launch that came by this path; `None` if it came by another one, or if that takes a word that may not be there.
+    /// The word of the launch's record; `None` by another path, or if a word may not be there.
     #[inline(always)]
     fn leads(&self, caller: Caller) -> Option<u64> {
         (!self.crosses(caller) && self.begins(caller)).then(|| self.line(caller))?
     }
 
-    /// The same where the word of the line is on another page than those before it, which is asked for first.
+    /// The same where the line's word is on another page, which is asked for first.
     fn leads_across(&self, caller: Caller) -> Option<u64> {
         let line = caller.stack.wrapping_add_signed(self.outside as isize) as *const u8;
         let is_there = self.crosses(caller) && self.begins(caller) && readable::again(line, size_of::<usize>());
@@ -88,7 +87,7 @@ impl Path {
     #[inline(always)]
     fn word(caller: Caller, distance: i32) -> usize {
         let at = caller.stack.wrapping_add_signed(distance as isize);
-        // SAFETY: see the module. The words behind a frame that varies are on the page of one before it, or on one that can be read.
+        // SAFETY: see the module. Words behind a frame that varies are on the page of one before, or readable.
         unsafe { (at as *const usize).read_volatile() }
     }
 
@@ -102,7 +101,6 @@ impl Path {
         self.holds(0, caller) && self.holds(1, caller) && self.holds(2, caller)
     }
 
-    /// Of a path that begins as this one.
     #[inline(always)]
     fn line(&self, caller: Caller) -> Option<u64> {
         let is_it = !self.varies || self.holds(3, caller);
@@ -114,7 +112,7 @@ impl Path {
     }
 }
 
-/// The word of a launch's record that says from where it was made, by the path that is kept; `None` if the path has to be found.
+/// The launch's word by the kept path; `None` if the path has to be found.
 #[inline(always)]
 pub fn from(kept: &AtomicUsize, caller: Caller) -> Option<u64> {
     let known = kept.load(Ordering::Relaxed);
@@ -145,17 +143,16 @@ pub struct Paths(Mutex<Known>);
 struct Known {
     paths: Vec<&'static Path>,
     runtimes: Vec<usize>,
-    /// Return addresses of launches that no runtime makes.
     direct: HashSet<u64>,
 }
 
 impl Paths {
-    /// A runtime has asked for the loading mode, from this address.
+    /// A runtime asks for the loading mode.
     pub fn runtime_asks(&self, from: usize) {
         lock(&self.0).runtimes.push(from);
     }
 
-    /// The same as [`from`], where that says nothing: finds the path, and keeps it.
+    /// The same as [`from`] on the slow path.
     #[cold]
     #[inline(never)]
     pub fn find(&self, process: &Process, kept: Option<&AtomicUsize>, caller: Caller) -> u64 {
@@ -163,14 +160,14 @@ impl Paths {
         let led = known.paths.iter().find_map(|path| Some((*path, path.leads_anywhere(caller)?)));
         let found = led.or_else(|| known.walk(process, caller));
         if let Some(kept) = kept {
-            // Under the lock, so that no two threads join rings at a time.
+            // Under the lock: no two threads join rings.
             kept.store(found.map_or(NONE, |(path, _)| joined(kept, path)), Ordering::Relaxed);
         }
         found.map_or(from_word(caller.address as u64, 0), |(_, from)| from)
     }
 }
 
-/// The kept path of a function that was launched by another one before: both in a ring. A path in another ring takes the slow path.
+/// Joins two paths to a function in a ring. A path in another ring takes the slow path.
 fn joined(kept: &AtomicUsize, path: &'static Path) -> usize {
     let own = from_ref(path).addr();
     let Some(before) = Path::kept(kept.load(Ordering::Relaxed)).filter(|before| from_ref(*before).addr() != own) else {
@@ -210,7 +207,7 @@ impl Known {
         Some((path, from_word(outside, path.number)))
     }
 
-    /// Whether the code at an address may be a runtime's: that of its library, or of a file that a runtime is linked into.
+    /// A runtime's library, or a file that a runtime is linked into.
     fn is_of_runtime(&self, address: usize) -> bool {
         let is_one = around(address as u64, |object| {
             let is_here = |address: &usize| object.addresses.contains(&(*address as u64));
@@ -220,12 +217,12 @@ impl Known {
     }
 }
 
-/// Whether the thread's stack has room for a walk: threads with the smallest stack there may be launch as well. A guard page in between cannot be read.
+/// Threads with the smallest stack may launch as well. A guard page cannot be read.
 fn has_room(caller: &Caller) -> bool {
     readable::bytes(caller.stack.wrapping_sub(STACK_OF_A_WALK) as *const u8, STACK_OF_A_WALK).is_some()
 }
 
-/// The path from this hook on, how many frames it has, and the return address outside of them.
+/// The path, its frames, and the line's return address.
 #[inline(never)]
 fn walked(caller: Caller) -> (Path, usize, u64) {
     let distance = |stack: u64| (stack as usize).wrapping_sub(caller.stack).wrapping_sub(size_of::<usize>()) as i32;
@@ -251,7 +248,7 @@ fn unwind_index(address: u64) -> Option<u64> {
     around(address, |object| object.unwind_index).flatten()
 }
 
-/// The process's memory, a page of which can be read or not.
+/// Pages that can be read.
 struct Readable;
 
 impl Memory for Readable {

@@ -1,11 +1,10 @@
 //! The profile: what this run loads, for the next one, and what earlier runs have loaded ([`lazyguard_core::profile`]).
 //!
-//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads before the driver is called: the load that
-//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, if it knows
-//! something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
+//! Protocol: the folder is read once, at arming. Hooks note what the program loads before the driver is called: the load that hangs is in it. The log's
+//! thread writes the notes, and the exiting thread the last ones, in a part of its own; where there are many parts, in one that replaces them.
 //!
-//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, fail the program for
-//! the folder's sake, or complain of a folder that `lazyguard run` has chosen.
+//! Must not: believe a file or folder that another user can write, write on a thread of the program's but at its exit, or complain of a folder that
+//! `lazyguard run` has chosen.
 
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
@@ -28,10 +27,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The most bytes of a part that are read, and the most parts. A part of ten thousand kernels has a megabyte.
+/// Limits of a part that is read, and of their number. Ten thousand kernels take a megabyte.
 const MOST_PART_BYTES: u64 = 16 << 20;
 const MOST_PARTS: usize = 4096;
-/// The most parts that a process leaves as they are.
+/// Parts that a process leaves as they are.
 const MANY_PARTS: usize = 32;
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
 const MOST_UNSAVED_BYTES: u64 = 64 << 20;
@@ -40,7 +39,7 @@ pub struct Notes {
     folder: PathBuf,
     is_named: bool,
     part: String,
-    /// What the folder knew at the start, and in which parts.
+    /// At the start, and by which parts.
     known: Profile,
     parts: Vec<PathBuf>,
     kept: HashSet<ImageId>,
@@ -66,20 +65,19 @@ struct Noted {
     owners: HashMap<u64, Origin>,
     places: Vec<Place>,
     sampled: HashMap<u64, ImageId>,
-    /// The samples of those that were loaded and not used so far.
     unused: HashSet<ImageId>,
-    /// Images whose file in the folder is not what its name says, or cannot be read: the next load replaces it.
+    /// Unreadable or false files in the folder: the next load replaces them.
     damaged: HashSet<ImageId>,
     copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
     unsaved_bytes: u64,
-    /// Images and parts that could not be written, and why the last one could not.
+    /// Failed writes, and the last reason.
     failed: u64,
     why: Option<String>,
 }
 
 impl Notes {
-    /// Reads the folder; `None`, and a line, where it cannot be used. Makes it if it is not there.
+    /// Makes the folder if it is not there; `None`, and a line, where it cannot be used.
     pub fn open(folder: &str, host: &str, started: u64) -> Option<Self> {
         let is_named = environment::get(RUN_PROFILE).is_none_or(|chosen| chosen != folder);
         let say = |line: String| complain(is_named, &line);
@@ -121,7 +119,7 @@ impl Notes {
             match read(&path, MOST_IMAGE_BYTES) {
                 Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
                 Ok(_) => self.is_damaged(id, "not the image of that name"),
-                // It has not been kept: too large, or pruned.
+                // Too large, or pruned.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.is_damaged(id, &error.to_string()),
             }
@@ -154,9 +152,6 @@ impl Notes {
         self.folder.join(IMAGES).join(id.to_string())
     }
 
-    // --- on threads of the program ---
-
-    /// The program is about to load an image into a context, or as a library.
     pub fn loads(&self, context: u32, content: &[u8], options: &LoadOptions) -> ImageId {
         let id = ImageId::of(content);
         let mut noted = lock(&self.noted);
@@ -181,8 +176,7 @@ impl Notes {
         lock(&self.noted).owners.insert(owner, origin);
     }
 
-    /// The program has a library that it has loaded itself, with these samples. Whether earlier runs have loaded it, and none has used it, nor this
-    /// one. That this run has not used it is in the profile if the run ends by itself: one that hangs may only not have come so far.
+    /// Whether earlier runs have loaded this library of the program's own, and none has used it, nor this one. A run that hangs may not have come so far.
     pub fn sees(&self, library: u64, samples: ImageId) -> bool {
         let mut noted = lock(&self.noted);
         noted.sampled.insert(library, samples);
@@ -204,7 +198,7 @@ impl Notes {
         }
     }
 
-    /// A CUDA runtime loads a fat binary. Returns the number by which its place is known from now on.
+    /// Returns the number of the fat binary's place.
     pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
         let number = noted.places.iter().position(|known| *known == place).unwrap_or_else(|| {
@@ -214,7 +208,7 @@ impl Notes {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// The program is about to use a kernel of a library, for the first time; its name, if known. A look-up is no use: runtimes look all up.
+    /// At a kernel's first use; its name, if known. A look-up is no use: runtimes look all up.
     pub fn uses(&self, library: u64, kernel: Option<&str>) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);
@@ -235,14 +229,12 @@ impl Notes {
         noted.sampled.remove(&owner);
     }
 
-    // --- on the log's thread, and at the exit ---
-
     pub fn write_news(&self) {
         let _writing = lock(&self.writing);
         self.write();
     }
 
-    /// The same on the exiting thread, which does not wait for long; and what the run has not used, unless it has hung.
+    /// On the exiting thread, which does not wait for long.
     pub fn finish(&self, has_hung: bool) {
         if !has_hung {
             lock(&self.noted).end(&self.known, self.day);
@@ -258,7 +250,7 @@ impl Notes {
         Some(format!("of the profile, {} could not be written: {why}", noted.failed))
     }
 
-    /// What this run has loaded and the folder did not have, in words: of a hang in a load, what would have kept it away.
+    /// What this run has loaded and the folder lacked, in words.
     pub fn lacked(&self) -> Option<String> {
         let noted = self.noted.try_lock().ok()?;
         let images = noted.own.images.keys().filter(|id| !self.known.images.contains_key(id)).count();
@@ -269,10 +261,10 @@ impl Notes {
         (!parts.is_empty() && noted.failed == 0).then(lacked)
     }
 
-    /// The notes are not locked meanwhile: threads of the program take them.
+    /// Without a lock on the notes, which the program's threads take.
     fn write(&self) {
         let Some((images, own)) = lock(&self.noted).take_news() else { return };
-        // An image first: a part does not name what is not there.
+        // Images first: a part names what is there.
         if !images.is_empty() {
             let folder = self.folder.join(IMAGES);
             let mut bytes = bytes_in(&folder);
@@ -291,11 +283,11 @@ impl Notes {
             part.merge(&self.known);
             part.prune(MOST_BYTES);
         }
-        // One that is larger would not be read.
+        // A larger one would not be read.
         let text = part.text_within(MOST_PART_BYTES as usize);
         let written = self.keep(&self.folder, &self.part, text.as_bytes());
         if written.is_ok() && many {
-            // All that they say, and there is room for, is in this one.
+            // This one holds all of them.
             self.parts.iter().for_each(|part| drop(fs::remove_file(part)));
         }
         lock(&self.noted).count(written);
@@ -303,7 +295,7 @@ impl Notes {
 
     fn keep(&self, folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
         make(folder)?;
-        // Its own name: several processes may write one image at a time.
+        // Several processes may write one image at a time.
         let fresh = folder.join(format!(".{}.new", self.part));
         files::replace(&folder.join(name), &fresh, 0o600, &mut |file| file.write_all(content))
     }
@@ -324,7 +316,7 @@ impl Noted {
         self.is_new |= kernel.is_some_and(|kernel| self.own.library_used(place, kernel));
     }
 
-    /// Something is used of a library that the program may have loaded itself.
+    /// Something is used of the program's own library.
     fn is_no_longer_unused(&mut self, library: u64, known: &Profile, day: u32) {
         if let Some(samples) = self.sampled.get(&library).copied() {
             self.unused.remove(&samples);
@@ -332,7 +324,7 @@ impl Noted {
         }
     }
 
-    /// The run has ended by itself, and what it has not used, it did not need.
+    /// The run has ended by itself: unused code was not needed.
     fn end(&mut self, known: &Profile, day: u32) {
         for samples in std::mem::take(&mut self.unused) {
             self.is_new |= has_room_for(known, &samples) && self.own.sees(samples, false, day);
@@ -348,7 +340,7 @@ impl Noted {
     }
 
     fn count(&mut self, written: io::Result<()>) {
-        // A folder that is shipped with the program is only read.
+        // A folder that ships with the program is only read.
         const ONLY_READ: [io::ErrorKind; 2] = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
         if let Some(error) = written.err().filter(|error| !ONLY_READ.contains(&error.kind())) {
             self.failed += 1;
@@ -371,8 +363,8 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
     kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect()
 }
 
-/// One for each way in which the program loads it, as far as there is memory. To load a library holds nothing up, and one that no run has used may
-/// be unloaded under a kernel, which would wait were the library in the context. So a library is loaded ahead of its use alone.
+/// One for each way of loading. To load a library holds nothing up, and an unused one may be unloaded under a kernel, which waits for a library in the
+/// context: a library is loaded ahead of its use alone.
 fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
     let kernels = names(&image.kernels);
     let of_load = |(options, most): (&LoadOptions, &u32)| {
@@ -397,8 +389,7 @@ fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {
     }
 }
 
-/// Whether the images can be used that are in this folder of a profile, or will be. It is no link, as the files are none: what a link leads to may
-/// be another's, and a command that removes images would remove files there. The profile's own folder may be one.
+/// The folder of images is no link: a command that removes images would remove files elsewhere.
 fn images_are_usable(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,18 +1,17 @@
-//! Whether the program has said that it is ready: what it loads from then on comes too late (LG110). It says so by `lazyguard_ready`, which
-//! it finds by `dlsym`, by a request of `lazyguard ready`, or by `LAZYGUARD_READY_AFTER`.
+//! Whether the program is ready: what it loads from then on is LG110. By `lazyguard_ready`, `lazyguard ready`, or `LAZYGUARD_READY_AFTER`.
 
 use crate::runtime::process::Process;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// The program's own function: from now on it loads nothing that it could have loaded before.
+/// The program finds it by `dlsym`.
 #[no_mangle]
 pub extern "C" fn lazyguard_ready() {
     READY.store(true, Ordering::Relaxed);
 }
 
-/// A process that is armed has not been ready, whatever its parent was.
+/// Whatever the parent was.
 pub fn begin() {
     READY.store(false, Ordering::Relaxed);
 }

@@ -1,8 +1,7 @@
-//! The file of the recording: made as a whole when the process is armed, mapped, and never held open. A store into a mapped page needs a
-//! place for it on the disk, or the process is killed; so every byte is allocated before. In memory (`tmpfs`) that takes long: arming
-//! allocates the tables and the first segments there, the log's thread the rest, and the recorder takes no segment before. If a page may
-//! have to be waited for (a network, a file system in user space or one that writes every page to a new place), or there is no room to
-//! spare, the recording is kept in memory, and written to the folder at a hang and at the end.
+//! The file of the recording: made as a whole at arming, mapped, and never held open. Every byte is allocated before: a store into a mapped page without
+//! room kills the process. In memory (`tmpfs`) that takes long: arming allocates the tables and the first segments, the log's thread the rest, and the
+//! recorder takes no segment before. If a page may have to be waited for (a network, user space, a new place for every page), or there is no room, the
+//! recording is kept in memory, and written to the folder at a hang and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
@@ -21,28 +20,28 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct Backing {
     pub words: &'static [AtomicU64],
     pub shape: Shape,
-    in_file: bool,
-    /// Whether only [`Backing::FIRST`] segments of each lane have their room.
+    pub in_file: bool,
+    /// Only [`Backing::FIRST`] segments of each lane have their room.
     grows: bool,
-    /// How far the pages are present, in bytes.
+    /// In bytes.
     present: AtomicUsize,
     wanted: bool,
-    /// Why they are not, if they were to be.
-    why: Option<String>,
+    /// Why they are not, if wanted.
+    pub why: Option<String>,
 }
 
-/// Sizes that are tried when there is no room for the one that was asked for.
+/// Tried when there is too little room.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
-/// The bytes that the guard's own diagnosis needs: tables for a big program's streams and threads, and some thousand records.
+/// For the guard's own diagnosis: tables, and some thousand records.
 const UNWANTED: usize = 4 << 20;
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {
-    /// Segments of each lane that have their room from the start: more than a program fills while the log's thread starts.
+    /// More segments of a lane than a program fills while the log's thread starts.
     const FIRST: usize = 64;
 
-    /// Words for a recording of so many bytes (0: the least), in the folder if that can be. `None` if there is not even memory.
+    /// In the folder if that can be (0 bytes: the least); `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
         let mut why = None;
         if let (Some(folder), true) = (folder, bytes > 0) {
@@ -68,26 +67,17 @@ impl Backing {
         })
     }
 
-    pub fn in_file(&self) -> bool {
-        self.in_file
-    }
-
-    /// Before anything is recorded: the recorder is to take no segment without room.
     pub fn limit(&self, recorder: &Recorder<'_>) {
         if self.grows {
             recorder.limit(Self::FIRST);
         }
     }
 
-    pub fn complaint(&self) -> Option<&str> {
-        self.why.as_deref()
-    }
-
     pub fn save(&self, folder: &RunFolder) -> io::Result<()> {
         if self.in_file || !self.wanted {
             return Ok(());
         }
-        // Piece by piece: this is also done where memory has become short.
+        // Piece by piece: memory may be short.
         let words = self.words.get(..self.shape.words()).unwrap_or_default();
         folder.replace_by(TRACE, &mut |file| {
             let mut piece = [0u8; 4096];
@@ -104,14 +94,14 @@ impl Backing {
         self.present.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }
 
-    /// Makes the next pages present, which else are faults of the program's threads. Gives a line if the file has no room for the rest.
+    /// Makes the next pages present, which else are faults of the program's threads; a line if the file has no room.
     pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
-        /// A few milliseconds' work, in pieces that do not block another mapping of memory.
+        /// A few milliseconds' work, in pieces that do not block other mappings.
         const PIECES: usize = 256;
         (0..PIECES).find_map(|_| self.make_piece_present(recorder))
     }
 
-    /// No thread does so later: all pages are made present at once.
+    /// No thread does so later.
     pub fn make_all_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         while !self.is_present() {
             if let Some(line) = self.make_present(recorder) {
@@ -135,8 +125,7 @@ impl Backing {
             recorder.open_up_to((from + length) / layout::WORD);
             return None;
         }
-        // The segments that are still closed are taken out of the file, where a store could end the process. The first ones of every lane stay, those
-        // behind this place as well: they have their room, and may hold records.
+        // Closed segments are taken out of the file: a store there could end the process. The first ones of every lane have their room.
         self.present.store(all, Ordering::Relaxed);
         let why = last_error();
         if recorder.closed().into_iter().all(|closed| take_out(self.words, closed)) {
@@ -147,16 +136,15 @@ impl Backing {
     }
 }
 
-/// Makes pages of the mapping present, with room for them; `false`, and the system's error, where that cannot be.
+/// Present, with room; `false`, and the system's error, where that cannot be.
 fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
-    /// `MADV_POPULATE_WRITE`, since Linux 5.14; an older one says no, and the pages come as they are needed.
+    /// Since Linux 5.14; else the pages come as they are needed.
     const POPULATE_WRITE: i32 = 23;
     // SAFETY: the callers' range lies inside the mapping, which is never taken away; its content does not change.
     unsafe { libc::madvise(words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) == 0 }
 }
 
-/// Replaces these words, which are zero and not in use, by memory without a file. A page that they share with others has its room, as the
-/// others have theirs, and stays. If the system refuses, it may have taken the words away.
+/// Replaces unused words by memory without a file, in whole pages of theirs alone. If refused, the words may be gone.
 fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
     // SAFETY: takes an integer only.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(layout::HEADER_BYTES);
@@ -185,15 +173,14 @@ fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> 
         return Err(last_error());
     }
     if file >= 0 {
-        // The kernel would read the surroundings of each of the first few pages, which are zero: megabytes, on the program's thread.
-        // SAFETY: of the mapping that was just made.
+        // SAFETY: of the new mapping. Else the kernel reads the surroundings of the first pages: megabytes, on the program's thread.
         unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
     }
-    // SAFETY: the mapping is that long, page-aligned, zero, and is never taken away; all accesses are atomic.
+    // SAFETY: the mapping is that long, aligned, zero, and never taken away; all accesses are atomic.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), bytes / layout::WORD) })
 }
 
-/// A new file for a recording of this shape with all of its room allocated, mapped; or with the room of [`Backing::FIRST`], and `true`.
+/// A new, mapped file with all of its room allocated; or with the room of [`Backing::FIRST`], and `true`.
 fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64], bool), String> {
     let bytes = shape.words() * layout::WORD;
     let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
@@ -205,7 +192,7 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
     }
     // SAFETY: it was opened just now.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
-    let mapped = suitable(&file, folder.asked_for(), bytes).and_then(|in_memory| {
+    let mapped = suitable(&file, folder.asked_for, bytes).and_then(|in_memory| {
         let words = |()| map(bytes, libc::MAP_SHARED, file.as_raw_fd()).map_err(|error| error.to_string());
         if in_memory {
             let words = allocate_first(&file, shape).and_then(words)?;
@@ -223,7 +210,7 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
     mapped
 }
 
-/// Whether a recording of this size may be mapped there; and whether it lies in memory.
+/// Whether a recording of this size may be mapped there, and lies in memory.
 fn suitable(file: &OwnedFd, asked_for: bool, bytes: usize) -> Result<bool, String> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
@@ -236,10 +223,10 @@ fn suitable(file: &OwnedFd, asked_for: bool, bytes: usize) -> Result<bool, Strin
     file_system.suits(asked_for, bytes as u64).map(|()| file_system.is_in_memory())
 }
 
-/// The room of the tables, and of the first segments of each lane.
+/// For the tables, and the first segments of each lane.
 fn allocate_first(file: &OwnedFd, shape: &Shape) -> Result<(), String> {
     let [tables, segment] = [shape.segments_at(), shape.segment_words()].map(|words| words * layout::WORD);
-    // The last byte as well: the file has its whole size.
+    // The last byte gives the file its whole size.
     allocate(file, shape.words() * layout::WORD - 1, 1)?;
     allocate(file, 0, tables)?;
     let mut begin = 0;
@@ -267,7 +254,7 @@ fn allocate(file: &OwnedFd, from: usize, bytes: usize) -> Result<(), String> {
     if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM)) {
         return Err(error.to_string());
     }
-    // A file system that cannot allocate ahead, or a filter that refuses it: what has been written has its place.
+    // A file system, or a filter, that refuses: written bytes have their place.
     let zeros = vec![0u8; 1 << 20];
     let mut at = 0;
     while at < bytes {

@@ -1,9 +1,8 @@
-//! Requests for a report of what is known now, which `lazyguard dump` makes.
+//! Requests for a report, by `lazyguard dump`.
 //!
-//! Protocol: where the recording is a file, the command writes the request's number into a word of its header (`docs/TRACE_FORMAT.md`). If
-//! it is in memory, the run folder holds an empty file whose time of modification, in nanoseconds since 1970, is the number; a mapping of
-//! that file tells the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number. The log's thread
-//! looks and answers.
+//! Protocol: the command writes the request's number into the header of the recording's file (`docs/TRACE_FORMAT.md`). Without that file, the run folder
+//! holds an empty one whose time of modification, in nanoseconds since 1970, is the number; a mapping of it shows the folder. The answer is `dump.txt`, and
+//! then `dump.json` with the number. The log's thread looks and answers.
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 
@@ -23,28 +22,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 pub struct Requests {
-    /// The file that is looked at, where the recording is in memory.
+    /// Where the recording is in memory.
     file: Option<RequestFile>,
     answered: AtomicU64,
     in_recording: bool,
     announced: AtomicBool,
-    /// Held while one is answered; `true` once no more are answered.
+    /// Held while one is answered; `true` at the end.
     ended: Mutex<bool>,
 }
 
 impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
-        let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
+        let file = folder.filter(|_| !backing.in_file).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        let (in_recording, announced, ended) = (backing.in_file(), AtomicBool::new(false), Mutex::new(false));
+        let (in_recording, announced, ended) = (backing.in_file, AtomicBool::new(false), Mutex::new(false));
         Self { file, answered, in_recording, announced, ended }
     }
 
-    /// Answers a request, if there is a new one, by what `report` says of this moment; and without a request, as the last one, where another
-    /// process of the job hangs (`for_a_hang`).
+    /// Answers a new request by `report`; without one, as the last one, where another process of the job hangs (`for_a_hang`).
     ///
-    /// The last one comes before the process is ended: it is answered at once, and again with what `python` says, which may take seconds.
-    /// Returns whether the request is one by which the process takes part in a failure on purpose.
+    /// The last request before the process is ended is answered at once, and again with what `python` says, which may take seconds. Returns whether the
+    /// process takes part in a failure on purpose.
     pub fn serve(
         &self,
         process: &Process,
@@ -75,7 +73,7 @@ impl Requests {
         let Some(report) = report() else { return false };
         let (number, threshold) = (asked.unwrap_or(answered), process.settings.hang_after_nanos);
         let mut dump = DumpReport::new(number, threshold, process.tracker.counts(), report);
-        // A failed write is not retried: the command sees the number of the answer, and finds no answer.
+        // Without a retry, the command finds no answer.
         let write = |dump: &DumpReport| {
             let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         };
@@ -91,7 +89,7 @@ impl Requests {
         asked.is_some_and(fails)
     }
 
-    /// Stops answering, and removes what is of use only while the process lives. Waits for an answer in progress, but not for long.
+    /// Removes what is of use only while the process lives. Waits for an answer in progress, but not for long.
     pub fn end(&self) {
         let Some(mut ended) = door::lock_soon(&self.ended, EXIT_PAUSES) else { return };
         if !std::mem::replace(&mut *ended, true) {
@@ -106,7 +104,7 @@ struct RequestFile {
 }
 
 impl RequestFile {
-    /// Nothing is read from the mapping or written to it.
+    /// Nothing is read or written there.
     const BYTES: usize = 4096;
 
     fn make(folder: &RunFolder) -> Option<Self> {

@@ -1,44 +1,43 @@
-//! The run folder. With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm` or `TMPDIR`,
-//! for its owner only, which a clean exit without a hang removes; that of a killed process stays as evidence, and later processes keep the
-//! newest few ([`lazyguard_core::old_runs`]).
+//! The run folder. With `LAZYGUARD_OUT` it stays. Else it is a new folder under `/dev/shm` or `TMPDIR`, for its owner only, which a clean exit without a
+//! hang removes; that of a killed process stays as evidence ([`lazyguard_core::old_runs`]).
 //!
-//! Under `lazyguard run` it lies in the folder of the run. The folder of a process that has changed its user lies in a place that
-//! `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or is a private one, which `lazyguard run` does not read.
+//! Under `lazyguard run` it lies in the folder of the run. That of a process that has changed its user lies in [`RUN_OTHER_USERS`], or is a private one,
+//! which `lazyguard run` does not read.
 //!
-//! Must not: hold a file open, since a program may close descriptors that are not its own; or use a folder or link of another process.
+//! Must not: hold a file open, since a program may close foreign descriptors; or use a folder or link of another process.
 
-use super::cleanup;
 use crate::runtime::{environment, files, standard_error};
-use lazyguard_core::old_runs::namespace;
+use lazyguard_core::old_runs::{namespace, tidy, Sight};
 pub use lazyguard_core::run_folder::file::{
     DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
 };
 use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
+use std::ffi::CStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The process's rank in its job, where a launcher sets it.
 pub fn rank() -> Option<String> {
     settings::rank(environment::present_text)
 }
 
 pub struct RunFolder {
     path: PathBuf,
-    /// Whether the user or `lazyguard run` removes it, and the process does not.
+    /// The process does not remove it.
     stays: bool,
-    asked_for: bool,
-    shared: Option<PathBuf>,
+    pub asked_for: bool,
+    /// Of all processes of the job.
+    pub shared: Option<PathBuf>,
 }
 
 impl RunFolder {
-    /// Makes the folder, or says in one line why the one that was asked for could not be made.
+    /// Says in a line why the folder that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read exists.
+        // A process may outlive its run. A folder that this user may not read exists.
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
@@ -80,12 +79,12 @@ impl RunFolder {
         if Self::take(&folder)? {
             return Ok(folder);
         }
-        // Another process of the same job was given the same folder; or this one, before an exec.
+        // Another process of the job has the same folder, or this one before an exec.
         let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(environment::get);
         let in_a_run = places.into_iter().any(|place| folder.parent() == Some(Path::new(&place)));
         for again in 1..100 {
             let own = match again {
-                // `lazyguard run` has the folders of all processes beside each other.
+                // All processes of a run have folders beside each other.
                 _ if in_a_run => PathBuf::from(format!("{}.{}", folder.display(), again + 1)),
                 1 => folder.join(process.to_string()),
                 _ => folder.join(format!("{process}-{again}")),
@@ -97,7 +96,7 @@ impl RunFolder {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs"))
     }
 
-    /// Takes a folder by making its log; `false` if another process has it, or has had it. An error: it cannot be written to.
+    /// By making its log; `false` if another process has, or has had it.
     fn take(folder: &Path) -> io::Result<bool> {
         fs::create_dir_all(folder)?;
         if [RUN, TRACE].iter().any(|name| folder.join(name).exists()) {
@@ -110,7 +109,7 @@ impl RunFolder {
     }
 
     fn private(process: u32) -> Option<Self> {
-        // Job systems name folders for temporary files that are not there.
+        // Job systems name folders that are not there.
         let path =
             private_bases(environment::present("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))?;
         Some(Self { path, stays: false, asked_for: false, shared: None })
@@ -119,14 +118,14 @@ impl RunFolder {
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        cleanup::run(base, user);
+        clean_up(base, user);
         let namespace = namespace();
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
             let path = base.join(name);
-            // Fails if the name exists: a folder or link of another process is never used.
+            // A folder or link of another process is never used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
         })
     }
@@ -143,16 +142,7 @@ impl RunFolder {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
-    pub fn asked_for(&self) -> bool {
-        self.asked_for
-    }
-
-    /// The folder that all processes of the job have in common, where the user has named one.
-    pub fn shared(&self) -> Option<&Path> {
-        self.shared.as_deref()
-    }
-
-    /// The folder of the `lazyguard run` around this process, where that has this one.
+    /// Of the `lazyguard run` around this process.
     pub fn of_run(&self) -> Option<PathBuf> {
         let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;
         let folder = PathBuf::from(settings::literal_folder(&run));
@@ -167,15 +157,14 @@ impl RunFolder {
 
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
-            // What is not there needs no removing.
             let _ = fs::remove_file(path.join(name));
         }
-        // Fails, and rightly, if there is anything else in it.
+        // Fails, and rightly, if anything else is in it.
         let _ = fs::remove_dir(path);
     }
 }
 
-/// Whether `LAZYGUARD_OUT` is a private folder of `lazyguard run`: the user has not asked for files.
+/// A private folder of `lazyguard run`: the user has not asked for files.
 pub fn is_for_a_run_alone() -> bool {
     let root = environment::get(RUN_ROOT).unwrap_or_default();
     let out = environment::get(OUT).unwrap_or_default();
@@ -183,7 +172,7 @@ pub fn is_for_a_run_alone() -> bool {
     private && out.starts_with(&settings::literal_folder(&root))
 }
 
-/// The folder that a job's processes have in common, by the template. A `lazyguard run` started once a rank has one named by the rank.
+/// A job's, by the template. A `lazyguard run` of each rank has one named by the rank.
 fn shared_folder(template: &str) -> Option<PathBuf> {
     let folder = std::path::absolute(Path::new(".").join(settings::common_folder(template))).ok()?;
     let is_named =
@@ -201,10 +190,41 @@ pub fn host_name() -> String {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for writing; its last byte stays zero.
     let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
-    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
-    if failed || end == 0 {
-        return "host".to_owned();
+    let name = CStr::from_bytes_until_nul(&name).ok().filter(|name| !failed && !name.is_empty());
+    // A slash would lead elsewhere.
+    name.unwrap_or(c"host").to_string_lossy().replace('/', "_")
+}
+
+/// Removes earlier processes' private folders. A program is starting: it looks at few, and does not wait.
+fn clean_up(base: &Path, user: u32) {
+    let sight = Sight {
+        user,
+        namespace: namespace(),
+        // Later processes and `lazyguard clean` remove the rest.
+        entries: 4096,
+        now: SystemTime::now(),
+        exists: &exists,
+        open: &files::open_unlinked,
+        // It leaves runs to `lazyguard run` and `clean`.
+        is_locked: &|_| Some(true),
+    };
+    tidy(base, &sight);
+}
+
+/// Also one that this user may not signal.
+fn exists(process: u32) -> bool {
+    let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else { return false };
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::kill(process, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_there_whoever_may_signal_it() {
+        assert!(exists(std::process::id()) && exists(1));
+        assert!(!exists(0) && !exists(4_194_999) && !exists(u32::MAX));
     }
-    // A host name with a slash would lead elsewhere.
-    String::from_utf8_lossy(&name[..end]).replace('/', "_")
 }

@@ -1,11 +1,10 @@
-//! Schedules (`LAZYGUARD_SCHEDULE`): a thread is held before a call, until another call has come or a time is over. `lazyguard explore`
-//! writes the file, and `lazyguard run --schedule` carries one out again.
+//! Schedules (`LAZYGUARD_SCHEDULE`): a thread is held before a call, until another call has come or a time is over. `lazyguard explore` writes the file,
+//! `lazyguard run --schedule` carries one out again.
 //!
-//! A call is named by its function, the last digits of its caller's address, the name of its thread, and its number among those alike
+//! A call is named by its function, the last digits of its caller's address, its thread's name, and its number among those alike
 //! (`cuMemFree@a3f%loader#2`): an address's last digits are the same in every run. Each such call leaves a line in the run folder.
 //!
-//! Must not: hold a launch whose kernel has been launched on its stream before, hold for longer than the file allows in all, or hold a thread
-//! that a look-out would take for blocked: the call has not begun.
+//! Must not: hold a repeated launch of a kernel on its stream, or hold for longer than the file allows in all.
 
 use super::run_folder::RunFolder;
 use crate::runtime::process::Process;
@@ -22,18 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The most lines in the run folder.
 const MOST_POINTS: usize = 4096;
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// From a call's hook to its effect in the driver, on a busy machine.
+/// From a call's hook to its effect, on a busy machine.
 const SETTLES_IN: Nanos = 5_000_000;
 
 pub struct Schedule {
     points: Option<PathBuf>,
     holds: Vec<Hold>,
-    /// What is left of the time that holds may take in all.
     left: AtomicU64,
-    /// When a thread was last held.
     held: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -44,30 +40,23 @@ struct Hold {
     until: Option<String>,
 }
 
-/// Lists: searches are rare, and a map takes more of the library than they do of a run.
+/// Lists: a map takes more of the library than rare searches do of a run.
 #[derive(Default)]
 struct Seen {
     counts: Vec<(String, u32)>,
-    /// When the calls came that a hold waits for.
+    /// Awaited calls, and when they came.
     came: Vec<(String, Nanos)>,
-    /// Launches by function and stream, launches of graphs by thread and caller, and threads.
+    /// By function and stream, thread and caller, or thread.
     firsts: Vec<(u64, u64)>,
     points: usize,
 }
 
 impl Schedule {
-    /// The schedule of the file, for a process of this rank; one that cannot be read costs a line.
+    /// For a process of this rank; an unreadable one costs a line.
     pub fn read(path: &str, rank: &str, folder: Option<&RunFolder>) -> Option<Self> {
+        let unread = |why: &_| format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {why}; no thread is held");
         let read = files::open(path).and_then(std::io::read_to_string);
-        let text = match read {
-            Ok(text) => text,
-            Err(error) => {
-                standard_error::line(&format!(
-                    "LAZYGUARD_SCHEDULE={path:?} cannot be read: {error}; no thread is held"
-                ));
-                return None;
-            }
-        };
+        let text = read.inspect_err(|why: &std::io::Error| standard_error::line(&unread(why))).ok()?;
         let mut left = 0;
         let mut holds = Vec::new();
         for line in text.lines() {
@@ -85,12 +74,11 @@ impl Schedule {
         Some(Self { points, holds, left: left.into(), held: AtomicU64::new(0), seen: Mutex::default() })
     }
 
-    /// When a thread was last held: what waits has waited by itself only since.
+    /// What waits has waited by itself only since.
     pub fn held(&self) -> Nanos {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// A thread is about to make a call of a class that may be held.
     pub fn comes(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller) {
         let site = (u64::from(thread::own_number()), caller.address as u64);
         let of = match entry_point.class() {
@@ -107,23 +95,17 @@ impl Schedule {
         call.into_iter().for_each(|call| self.point(process, call));
     }
 
-    /// A thread that has entered a launch is about to launch a function on a stream.
     pub fn launches(&self, process: &'static Process, entry_point: EntryPoint, caller: Caller, of: (u64, u64)) {
         let call = self.named(entry_point, caller, Some(Some(of)));
         call.into_iter().for_each(|call| self.point(process, call));
     }
 
-    /// The call's name if it is a point. `of` says whether it is one, and if only the first of its kind is, the kind. A thread's first call is
-    /// one in any case.
+    /// Its name if it is a point: by `of`, which may name the kind of which only the first one is, or a thread's first call.
     #[allow(clippy::option_option)]
     fn named(&self, entry_point: EntryPoint, caller: Caller, of: Option<Option<(u64, u64)>>) -> Option<String> {
         let mut seen = lock(&self.seen);
         let begins = seen.is_first((thread::own_number().into(), u64::MAX));
-        let is_point = match of {
-            None => false,
-            Some(None) => true,
-            Some(Some(kind)) => seen.is_first(kind),
-        };
+        let is_point = of.is_some_and(|kind| kind.is_none_or(|kind| seen.is_first(kind)));
         (begins || is_point).then(|| seen.name(entry_point, caller.address))
     }
 
@@ -140,7 +122,7 @@ impl Schedule {
         }
     }
 
-    /// Returns whether the awaited call came in time.
+    /// Whether the awaited call came in time.
     fn hold(&self, process: &Process, hold: &Hold) -> bool {
         let since = process.now();
         loop {
@@ -162,7 +144,6 @@ impl Schedule {
     fn note(&self, line: &str) {
         let Some(path) = self.points.as_deref().filter(|_| lock(&self.seen).has_room()) else { return };
         let append = |path: &Path| files::open_with(path, OpenOptions::new().append(true).create(true), 0);
-        // A line that cannot be written is missed by `lazyguard explore` alone.
         let _ = append(path).and_then(|mut file| file.write_all(line.as_bytes()));
     }
 }

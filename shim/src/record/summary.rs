@@ -4,9 +4,9 @@
 
 use super::guard::Guard;
 use super::profile::Notes;
-use crate::lookup::unhooked;
+use crate::lookup::proc_address::unhooked;
 use crate::runtime::door::{self, EXIT_PAUSES};
-use crate::runtime::{fault, memory, pass_through};
+use crate::runtime::{memory, pass_through};
 use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::trace::Lane;
@@ -32,14 +32,14 @@ impl Guard {
             preload: self.preload_summary(),
             recording: recording.clone(),
             gpu_dump: self.gpu_dump.in_words(),
-            unhooked: unhooked::names(),
+            unhooked: unhooked(),
             passed_through: pass_through::counts(),
             lost: vec![
                 ("records that found no room".to_owned(), recording.dropped),
                 ("records overwritten before the log had them".to_owned(), self.log.overwritten()),
                 ("log lines that could not be written".to_owned(), self.log.lost()),
                 ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
-                ("faults of the guard's own".to_owned(), fault::count()),
+                ("faults of the guard's own".to_owned(), door::faults()),
                 ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
             ],
         }
@@ -49,7 +49,7 @@ impl Guard {
         let counts = Lane::ALL.map(|lane| self.tracker.recorder().counts(lane));
         RecordingSummary {
             bytes: (self.tracker.recorder().words().len() * 8) as u64,
-            in_file: self.backing.in_file(),
+            in_file: self.backing.in_file,
             overwritten: counts.iter().map(|c| c.overwritten).sum(),
             dropped: counts.iter().map(|c| c.dropped).sum(),
         }

@@ -1,11 +1,9 @@
-//! Which rank of a job writes a report on standard error: the ranks hang together, and their lines end in one log. Under `lazyguard run`,
-//! the first rank that reports a cause writes a few lines. The others keep their reports in their folders, and the run compares them at its
-//! end.
+//! Which rank of a job writes a report on standard error: the ranks hang together, and their lines end in one log. Under `lazyguard run`, the first rank
+//! that reports a cause writes a few lines; the run compares all reports at its end.
 //!
-//! Protocol: a rank makes an empty file for the cause before it writes; a rank that finds the file writes nothing. The rank removes the
-//! file when its wait is over, so that a later one is reported again.
+//! Protocol: a rank makes an empty file for the cause before it writes, and removes it when its wait is over. A rank that finds the file writes nothing.
 //!
-//! Must not: withhold a report where no file can be made, or hold its lock at a file operation: an exiting thread of the program takes it.
+//! Must not: withhold a report where no file can be made, or lock during a file operation: an exiting thread takes the lock.
 
 use super::run_folder::{self, RunFolder};
 use lazyguard_core::diagnose::Status;
@@ -16,10 +14,10 @@ use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// The most causes that are reported of a job's hangs, and of its slow waits.
+/// Of a job's hangs, and of its slow waits.
 const MOST_CAUSES: usize = 2;
 
 pub struct Turns {
@@ -34,18 +32,18 @@ struct Own {
 }
 
 impl Turns {
-    /// `None` where the process is no rank, or has no folder in that of a run: it writes its own reports.
+    /// `None` where the process is no rank of a run: it writes its own reports.
     pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
         run_folder::rank()?;
         let (folder, run) = folder.and_then(|folder| Some((folder, folder.of_run()?)))?;
-        Some(Self::at(folder.shared().map_or(run, Path::to_owned)))
+        Some(Self::at(folder.shared.clone().unwrap_or(run)))
     }
 
     fn at(place: PathBuf) -> Self {
         Self { place, own: Mutex::default() }
     }
 
-    /// Takes the turn for this report. Returns whether this process writes it.
+    /// Whether this process writes the report.
     pub fn take(&self, report: &HangReport) -> bool {
         let kind = format!("{REPORTED}-{}-", if report.status == Status::Hang { "hang" } else { "slow" });
         let mut cause = DefaultHasher::new();
@@ -64,7 +62,7 @@ impl Turns {
         lock(&self.own).writes
     }
 
-    /// The wait is over. A file that cannot be removed keeps later reports of its cause in their folders.
+    /// A file that cannot be removed keeps later reports of its cause in their folders.
     pub fn give_back(&self) {
         let files = std::mem::take(&mut lock(&self.own).files);
         files.iter().for_each(|file| drop(fs::remove_file(file)));

@@ -1,7 +1,5 @@
-//! The log's thread: it writes the log, gives the sign of life, answers requests for a report and writes the hazards down.
-//!
-//! Protocol: the thread has descriptors of its own, so nothing that it opens meets what the program closes and opens. For a user who keeps no files it gets
-//! them when it is about to write a hazard or a report: a program that has forbidden its threads to open files may have forbidden that call too.
+//! The log's thread: it writes the log, gives the sign of life, answers requests and writes hazards. It has descriptors of its own, so that nothing meets the
+//! program's; for a user who keeps no files from its first write on: a program may have forbidden that call.
 //!
 //! Must not: wait for a thread of the program's.
 
@@ -18,13 +16,13 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 
-/// How often objects are looked for that no look-up has followed. The question takes a lock that a forked child would find taken.
+/// For objects without a look-up. The question takes a lock that a forked child would find taken.
 const BIND_EVERY: Nanos = 500_000_000;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// The body of the thread. `report` and `python` answer a request; `alone` is called if the guard's threads are the last ones.
+/// `report` and `python` answer a request; `alone` is called if the guard's threads are the last ones.
 pub fn run(
     guard: &'static Guard,
     report: fn(&'static Guard) -> Option<HangReport>,
@@ -91,17 +89,15 @@ fn beat(guard: &Guard) {
     }
 }
 
-/// A recording in memory would be lost with the process, if the whole job is killed for the hang.
+/// One in memory is lost if the whole job is killed.
 fn keep_recording(guard: &Guard) {
     let ended = lock(&guard.reports.ended);
     if let (Some(folder), false) = (&guard.folder, *ended) {
-        // The answer goes into the same folder, and says as much without it.
         let _ = guard.backing.save(folder);
     }
 }
 
-/// Gives the calling thread an empty table of descriptors of its own, which shares nothing with the program's. A kernel before 5.9 first copies
-/// the program's table, of which this thread then closes all. `false` if the thread uses the program's table.
+/// Gives the thread an empty table of descriptors. A kernel before 5.9 copies the program's first, which is then closed. `false` if that fails.
 fn leave_descriptors() -> bool {
     const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.
@@ -120,8 +116,7 @@ fn leave_descriptors() -> bool {
     true
 }
 
-/// The descriptors of this thread; the lowest numbers if the kernel does not list them. Pipes and sockets come first: their readers wait for the
-/// end. The close of a file may take long, while a network's file system writes it out.
+/// This thread's descriptors; pipes and sockets first: their readers wait for the end, and the close of a network file may take long.
 fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
     // SAFETY: takes no arguments and cannot fail.

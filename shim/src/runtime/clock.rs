@@ -1,7 +1,6 @@
-//! The time, in nanoseconds since the guard was armed, at the cost of reading a register: the processor's time stamp counter where that
-//! runs at one rate in all states, scaled by a factor measured against the system's monotonic clock; elsewhere the system's clock. The
-//! factor is measured from the load of the library to the start of the clock. A measurement of some microseconds has to agree with it, else
-//! one of a millisecond counts.
+//! The time since arming, at the cost of reading a register: the processor's time stamp counter where that is steady, scaled by a factor; else the
+//! system's clock. The factor is measured from the load of the library to the start of the clock; a measurement of microseconds has to agree, else one
+//! of a millisecond counts.
 //!
 //! Must not: enter the kernel in [`now`] where the counter is steady.
 
@@ -9,11 +8,11 @@ use super::hot::HOT;
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A reading of both clocks when the library was loaded: the counter, and nanoseconds of the system's.
+/// At the load: the counter, and nanoseconds of the system's clock.
 #[link_section = ".data.lazyguard_start"]
 static LOADED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Reads both clocks; called when the library is loaded. Returns the system's.
+/// At the load. Returns the system's time.
 #[inline(always)]
 pub fn first_look() -> u64 {
     let (ticks, nanos) = pair();
@@ -22,7 +21,7 @@ pub fn first_look() -> u64 {
     nanos
 }
 
-/// Starts the clock at 0 and measures the counter, for a millisecond at most.
+/// At 0; measures for a millisecond at most.
 pub fn start() {
     let first = (LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed));
     let scale = measure(first).unwrap_or(0);
@@ -36,13 +35,13 @@ pub fn now() -> Nanos {
     now_by(u64::saturating_sub)
 }
 
-/// The same, for a thread that the guard has armed: the counter is past its start on every processor by then, so the difference is taken as it is.
+/// In an armed process the counter is past its start on every processor.
 #[inline(always)]
 pub fn now_when_armed() -> Nanos {
     now_by(u64::wrapping_sub)
 }
 
-/// The same, with this difference between the counter and its start.
+/// With this difference between counter and start.
 #[inline(always)]
 fn now_by(difference: impl Fn(u64, u64) -> u64) -> Nanos {
     let scale = HOT.clock_scale.load(Ordering::Relaxed);
@@ -53,7 +52,7 @@ fn now_by(difference: impl Fn(u64, u64) -> u64) -> Nanos {
     scaled(difference(ticks(), base), scale)
 }
 
-/// So many ticks in nanoseconds, where 2^32 ticks take `scale`.
+/// 2^32 ticks take `scale` nanoseconds.
 #[inline(always)]
 fn scaled(ticks: u64, scale: u64) -> Nanos {
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
@@ -69,7 +68,7 @@ pub fn monotonic_nanos() -> u64 {
     system_nanos().saturating_sub(now())
 }
 
-/// The wall-clock time of that moment, in nanoseconds since 1970-01-01 UTC.
+/// Since 1970.
 pub fn unix_nanos() -> u64 {
     read(libc::CLOCK_REALTIME).saturating_sub(now())
 }
@@ -78,7 +77,7 @@ pub fn system_nanos() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// A number of clock ticks since the machine started, on its monotonic clock, which does not count the time that it slept.
+/// A time in clock ticks since the machine started, on its monotonic clock.
 pub fn of_ticks(ticks: u64) -> u64 {
     // SAFETY: asks for a number.
     let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -122,12 +121,12 @@ fn counter_is_steady() -> bool {
 #[cfg(target_arch = "x86_64")]
 const POWER_LEAF: u32 = 0x8000_0007;
 
-/// Whether the counter is steady, by the number of the processor's last leaf, EDX of [`POWER_LEAF`], and the name of the kernel's clock source.
+/// By the processor's last leaf, EDX of [`POWER_LEAF`], and the kernel's clock source.
 #[cfg(target_arch = "x86_64")]
 fn is_steady(last_leaf: u32, power: u32, clock_source: &[u8]) -> bool {
-    // Bit 8: the counter's rate does not depend on power states.
+    // Bit 8: the rate does not depend on power states.
     let is_invariant = last_leaf >= POWER_LEAF && power & (1 << 8) != 0;
-    // The kernel has checked whether the counters of all processors agree, and goes by another clock if they do not.
+    // The kernel has compared the counters of all processors.
     is_invariant && clock_source.trim_ascii() == b"tsc"
 }
 
@@ -145,23 +144,23 @@ fn pair() -> (u64, u64) {
     }))
 }
 
-/// The reading, of ticks taken, counter and clock, that was not interrupted: with the fewest ticks. The counter is that of its middle.
+/// The reading (ticks taken, counter, clock) with the fewest ticks; the counter at its middle.
 #[inline(always)]
 fn least_interrupted(readings: [(u64, u64, u64); 5]) -> (u64, u64) {
     let (took, before, nanos) = readings.into_iter().fold(readings[0], Ord::min);
     (before + took / 2, nanos)
 }
 
-/// How many nanoseconds 2^32 ticks take, from one reading to another; `None` where these are too near to each other.
+/// Nanoseconds of 2^32 ticks; `None` where the readings are too near.
 fn scale_of((ticks_0, nanos_0): (u64, u64), (ticks_1, nanos_1): (u64, u64)) -> Option<u64> {
     let ticks = ticks_1.checked_sub(ticks_0).filter(|&t| t > 1000)?;
     u64::try_from((u128::from(nanos_1.checked_sub(nanos_0)?) << 32) / u128::from(ticks)).ok()
 }
 
-/// The scale from the first reading to the last, where both are far enough apart and a short measurement does not contradict it.
+/// From the first reading to the last, unless a short measurement contradicts.
 fn confirmed(first: (u64, u64), begin: (u64, u64), end: (u64, u64)) -> Option<u64> {
     const LEAST_NANOS: u64 = 1_000_000;
-    // One part in so many: a short measurement tells no less.
+    // As exact as a short measurement.
     const DIFFERS: u64 = 200;
     if first.0 == 0 || end.1.saturating_sub(first.1) < LEAST_NANOS {
         return None;
@@ -170,15 +169,14 @@ fn confirmed(first: (u64, u64), begin: (u64, u64), end: (u64, u64)) -> Option<u6
     (long.abs_diff(short) <= short / DIFFERS).then_some(long)
 }
 
-/// The scale; `first` is the reading at the load of the library.
+/// `first` is the reading at the load.
 fn measure(first: (u64, u64)) -> Option<u64> {
     const SHORT_NANOS: u64 = 50_000;
     const LONG_NANOS: u64 = 1_000_000;
     if !counter_is_steady() {
         return None;
     }
-    // A system's clock that stands still, as under libfaketime, measures nothing. Each reading takes some nanoseconds at least, so where it runs,
-    // it has passed the longer time by then.
+    // A clock that stands still, as under libfaketime, measures nothing: after so many readings a clock that runs has passed the longer time.
     const MOST_READINGS: usize = 200_000;
     let begin = pair();
     let after = |nanos: u64| {

@@ -1,29 +1,27 @@
 //! The door: the only way from a thread of the program into the guard's own code.
 //!
-//! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of that part, and restores the thread's
-//! cancellation, its `errno` and its floating-point state ([`super::floats`]). Both halves of a hook, the look-ups, arming, the end of a
-//! thread and of the process go through it. [`leaf`] is the same without the calls into the C library; it is for the fast path of a launch
-//! and for the guard's own threads.
+//! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of it, and restores cancellation, `errno` and floating-point
+//! state ([`super::floats`]). Both halves of a hook, look-ups, arming, and the ends of threads and of the process go through it. [`leaf`] is the same
+//! without calls into the C library, for the fast path of a launch and the guard's own threads.
 //!
-//! Why cancellation: `pthread_cancel` unwinds a thread from inside a cancellation point, by the program's own unwinder. That would meet
-//! frames of the guard, which catch panics and have an unwinder of their own, and the process would end with SIGABRT. The program's call of
-//! the driver lies outside the door; a request that arrives inside stays pending until the thread is outside again.
+//! Why cancellation: `pthread_cancel` unwinds a thread from a cancellation point, by the program's unwinder, which would meet the guard's frames, and the
+//! process would end with SIGABRT. A request that arrives inside stays pending until the thread is outside again.
 //!
-//! A jump out of a signal handler (`siglongjmp`) may lead out of the guard. The next visit of the thread from further out finds that by the
-//! address of the frame that was left, and gives the thread its cancellation back. `pthread_exit` in a handler that interrupts the guard
-//! ends the process.
+//! A signal handler's jump (`siglongjmp`) may lead out of the guard. The thread's next visit from further out finds that by the address of the frame that
+//! was left, and gives the thread its cancellation back. `pthread_exit` in a handler that interrupts the guard ends the process.
 //!
-//! [`inside`] has no landing pad in its frame: the part runs in a frame of its own ([`contained`], never inlined), and what it gives back
-//! has nothing to drop. So a thread that is unwound where the C library restores its state passes through this frame as through a frame of
-//! C. `scripts/check-library` follows the calls of the built library from every export: outside the door it reaches no cancellation point
-//! of the C library; inside it none that sleeps or waits for an event.
+//! [`inside`] has no landing pad in its frame: the part runs in a frame of its own ([`contained`], never inlined), and its result has nothing to drop. So
+//! an unwinding passes through this frame as through a frame of C. `scripts/check-library` follows the calls from every export: outside the door it
+//! reaches no cancellation point; inside it none that sleeps or waits for an event.
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
 use super::floats::Floats;
 use super::process;
+use super::standard_error;
 use super::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -32,22 +30,19 @@ extern "C-unwind" {
     fn pthread_setcanceltype(kind: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// `PTHREAD_CANCEL_DISABLE`.
 const DISABLE: libc::c_int = 1;
-/// `PTHREAD_CANCEL_DEFERRED`.
 const DEFERRED: libc::c_int = 0;
 
-/// Runs a part of the guard on a thread of the program; `None` if it panicked, and the guard has stepped aside then. The result is `Copy`, so
-/// that there is nothing to drop while a cancellation unwinds.
+/// `None` if the part panicked, and the guard has stepped aside then. The result is `Copy`: there is nothing to drop while a cancellation unwinds.
 #[inline(never)]
 pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     let (mut state, mut kind) = (0, 0);
     let here = (&raw const state) as usize;
     // SAFETY: the thread's own variable.
     let errno = unsafe { *libc::__errno_location() };
-    // Both: a request for a thread whose cancellation is asynchronous may strike although it is disabled by now, because the C library
-    // looks at the state when it sends the request, and at the kind alone when that arrives.
-    // SAFETY: the former state and kind are valid for writing. The C library has had both since it has had threads.
+    // Both: an asynchronous request may strike although cancellation is disabled by now, because the C library looks at the state when it sends the
+    // request, and at the kind when that arrives.
+    // SAFETY: the former state and kind are valid for writing.
     unsafe {
         pthread_setcancelstate(DISABLE, &mut state);
         pthread_setcanceltype(DEFERRED, &mut kind);
@@ -55,7 +50,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     let outer = tls::door();
     let is_left = outer.frame != 0 && here >= outer.frame && !on_signal_stack();
     if is_left {
-        // A jump led out of the guard, from a signal handler, and left the thread as the guard had made it.
+        // A signal handler's jump has left the thread as the guard had made it.
         (state, kind) = (outer.state, outer.kind);
     }
     let is_outermost = outer.frame == 0 || is_left;
@@ -79,7 +74,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     made
 }
 
-/// Whether a signal handler interrupts the guard here: the thread may hold a lock of the guard's or of the allocator's.
+/// A signal handler interrupts the guard: the thread may hold a lock.
 #[inline(never)]
 pub fn is_interrupted() -> bool {
     let here = 0u8;
@@ -87,7 +82,7 @@ pub fn is_interrupted() -> bool {
     outer.frame != 0 && ((&raw const here as usize) < outer.frame || on_signal_stack())
 }
 
-/// Whether the thread runs a signal handler on a stack of its own, whose addresses say nothing about the other one's.
+/// Its addresses say nothing about the other stack.
 pub fn on_signal_stack() -> bool {
     // SAFETY: all-zero bytes are a valid `stack_t`.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -100,7 +95,7 @@ fn contained<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     leaf(part)
 }
 
-/// Runs a part in which no cancellation can strike: it calls nothing outside this library, or is the body of a thread of the guard's.
+/// For parts that call nothing outside this library, and the bodies of the guard's threads.
 #[inline(always)]
 pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(part)) {
@@ -112,14 +107,14 @@ pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Sleeps, on a thread of the program, by the system call itself, which is no cancellation point. A signal ends it early.
+/// By the system call itself, which is no cancellation point. A signal ends it early.
 pub fn pause(span: Duration) {
     let span = libc::timespec { tv_sec: span.as_secs() as libc::time_t, tv_nsec: span.subsec_nanos() as libc::c_long };
     // SAFETY: the time is valid for reading; what remains of it is not asked for.
     unsafe { libc::syscall(libc::SYS_nanosleep, &span, std::ptr::null_mut::<libc::timespec>()) };
 }
 
-/// The value of a lock, on a thread that exits: it waits for so many pauses of two milliseconds. The owner may be stopped, or stuck.
+/// On a thread that exits: waits for so many pauses of two milliseconds, because the owner may be stuck.
 pub fn lock_soon<T>(mutex: &Mutex<T>, pauses: u32) -> Option<MutexGuard<'_, T>> {
     for _ in 0..pauses {
         match mutex.try_lock() {
@@ -131,8 +126,27 @@ pub fn lock_soon<T>(mutex: &Mutex<T>, pauses: u32) -> Option<MutexGuard<'_, T>> 
     None
 }
 
-/// The most pauses of an exit for one lock: 50 ms.
+/// 50 ms for one lock.
 pub const EXIT_PAUSES: u32 = 25;
+
+/// Faults of the guard itself. The first one is said.
+static FAULTS: AtomicU64 = AtomicU64::new(0);
+static SAID: AtomicBool = AtomicBool::new(false);
+
+pub fn faults() -> u64 {
+    FAULTS.load(Ordering::Relaxed)
+}
+
+/// The library has its own copy of the Rust runtime.
+pub fn silence() {
+    std::panic::set_hook(Box::new(|info| {
+        FAULTS.fetch_add(1, Ordering::Relaxed);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
+            standard_error::line(&format!("internal fault{place}; the program goes on unguarded"));
+        }
+    }));
+}
 
 #[cfg(test)]
 mod tests {

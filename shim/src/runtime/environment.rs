@@ -1,7 +1,5 @@
-//! The library's part of the environment, as it was when the process began.
-//!
-//! Protocol: [`remember`] runs once, when the library is loaded, before the program can have a second thread. Later the program may
-//! change its environment at any time and in any thread, so everything that decides about the guard asks here.
+//! The library's part of the environment, as it was when the process began. [`remember`] runs once, at the load, in the only thread: later the program may
+//! change its environment at any time.
 //!
 //! Must not: allocate in [`switched_on`], which look-ups ask.
 
@@ -13,17 +11,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-/// Entries, each with a zero behind it. What a process without the library's variables does not touch costs it nothing.
+/// Bytes of entries, each with its zero.
 const ROOM: usize = 32 << 10;
 struct Kept(UnsafeCell<[u8; ROOM]>);
-// SAFETY: the one caller of `keep` writes behind `USED`, and what lies before it never changes again.
+// SAFETY: the one caller of `keep` writes behind `USED`, and nothing before it changes.
 unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept(UnsafeCell::new([0; ROOM]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 static TOO_LONG: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`remember`] has found a variable of the guard's own.
+/// A variable of the guard's own was found.
 #[link_section = ".data.lazyguard_start"]
 static ANY: AtomicBool = AtomicBool::new(false);
 
@@ -31,7 +29,7 @@ pub fn is_empty() -> bool {
     !ANY.load(Ordering::Relaxed)
 }
 
-/// The list that the dynamic linker hands to the constructors of a library: the C library may have none of its own yet.
+/// From the dynamic linker: the C library may have no list of its own yet.
 #[link_section = ".data.lazyguard_start"]
 static AT_START: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
 
@@ -45,37 +43,33 @@ extern "C" fn take_list(_: c_int, _: *const *const c_char, list: *mut *const c_c
 }
 
 extern "C" {
-    /// The C library's own list, under the name that is not the program's to define.
+    /// The C library's list, under a name that programs leave alone.
     static __environ: *const *const c_char;
 }
 
-/// Entries of a list that ends with a null pointer.
-///
 /// # Safety
-/// The list is null or such a one, of terminated strings.
+/// The list is null, or one of terminated strings with a null pointer at its end.
 #[inline(always)]
 unsafe fn entries(list: *const *const c_char) -> impl Iterator<Item = *const c_char> {
     // SAFETY: the caller's promise.
     (0..).map_while(move |n| unsafe { list.as_ref().map(|_| *list.add(n)).filter(|entry| !entry.is_null()) })
 }
 
-/// Whether an entry begins so.
-///
 /// # Safety
-/// It is a terminated string.
+/// The entry is a terminated string.
 #[inline(always)]
 unsafe fn begins(entry: *const c_char, with: &[u8]) -> bool {
     // SAFETY: no byte is read behind one that differs.
     with.iter().enumerate().all(|(at, byte)| unsafe { *entry.add(at) as u8 == *byte })
 }
 
-/// Remembers each variable whose name begins with `LAZYGUARD`, and those of other tools in the driver.
+/// Variables of the guard's, and of other tools in the driver.
 #[inline(always)]
 pub fn remember() {
     remember_those(AT_START.load(Ordering::Relaxed));
 }
 
-/// The same where the library's constructor has not run yet: that of another library initialises CUDA. The C library is initialised by then.
+/// Where another library's constructor initialises CUDA first.
 pub fn remember_if_not_yet() {
     if SWITCH.load(Ordering::Relaxed) == UNKNOWN {
         // SAFETY: the C library's own variable.
@@ -99,7 +93,7 @@ fn remember_those(list: *const *const c_char) {
     }
 }
 
-/// Keeps an entry with its zero. The first one of a name counts, as for `getenv`.
+/// The first one of a name counts, as for `getenv`.
 #[cold]
 #[inline(never)]
 fn keep(entry: &[u8]) {
@@ -126,7 +120,7 @@ fn keep(entry: &[u8]) {
 }
 
 fn kept_bytes() -> impl Iterator<Item = (&'static [u8], &'static [u8])> {
-    // SAFETY: what lies before `USED` is written and never changes again.
+    // SAFETY: nothing before `USED` ever changes again.
     let bytes = unsafe { std::slice::from_raw_parts(KEPT.0.get().cast::<u8>(), USED.load(Ordering::Acquire)) };
     bytes.split(|byte| *byte == 0).filter_map(|entry| {
         let at = entry.iter().position(|byte| *byte == b'=')?;
@@ -155,12 +149,11 @@ pub fn tools() -> Vec<String> {
     kept().filter(|(name, _)| is_of_a_tool(name)).map(|(name, _)| name.into_owned()).collect()
 }
 
-/// The value of a variable of the guard's, or of another tool's in the driver.
 pub fn get(name: &str) -> Option<String> {
     kept().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
 }
 
-/// The value that a variable has now, which the program may have set itself.
+/// Its value by now.
 pub fn present(name: &str) -> Option<OsString> {
     // SAFETY: the C library's own list. As for each `getenv`, no other thread may change it just now.
     unsafe { entries(__environ) }.find_map(|entry| {
@@ -182,7 +175,7 @@ const ON: u8 = 2;
 #[link_section = ".data.lazyguard_start"]
 static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether the process began without `LAZYGUARD=off`. Before the library's own constructor has run, a look-up gets the hook.
+/// Without `LAZYGUARD=off`; also before the library's own constructor.
 #[link_section = ".text.lazyguard_start"]
 pub fn switched_on() -> bool {
     SWITCH.load(Ordering::Relaxed) != OFF

@@ -1,7 +1,5 @@
-//! Files that the guard opens in the program's process: opening one never waits.
-//!
-//! Other users may write to a folder that the user has named, and the file at the path of a mapping may have been replaced. A FIFO in its
-//! place would block a thread of the guard for good, and at the end of the process the program itself.
+//! Files that the guard opens without waiting. Other users may write to a folder that the user has named: a FIFO there would block a thread of the guard for
+//! good, and the process at its end.
 //!
 //! Must not: open anything but regular files. Files under /proc/self are regular.
 
@@ -14,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 pub const PROGRAM: &str = "/proc/self/exe";
 
-/// The program's file; where there is no `/proc`, by the name that it was started with.
+/// Without `/proc`, by the name that the program was started with.
 pub fn program() -> Option<PathBuf> {
     fs::read_link(PROGRAM).ok().or_else(|| {
-        // SAFETY: takes a number only. The kernel has put the text into the process's memory, where it stays.
+        // SAFETY: takes a number. The kernel has put the text into the process's memory for good.
         let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
         // SAFETY: as above; it is terminated.
         (!name.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()).into())
@@ -28,24 +26,24 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
 
-/// The same for a file that the guard made, which is never a link.
+/// For a file of the guard's own.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
 }
 
-/// Opens a file to write it anew, which may be there already, as no link.
+/// A file that may be there already, as no link.
 fn rewrite(path: &Path, mode: u32) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode), libc::O_NOFOLLOW)
 }
 
-/// Whether the path is a regular file or missing: a library that opens it does not block then.
+/// Opening it does not block.
 pub fn is_file_or_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
 }
 
 /// Opens what these options say, without waiting.
 pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
-    // Looked at before, since opening a device may do something to it, and again, since it may have been exchanged meanwhile.
+    // Before, since opening a device may do something to it, and again, since it may have been exchanged.
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return Err(no_file());
     }
@@ -56,7 +54,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Resu
     }
 }
 
-/// Writes a file that no reader sees before it is whole: under another name, `fresh`, in the same folder, from which it is renamed.
+/// Under another name, `fresh`, in the same folder: no reader sees it before it is whole.
 pub fn replace(
     to: &Path,
     fresh: &Path,
@@ -74,14 +72,14 @@ pub fn replace(
     replaced
 }
 
-/// Whether only this user or the superuser can have written a file or a folder.
+/// Whether only this user or the superuser can write it.
 pub fn is_trusted(about: &fs::Metadata) -> bool {
     // SAFETY: takes no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
 }
 
-/// The same of an open file or of a folder, as a result.
+/// The same as a result.
 pub fn trusted(about: &fs::Metadata, why: &'static str) -> io::Result<()> {
     match is_trusted(about) {
         true => Ok(()),

@@ -1,6 +1,4 @@
-//! How a thread computes with floating point: its rounding, its traps and the flags that it has raised.
-//!
-//! They are the program's. A program that has traps enabled ends by an inexact division of the guard's, and one that looks at the flags finds those of
+//! A thread's floating-point state: rounding, traps and raised flags. They are the program's: one with traps enabled would end by an inexact division of
 //! the guard's.
 //!
 //! Must not: reach anything outside this file. The door needs it where no landing pad may be.
@@ -9,13 +7,12 @@
 pub struct Floats([u64; 2]);
 
 impl Floats {
-    /// As each process begins: round to nearest, no traps, no flags.
+    /// Round to nearest, no traps, no flags.
     #[cfg(target_arch = "x86_64")]
     const DEFAULT: Self = Self([0x1f80, 0]);
     #[cfg(not(target_arch = "x86_64"))]
     const DEFAULT: Self = Self([0, 0]);
 
-    /// The calling thread's.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn present() -> Self {
@@ -35,7 +32,6 @@ impl Floats {
         }
     }
 
-    /// The calling thread's.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     fn present() -> Self {
@@ -56,7 +52,7 @@ impl Floats {
         }
     }
 
-    /// Makes the calling thread compute as the guard's code expects; gives what it had.
+    /// Sets the default; returns the former state.
     #[inline(always)]
     pub fn take() -> Self {
         let before = Self::present();

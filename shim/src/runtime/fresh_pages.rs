@@ -1,17 +1,16 @@
-//! Memory for large copies, which is there before it is written to. Memory from the kernel comes page by page, at the first write to each,
-//! which takes several times as long as the copying. Here the kernel is asked for all pages at once, and for large ones; where it does not
-//! know the request, the pages come as they do otherwise. A large page takes a tenth of a millisecond, and milliseconds in some virtual
-//! machines (4.5 were measured) or where memory is fragmented: after the first slow one a process asks for small ones.
+//! Memory for large copies, which is there before it is written to: page by page, at the first write, it takes several times as long as the copying. The
+//! kernel is asked for all pages at once, and for large ones, which take milliseconds in some virtual machines (4.5 were measured): after the first slow
+//! one a process asks for small ones.
 //!
-//! Must not: end the process where there is no memory, or take much more than is asked for.
+//! Must not: end the process where there is no memory.
 
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The size of a large page on x86-64, and on AArch64 with pages of 4 KiB.
+/// A large page on x86-64, and on AArch64 with pages of 4 KiB.
 const LARGE: usize = 2 << 20;
-/// The least that a last large page holds: beyond it, what is left over takes small pages.
+/// A smaller rest takes small pages.
 const LEAST_IN_LARGE: usize = LARGE / 4;
 const SLOW: Duration = Duration::from_millis(1);
 
@@ -19,11 +18,11 @@ static ARE_SLOW: AtomicBool = AtomicBool::new(false);
 
 const POPULATE_WRITE: libc::c_int = 23;
 
-/// Pages of this process alone, zero at first, which begin at a large page if they hold one.
+/// Zero at first; they begin at a large page if they hold one.
 pub struct FreshPages {
     mapped: NonNull<u8>,
     mapped_bytes: usize,
-    /// Where the bytes are in it, and how many were asked for.
+    /// The bytes begin here.
     skipped: usize,
     bytes: usize,
 }
@@ -32,7 +31,7 @@ pub struct FreshPages {
 unsafe impl Send for FreshPages {}
 
 impl FreshPages {
-    /// Of so many bytes; `None` where there is no memory for them, and for none.
+    /// `None` where there is no memory, and for no bytes.
     pub fn new(bytes: usize) -> Option<Self> {
         let bytes = isize::try_from(bytes).ok()?.unsigned_abs();
         let large = if ARE_SLOW.load(Ordering::Relaxed) { 0 } else { large_bytes(bytes) };
@@ -44,9 +43,8 @@ impl FreshPages {
         Some(pages)
     }
 
-    /// So much of them in large pages.
     fn with_large(bytes: usize, large: usize) -> Option<Self> {
-        // Room to begin at a large page. What is not written to is address space only.
+        // Room to align: unwritten pages are address space only.
         let mapped_bytes = if large > 0 { bytes.max(large).checked_add(LARGE)? } else { bytes };
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: new pages, at an address of the kernel's choice.
@@ -54,7 +52,7 @@ impl FreshPages {
         let mapped = NonNull::new(mapped.cast::<u8>()).filter(|_| mapped != libc::MAP_FAILED)?;
         let skipped = if large > 0 { mapped.as_ptr().align_offset(LARGE) } else { 0 };
         let pages = Self { mapped, mapped_bytes, skipped, bytes };
-        // SAFETY: both ranges lie in the pages that were mapped, and what is asked for changes no content. If it is refused, nothing is lost.
+        // SAFETY: both ranges lie in the mapped pages, and no content changes.
         unsafe {
             if large > 0 {
                 libc::madvise(pages.begin().cast(), large, libc::MADV_HUGEPAGE);
@@ -98,7 +96,7 @@ fn large_bytes(bytes: usize) -> usize {
     bytes - rest + if rest >= LEAST_IN_LARGE { LARGE } else { 0 }
 }
 
-/// Whether so much in large pages, and some small ones, took longer than it takes to clear them.
+/// Longer than clearing so much takes.
 fn is_slow(large: usize, took: Duration) -> bool {
     let count = u32::try_from(large / LARGE).unwrap_or(u32::MAX);
     count > 0 && took > SLOW.saturating_mul(count)

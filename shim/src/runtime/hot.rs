@@ -1,30 +1,27 @@
-//! The words that every launch reads, on one line of a processor's cache: between two launches a program pushes it out of the nearest
-//! cache, and the launch would wait for each further line. Each field is one module's: [`super::process`], [`super::clock`],
-//! `preload::gate`, the state, [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
-//!
-//! Must not: hold anything that is not read at every launch.
+//! The words that every launch reads, on one line of a processor's cache. Each field is one module's: [`super::process`], [`super::clock`], `preload::gate`,
+//! the state, [`super::tls`], `lookup::driver`. The pointers have no type here, so that nothing is below this file.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// In the gate's word: a submission has to make its own fence. Until it is known whether it has to, it has to.
+/// In the gate's word: a submission makes its own fence.
 pub const FENCE: u64 = 1 << 32;
 
 #[repr(C, align(64))]
 pub struct Hot {
     pub armed: AtomicPtr<()>,
-    /// The clock's reading at time 0.
+    /// The counter at time 0.
     pub clock_base: AtomicU64,
-    /// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
+    /// Nanoseconds a tick, of 2^32; 0 asks the system's clock.
     pub clock_scale: AtomicU64,
-    /// What the gate asks of a submission; 0 where a submission passes as it is.
+    /// 0 lets a submission pass.
     pub gate: AtomicU64,
-    /// The epoch of the state of the armed process, or of the last one that was armed.
+    /// Of the last armed process's state.
     pub epoch: AtomicU32,
-    /// How far a thread's own variable lies from its pointer; 0 until that is needed.
+    /// From a thread's pointer to its own variable, or 0.
     pub own: AtomicUsize,
-    /// The driver's `cuLaunchKernel` and `cuLaunchKernelEx`, or what stands before them.
+    /// `cuLaunchKernel` and `cuLaunchKernelEx`, or an interposer's.
     pub launches: [AtomicPtr<c_void>; 2],
 }
 

@@ -1,14 +1,11 @@
-//! The library's allocator: memory of its own, which no thread waits for. The program's allocator may be gone at the exit, have no lock, or
-//! be locked by this very thread, where a signal handler interrupts it. Small blocks come from chunks. A freed block goes on the list of
-//! its size and is used again; chunks are kept. Large blocks are mappings, which are given back.
+//! The library's allocator: memory of its own, which no thread waits for. The program's allocator may be gone at the exit, have no lock, or be locked by this
+//! very thread below a signal handler. Small blocks come from chunks, which are kept; a freed one goes on the list of its size. Large blocks are mappings.
 //!
-//! Protocol: a list is a stack whose head is exchanged as one word, with a counter in it: a thread that was interrupted between its look at
-//! the head and its exchange finds another word. Nothing is locked. So a signal handler may interrupt any step and allocate, or never
-//! return; and a forked child lacks at most the blocks that other threads had in hand.
+//! Protocol: a list is a stack whose head is exchanged as one word with a counter, without a lock. So a signal handler may interrupt any step and
+//! allocate, or never return; a forked child lacks at most the blocks that other threads had in hand.
 //!
-//! Rust ends a process whose allocation fails, but the program may well live on. When the kernel refuses, the memory comes from a reserve,
-//! and the guard is disarmed: what is in progress ends, and nothing follows. A block that may be larger than the reserve is asked for by
-//! [`copy_of`], and done without. A report of a hang is begun where there [`is_left`] enough for it.
+//! Rust ends a process whose allocation fails. When the kernel refuses, the memory comes from a reserve, and the guard is disarmed. [`copy_of`] does without
+//! a block that may be larger, and a report begins where there [`is_left`] enough.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
@@ -21,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 const RESERVE: usize = 2 << 20;
 const CHUNK: usize = 256 << 10;
 const LARGEST: usize = 16 << 10;
-/// Every block begins at a multiple of this.
+/// The alignment of every block.
 const LEAST: usize = 16;
 /// The smallest page there is.
 const PAGE: usize = 4096;
@@ -29,7 +26,7 @@ const PAGE: usize = 4096;
 #[repr(align(64))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);
 
-// SAFETY: each byte is handed out at most once, by the counter below.
+// SAFETY: the counter below hands each byte out at most once.
 unsafe impl Sync for Reserve {}
 
 static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
@@ -37,7 +34,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 
 struct List(AtomicU64);
 
-/// In a list's word: where the first block is, in units of [`LEAST`]. Programs have 48 bits of addresses. The counter is above it.
+/// In a list's word: the first block, in units of [`LEAST`] (48 bits of address); the counter is above.
 const FIRST: u64 = (1 << 44) - 1;
 
 impl List {
@@ -49,7 +46,7 @@ impl List {
             if block == 0 {
                 return None;
             }
-            // SAFETY: chunks are never given back. If another thread has taken the block meanwhile, the exchange below fails.
+            // SAFETY: chunks stay. If another thread has taken the block, the exchange fails.
             let next = unsafe { &*with_exposed_provenance::<AtomicU64>(block) }.load(Ordering::Relaxed) & FIRST;
             let fresh = (word & !FIRST).wrapping_add(FIRST + 1) | next;
             match self.0.compare_exchange_weak(word, fresh, Ordering::Acquire, Ordering::Acquire) {
@@ -63,7 +60,7 @@ impl List {
         let at = (block.expose_provenance() / LEAST) as u64;
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the block is free, of at least 16 bytes and aligned to them; other threads read this word by atomic loads alone.
+            // SAFETY: a free, aligned block of at least 16 bytes, which other threads read by atomic loads alone.
             unsafe { &*block.cast::<AtomicU64>() }.store(word & FIRST, Ordering::Relaxed);
             // Release: partner of the Acquire in `pop`.
             match self.0.compare_exchange_weak(word, word & !FIRST | at, Ordering::Release, Ordering::Relaxed) {
@@ -74,11 +71,11 @@ impl List {
     }
 }
 
-/// The lists of blocks that are aligned to [`LEAST`], by [`class`], and of those that are aligned to their size, by its power of two.
+/// By [`class`], aligned to [`LEAST`]; and by the power of two of blocks aligned to their size.
 static SIZES: [List; 36] = [const { List(AtomicU64::new(0)) }; 36];
 static POWERS: [List; 15] = [const { List(AtomicU64::new(0)) }; 15];
 
-/// The class of a size, and how many bytes its blocks have: multiples of 16 up to 128, then four to each power of two.
+/// Class and bytes of a block: multiples of 16 up to 128, then four to each power of two.
 fn class(size: usize) -> (usize, usize) {
     let last = size.max(1) - 1;
     if last < 128 {
@@ -90,19 +87,18 @@ fn class(size: usize) -> (usize, usize) {
 }
 
 enum Source {
-    /// A list, whose blocks have so many bytes and this alignment.
+    /// With bytes and alignment of its blocks.
     List(&'static List, usize, usize),
     Mapping,
 }
 
 fn source(layout: Layout) -> Source {
     let (size, align) = (layout.size(), layout.align());
-    // The lists are there for each size up to the largest.
     let found = if align <= LEAST {
         let (class, bytes) = class(size);
         SIZES.get(class).map(|list| Source::List(list, bytes, LEAST))
     } else if align > PAGE {
-        // Chunks begin with a page, and so at no multiple of more.
+        // Chunks begin at a page, and so at no multiple of more.
         None
     } else {
         let bytes = size.max(align).next_power_of_two();
@@ -123,10 +119,10 @@ fn map(bytes: usize) -> *mut u8 {
 
 struct Chunk(AtomicUsize);
 
-/// The chunk that blocks are cut from; null before the first.
+/// Blocks are cut from it; or null.
 static NEWEST: AtomicPtr<Chunk> = AtomicPtr::new(null_mut());
 
-/// A block that was never used, zero; null where there is no memory. What is left of a chunk that has too little is not used.
+/// A zero block, or null. The rest of a chunk with too little is not used.
 fn cut(bytes: usize, align: usize) -> *mut u8 {
     loop {
         // Acquire: partner of the Release below, for the chunk's own counter.
@@ -145,7 +141,7 @@ fn cut(bytes: usize, align: usize) -> *mut u8 {
         let Some(chunk) = (unsafe { fresh.as_ref() }) else { return null_mut() };
         chunk.0.store(LEAST, Ordering::Relaxed);
         if NEWEST.compare_exchange(newest, fresh, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: mapped above, and no other thread has seen it.
+            // SAFETY: mapped above, unseen.
             unsafe { libc::munmap(fresh.cast(), CHUNK) };
         }
     }
@@ -154,7 +150,7 @@ fn cut(bytes: usize, align: usize) -> *mut u8 {
 fn allocate(layout: Layout) -> *mut u8 {
     match source(layout) {
         Source::List(list, bytes, align) => list.pop().unwrap_or_else(|| cut(bytes, align)),
-        // No type of the library's is aligned to more than a page.
+        // No type is aligned to more than a page.
         Source::Mapping if layout.align() > PAGE => null_mut(),
         Source::Mapping => map(layout.size()),
     }
@@ -174,7 +170,7 @@ fn is_reserved(pointer: *mut u8) -> bool {
     (start..start + RESERVE).contains(&(pointer as usize))
 }
 
-/// A copy of bytes, with room for so many more; `None` where there is no memory for it.
+/// With room for so many more; `None` where there is no memory.
 pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len().checked_add(more)?).ok()?;
@@ -182,23 +178,21 @@ pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Whether so much more can be had now. Asked before work that needs more than the reserve, and that can be left undone.
+/// Asked before work that needs more than the reserve, and can be left undone.
 pub fn is_left(bytes: usize) -> bool {
     let pages = map(bytes);
-    // SAFETY: mapped above, and nobody has seen it.
+    // SAFETY: mapped above, unseen.
     !pages.is_null() && unsafe { libc::munmap(pages.cast(), bytes) } == 0
 }
 
-/// Memory for a small value; null where there is none.
+/// For a small value; or null.
 pub fn place<T>() -> *mut T {
     const { assert!(size_of::<T>() <= LARGEST) };
     allocate(Layout::new::<T>()).cast()
 }
 
-/// Gives it back.
-///
 /// # Safety
-/// It came from [`place`], for this type, and is not used any more.
+/// It came from [`place`] for this type, and is not used any more.
 pub unsafe fn give_back<T>(place: *mut T) {
     if let Source::List(list, ..) = source(Layout::new::<T>()) {
         list.push(place.cast());
@@ -214,15 +208,15 @@ fn from_reserve(layout: Layout) -> *mut u8 {
     if at.saturating_add(size) > RESERVE {
         return null_mut();
     }
-    // SAFETY: `at` lies inside the reserve, and so does everything up to `at + size`, which leaves room to align.
+    // SAFETY: all up to `at + size` lies inside the reserve, with room to align.
     unsafe {
         let start = MEMORY.0.get().cast::<u8>().add(at);
         start.add(start.align_offset(align))
     }
 }
 
-// SAFETY: a block is given out by the exchange that takes it off its list, or by the counter of its chunk, and so to one owner; it is as large and as
-// aligned as its source says. A mapping is its owner's. What the reserve gives out is unused, large enough, aligned, and never goes back.
+// SAFETY: the exchange, or the chunk's counter, gives a block to one owner, as large and aligned as its source says; so does a mapping. The reserve's
+// blocks are unused, large enough, aligned, and never go back.
 unsafe impl GlobalAlloc for Own {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match allocate(layout) {
@@ -246,7 +240,7 @@ unsafe impl GlobalAlloc for Own {
         match source(layout) {
             _ if is_reserved(pointer) => {}
             Source::List(list, ..) => list.push(pointer),
-            // SAFETY: mapped for this layout, whose owner is done with it.
+            // SAFETY: mapped for this layout; the owner is done with it.
             Source::Mapping => unsafe { _ = libc::munmap(pointer.cast(), layout.size()) },
         }
     }
@@ -257,7 +251,7 @@ unsafe impl GlobalAlloc for Own {
             _ if is_reserved(pointer) => {}
             (Source::List(one, ..), Source::List(other, ..)) if std::ptr::eq(one, other) => return pointer,
             (Source::Mapping, Source::Mapping) => {
-                // SAFETY: mapped for this layout; where it is moved, the former address is nobody's any more.
+                // SAFETY: mapped for this layout; a former address is nobody's.
                 let moved = unsafe { libc::mremap(pointer.cast(), layout.size(), size, libc::MREMAP_MAYMOVE) };
                 if moved != libc::MAP_FAILED {
                     return moved.cast();
@@ -265,7 +259,7 @@ unsafe impl GlobalAlloc for Own {
             }
             _ => {}
         }
-        // SAFETY: the wanted layout; both are valid for the smaller of the two sizes, and the former is given back by its own layout.
+        // SAFETY: both are valid for the smaller size; the former is given back by its own layout.
         unsafe {
             let fresh = self.alloc(wanted);
             if !fresh.is_null() {
@@ -277,8 +271,8 @@ unsafe impl GlobalAlloc for Own {
     }
 }
 
-/// The C library's functions under their own names, for the parts of Rust's library and of the unwinder that go past the global allocator. Hidden: the
-/// program's are never called from here, and these are nowhere else. In the tests' program they would be the whole program's.
+/// The C library's functions, for the parts of Rust's library and of the unwinder that go past the global allocator. Hidden: the program's are never called
+/// from here. In the tests' program they would be the whole program's.
 #[cfg(not(test))]
 mod of_c {
     use super::{allocate, GlobalAlloc as _, ALLOCATOR, LEAST};
@@ -286,7 +280,7 @@ mod of_c {
     use std::ffi::{c_int, c_void};
     use std::ptr::{null, null_mut};
 
-    /// Ahead of each block: its layout's size and alignment.
+    /// Before each block: size and alignment.
     type Head = [usize; 2];
 
     fn give(align: usize, size: usize) -> *mut c_void {
@@ -297,7 +291,7 @@ mod of_c {
         else {
             return null_mut();
         };
-        // SAFETY: the alignment, which the block has more than was asked for, holds the head.
+        // SAFETY: the alignment's room holds the head.
         unsafe {
             let begin = block.add(align);
             begin.cast::<Head>().sub(1).write([layout.size(), align]);
@@ -323,7 +317,7 @@ mod of_c {
     unsafe extern "C" fn realloc(former: *mut c_void, size: usize) -> *mut c_void {
         let fresh = give(LEAST, size);
         if !former.is_null() && !fresh.is_null() {
-            // SAFETY: the head is ahead of each block that was given; both are valid for the smaller of the two sizes.
+            // SAFETY: each block has its head; both are valid for the smaller size.
             unsafe {
                 let [bytes, align] = former.cast::<Head>().sub(1).read();
                 std::ptr::copy_nonoverlapping(former.cast::<u8>(), fresh.cast(), size.min(bytes - align));
@@ -335,7 +329,7 @@ mod of_c {
 
     unsafe extern "C" fn free(block: *mut c_void) {
         if !block.is_null() {
-            // SAFETY: given out by `give` with the layout in the head.
+            // SAFETY: from `give`, with the head's layout.
             unsafe {
                 let [size, align] = block.cast::<Head>().sub(1).read();
                 ALLOCATOR.dealloc(block.cast::<u8>().sub(align), Layout::from_size_align_unchecked(size, align));
@@ -343,8 +337,7 @@ mod of_c {
         }
     }
 
-    /// For `getenv`: the environment is the program's and not for the guard. For `realpath`: its result would be the C library's memory; Rust's library
-    /// calls it for stacks of panics, which are not printed.
+    /// For `getenv`: the environment is the program's. For `realpath`, whose result would be the C library's memory: panics are not printed.
     extern "C" fn nothing() -> *const c_void {
         null()
     }
@@ -379,7 +372,7 @@ mod of_c {
 
     name!("malloc" malloc "posix_memalign" posix_memalign "realloc" realloc "free" free "getenv" nothing "realpath" nothing);
 
-    // The C library's list of what ends with a thread is in the program's memory. If this function is missing, Rust's library keeps its own list.
+    // The C library's list of thread ends is in the program's memory; without it, Rust's library keeps its own.
     std::arch::global_asm!(".weak __cxa_thread_atexit_impl", ".hidden __cxa_thread_atexit_impl");
 }
 

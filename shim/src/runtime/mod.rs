@@ -5,7 +5,6 @@
 pub mod clock;
 pub mod door;
 pub mod environment;
-pub mod fault;
 pub mod files;
 pub mod floats;
 pub mod fresh_pages;
@@ -19,7 +18,6 @@ pub mod readable;
 pub mod results;
 mod sanitizer;
 pub mod standard_error;
-pub mod tasks;
 pub mod thread;
 pub mod tls;
 pub mod withheld;

@@ -1,8 +1,5 @@
-//! This process's memory, read by the kernel, which answers where a page is not there.
-//!
-//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program must not
-//! open a file to find that out, whose descriptor could be one that another thread is about to have again. So the log's thread looks while
-//! a thread of the program wants to know ([`Filter`]).
+//! This process's memory, read by the kernel, which answers where a page is not there. A process may have forbidden system calls to itself; a thread of the
+//! program must not open a file to find that out. So the log's thread looks while one wants to know ([`Filter`]).
 //!
 //! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
 
@@ -16,28 +13,28 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The smallest page there is: where pages are larger, what is not there is looked for in smaller steps.
+/// The least step past missing pages.
 const PAGE: u64 = 4096;
 
 pub struct OwnMemory {
     process: libc::pid_t,
-    /// Whether the system call is missing, or must not be tried.
+    /// The system call is missing, or must not be tried.
     by_file: Cell<bool>,
     file: OnceCell<Option<File>>,
 }
 
-/// Whether the process has forbidden system calls to itself; see the module.
+/// Whether the process has forbidden system calls to itself.
 struct Filter {
-    /// What the last check has found: a filter, or none. 0 without a check since the first request of the last minute.
+    /// A filter, or none; 0 without a check.
     seen: AtomicU64,
-    /// The time of the last request for a check; 0 for never.
+    /// The last request for a check, or 0.
     wanted_at: AtomicU64,
 }
 
 static FILTER: Filter = Filter { seen: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
 
 impl Filter {
-    /// How long checks continue after a request.
+    /// Checks continue so long after a request.
     const WANTED: Nanos = 60_000_000_000;
     const SOME: u64 = 1;
     const NONE: u64 = 2;
@@ -54,7 +51,7 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether the last check found no filter; `None` without one. A filter that cannot be ruled out counts as one.
+    /// `None` without a check. A filter that cannot be ruled out counts as one.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (seen != 0).then_some(seen == Self::NONE)
@@ -66,8 +63,7 @@ fn has_filter() -> Option<bool> {
     Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
 }
 
-/// Looks whether the process has forbidden system calls to itself, if a thread has asked in the last minute; for a thread with
-/// descriptors of its own.
+/// If a thread has asked in the last minute; for a thread with descriptors of its own.
 pub fn look_for_a_filter() {
     if FILTER.is_wanted() {
         let seen = if has_filter() == Some(false) { Filter::NONE } else { Filter::SOME };
@@ -75,12 +71,12 @@ pub fn look_for_a_filter() {
     }
 }
 
-/// Requests a check, because memory will be read without files later.
+/// Before memory is read without files.
 pub fn will_be_read() {
     FILTER.want();
 }
 
-/// Asks the log's thread to look, and waits for that, but no longer than `limit`.
+/// By the log's thread; waits no longer than `limit`.
 pub fn have_a_filter_looked_for(limit: Duration) {
     FILTER.want();
     let since = Instant::now();
@@ -91,13 +87,13 @@ pub fn have_a_filter_looked_for(limit: Duration) {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is not known yet whether that is safe; the log's thread looks within a tenth of a second.
+    /// The log's thread looks within a tenth of a second.
     NotYet,
-    /// It is not safe, or there is no such memory.
+    /// Not safe, or no such memory.
     Never,
 }
 
-/// A few bytes of this process's memory, for a thread of the program's: no file is opened there.
+/// For a thread of the program's.
 pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
     FILTER.want();
     let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
@@ -115,7 +111,7 @@ fn own_process() -> libc::pid_t {
 
 impl OwnMemory {
     pub fn new() -> Self {
-        // A process that has forbidden system calls to itself may end at the first of them; what a file needs is used everywhere.
+        // A process with a filter may end at the call; what a file needs is used everywhere.
         let has_filter = has_filter().unwrap_or(false);
         Self { process: own_process(), by_file: Cell::new(has_filter), file: OnceCell::new() }
     }
@@ -123,7 +119,7 @@ impl OwnMemory {
     fn by_call(&self, address: u64, into: &mut [u8]) -> Option<usize> {
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: the local bytes are valid for writing; the others are looked at by the kernel, which checks them.
+        // SAFETY: the local bytes are valid for writing; the kernel checks the others.
         let read = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
         usize::try_from(read).ok()
     }
@@ -158,7 +154,7 @@ impl Memory for OwnMemory {
             let rest = &mut into[done..];
             let mut read = self.some(at, rest);
             if read == 0 {
-                // One page at the end that is not there must not cost those before it.
+                // A missing page at the end must not cost those before it.
                 let page = rest.len().min((PAGE - at % PAGE) as usize);
                 read = if page < rest.len() { self.some(at, &mut rest[..page]) } else { 0 };
             }

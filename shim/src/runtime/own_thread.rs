@@ -1,26 +1,26 @@
-//! Threads of the guard's own.
-//!
-//! Must not: handle a signal of the program's, or let the program continue before the libraries have made their thread-local data.
+//! Threads of the guard's own. They handle no signal of the program's.
 
 use super::door;
 use super::floats::Floats;
+use lazyguard_core::tasks::{self, User};
 use std::ffi::{c_void, CString};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A thread that was begun, and has its thread-local data to make.
+/// Its thread-local data is being made.
 pub struct Begun {
     ready: Arc<AtomicBool>,
     since: Instant,
 }
 
 impl Begun {
-    /// The libraries' thread-local data is made before the program continues, not when it may have used up its memory: the C library
-    /// ends a process in which that fails. It takes a few hundred microseconds; the wait has a limit.
+    /// Until the libraries have made their thread-local data, for a limited time: later the program may have used up its memory, and the C library would end
+    /// the process.
     pub fn wait(self) {
         while !self.ready.load(Ordering::Acquire) && self.since.elapsed() < Duration::from_millis(50) {
             door::pause(Duration::from_micros(50));
@@ -30,20 +30,19 @@ impl Begun {
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A forked child has none of them. Only a store: the caller is the handler of a fork.
+/// In a forked child, inside the handler of the fork: only a store.
 pub fn forked() {
     COUNT.store(0, Ordering::Relaxed);
 }
 
-/// Whether the guard's threads are the only ones: the main thread has left by `pthread_exit`, and all others have ended. The C library ends a process
-/// with its last thread, which one of the guard's would be.
+/// Whether the guard's threads are the only ones, and the main thread has left by `pthread_exit`: the C library ends a process with its last thread.
 pub struct Alone {
-    /// The kernel's line on the main thread, held open by a thread with descriptors of its own.
+    /// The kernel's line on the main thread, by a thread with its own descriptors.
     kept: Option<File>,
 }
 
 impl Alone {
-    /// `holds` says whether the calling thread has descriptors of its own.
+    /// `holds`: the calling thread has descriptors of its own.
     pub fn new(holds: bool) -> Self {
         Self { kept: holds.then(Self::open).flatten() }
     }
@@ -52,7 +51,7 @@ impl Alone {
         File::open(format!("/proc/self/task/{}/stat", std::process::id())).ok()
     }
 
-    /// Whether that is so now. A main thread that has left stays as a zombie.
+    /// A main thread that has left stays as a zombie.
     pub fn is_so(&self) -> bool {
         let opened = if self.kept.is_none() { Self::open() } else { None };
         let Some(mut file) = self.kept.as_ref().or(opened.as_ref()) else { return false };
@@ -63,9 +62,9 @@ impl Alone {
     }
 }
 
-/// How many threads there are beside the main thread, where that has left, by the kernel's line on it.
+/// Threads beside a main thread that has left.
 fn left(line: &str) -> Option<u32> {
-    // The second field is a name in brackets, which may hold anything; the third is the state, and the 20th the number of threads.
+    // Behind the name in brackets, which may hold anything: the state is the 3rd field, the number of threads the 20th.
     let mut fields = line.rsplit_once(')')?.1.split_whitespace();
     fields.next().filter(|state| *state == "Z")?;
     fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)
@@ -89,7 +88,7 @@ pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
     let started = spawn(Box::new(move || {
         // SAFETY: the name is terminated. The kernel takes its first 15 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-        // It begins with those of the program's thread.
+        // It begins with the program's.
         Floats::take();
         door::leaf(prepare);
         under_way.store(true, Ordering::Release);
@@ -102,13 +101,13 @@ pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// As Rust's library does it, but for a look-up that takes a pending `dlerror` from the thread of the program.
+/// As Rust's library does it, without a look-up that takes a pending `dlerror`.
 fn spawn(body: Body) -> io::Result<()> {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let body = Box::into_raw(Box::new(body));
-    // The second where the libraries' thread-local variables leave too little of the first.
+    // The second where the libraries' variables leave too little.
     for stack in [512 << 10, 8 << 20] {
-        // SAFETY: the attributes and the thread's number are valid for the calls. The thread takes the body, which lives until then.
+        // SAFETY: attributes and number are valid for the calls; the body lives until the thread takes it.
         unsafe {
             let (mut how, mut thread) = (std::mem::zeroed(), 0);
             libc::pthread_attr_init(&mut how);
@@ -146,6 +145,25 @@ pub fn unblock_signals() {
         libc::sigemptyset(&mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &none, null_mut());
     }
+}
+
+/// Why there is no room for them beside the program's ([`lazyguard_core::tasks`]).
+pub fn too_few() -> Option<String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let enough = tasks::enough(processors);
+    let left = tasks::left(Path::new("/"), user(), enough).filter(|left| left.threads < enough)?;
+    Some(format!(
+        "only {} more threads may be started here ({}), and they are left to the program: the guard runs without its own, and \
+         reports no hang",
+        left.threads, left.limit
+    ))
+}
+
+fn user() -> Option<User> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for writing; the other call takes nothing and cannot fail.
+    let (failed, id) = unsafe { (libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) != 0, libc::getuid()) };
+    (!failed && id != 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(User { id, most: limit.rlim_cur })
 }
 
 #[cfg(test)]

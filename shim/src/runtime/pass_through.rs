@@ -1,6 +1,4 @@
 //! How often a call passed through untouched, by reason ([`PassThrough`]).
-//!
-//! Must not: run where no call passes through; a counter costs only the call that it counts.
 
 use lazyguard_core::report::{PassThrough, PassedThrough};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +17,7 @@ pub fn counts() -> Vec<PassedThrough> {
     counts.filter(|passed| passed.count > 0).collect()
 }
 
-/// What a parent has counted means nothing in its child. Only stores: the caller is the handler of a fork.
+/// In a forked child, inside the handler of the fork: only stores.
 pub fn reset() {
     COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
 }

@@ -1,14 +1,10 @@
 //! The guarded process: what every part of the guard knows of it, and whether it is armed.
 //!
-//! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a
-//! `record::Guard`, which is never freed. A forked child sets it to null until its own `cuInit` makes a new guard: the parent's files stay
-//! the parent's. A guard that steps aside sets it to null for good.
-//!
-//! Must not: know any part of the guard above it.
+//! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a `record::Guard`, which is
+//! never freed. A forked child sets it to null until its own `cuInit`; a guard that steps aside, for good.
 
-use super::clock;
 use super::hot::HOT;
-use super::pass_through;
+use super::{clock, pass_through};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::Tracker;
@@ -22,7 +18,7 @@ pub struct Process {
     pub tracker: Tracker,
     pub id: u32,
     pub program: String,
-    /// The rank in its job; empty where no launcher sets it.
+    /// In its job, or empty.
     pub rank: String,
     pub driver_version: i32,
 }
@@ -33,7 +29,7 @@ impl Process {
         clock::now()
     }
 
-    /// Whether this process is still the one that is armed: a forked child is not, and a guard that had a fault steps aside.
+    /// A forked child is not, nor a guard that stepped aside.
     #[inline]
     pub fn is_armed(&self) -> bool {
         std::ptr::eq(HOT.armed.load(Ordering::Relaxed).cast(), self)
@@ -69,29 +65,28 @@ pub fn was_ever_armed() -> bool {
     EVER_ARMED.load(Ordering::Relaxed)
 }
 
-/// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
+/// After a fault of the guard, or because memory ran out.
 static RETIRED: AtomicBool = AtomicBool::new(false);
 
-/// The process whose guard has stepped aside. The exit clears up after it.
+/// Of a guard that stepped aside: the exit clears up after it.
 static LAST: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 
 pub fn retired() -> bool {
     RETIRED.load(Ordering::Relaxed)
 }
 
-/// See [`LAST`]; null where no guard has stepped aside.
 pub fn last() -> *const Process {
     LAST.load(Ordering::SeqCst)
 }
 
-/// Lets every later call pass straight through, for good. What was recorded stays.
+/// For good. The recording stays.
 pub fn disarm() {
     if let Some(last) = retire() {
         last.tracker.recorder().set_state(state::STEPPED_ASIDE);
     }
 }
 
-/// Lets every later call pass straight through, and gives the process back that was armed. The recording says nothing of it.
+/// Every later call passes straight through. Returns the process that was armed; the recording says nothing of it.
 pub fn retire() -> Option<&'static Process> {
     RETIRED.store(true, Ordering::SeqCst);
     let last = HOT.armed.swap(null_mut(), Ordering::SeqCst).cast::<Process>();
@@ -104,7 +99,7 @@ pub fn retire() -> Option<&'static Process> {
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// This is a forked child. Only stores: the caller is the handler of a fork.
+/// In a forked child, inside the handler of the fork: only stores.
 pub fn forked() {
     HOT.armed.store(null_mut(), Ordering::SeqCst);
     FORKED.store(true, Ordering::Relaxed);

@@ -1,7 +1,6 @@
-//! Whether memory that the program points to can be read. The driver refuses many calls before it follows their pointers; a hook that
-//! followed them first would end a program that gets an error without the guard. So a hook asks the kernel about each page: a change of the
-//! signal mask in a way that does not exist reads eight bytes of the new mask first, and changes nothing. Every filter of system calls lets
-//! it through that lets threads begin.
+//! Whether memory that the program points to can be read. The driver refuses many calls before it follows their pointers. So a hook asks the kernel about
+//! each page: a change of the signal mask in a way that does not exist reads eight bytes, and changes nothing. Every filter that lets threads begin lets it
+//! through.
 //!
 //! Must not: touch `errno`, or ask the kernel in a launch on the fast path, beside the first one about a page.
 
@@ -11,15 +10,14 @@ use std::ffi::CStr;
 
 /// The smallest page there is.
 pub const PAGE: usize = 4096;
-/// Of more than this only the first and the last page are looked at: code, which the driver reads as far as its header says.
+/// Of more only the first and the last page are looked at: code, which the driver reads as well.
 const MOST_LOOKED_AT: usize = 256 * PAGE;
 
-/// So many bytes from here on, if they can be read.
 pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
     let (begin, end) = (at as usize, (at as usize).checked_add(count)?);
     let step = if count > MOST_LOOKED_AT { count - 1 } else { PAGE };
     let last = end.checked_sub(1).filter(|_| count > 0 && isize::try_from(count).is_ok())?;
-    // Not by `step_by`, which may panic: a launch asks outside the door.
+    // `step_by` may panic: a launch asks outside the door.
     let mut look = begin;
     while look / PAGE < last / PAGE {
         if !answers(look & !7) {
@@ -27,7 +25,7 @@ pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
         }
         look = look.saturating_add(step);
     }
-    // SAFETY: the kernel could read each of these pages just now. The program owns them, and does not take them away in its own call.
+    // SAFETY: each page was readable just now, and the program does not take it away in its own call.
     answers(last & !7).then(|| unsafe { std::slice::from_raw_parts(at, count) })
 }
 
@@ -56,13 +54,12 @@ fn is_answered(at: *const u8, count: usize, pages: [usize; 2]) -> bool {
     can_be_read
 }
 
-/// A value from here on, if it can be read.
 pub fn value<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: as many bytes can be read; the caller's type is of integers and pointers, which any bytes are.
     bytes(at.cast(), size_of::<T>()).map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Bytes up to a zero and with it, `most` at most, if there is one.
+/// With its zero, `most` bytes at most.
 pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
     let mut count = 0;
     while count < most {
@@ -70,7 +67,7 @@ pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
         let stretch = bytes(here, PAGE - here as usize % PAGE)?;
         if let Some(end) = memchr::memchr(0, stretch) {
             let bytes = count + end + 1;
-            // SAFETY: each page up to the zero could be read just now.
+            // SAFETY: each page up to the zero was readable just now.
             let text = (bytes <= most).then(|| unsafe { std::slice::from_raw_parts(at, bytes) })?;
             return CStr::from_bytes_with_nul(text).ok();
         }
@@ -79,7 +76,7 @@ pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
     None
 }
 
-/// Whether the kernel can read the eight bytes at a multiple of eight.
+/// At a multiple of eight.
 fn answers(at: usize) -> bool {
     const NO_SUCH_WAY: isize = -1;
     const EFAULT: isize = -(libc::EFAULT as isize);
@@ -100,7 +97,7 @@ fn answers(at: usize) -> bool {
         let number = std::mem::replace(&mut answer, NO_SUCH_WAY);
         asm!("svc 0", in("x8") number, inlateout("x0") answer, in("x1") at, in("x2") 0, in("x3") 8, options(nostack));
     }
-    // Null is no mask, which the kernel does not look at.
+    // The kernel takes null for no mask.
     answer != EFAULT && at != 0
 }
 

@@ -1,28 +1,23 @@
-//! Whether results of the driver are changed on their way to the program. Two things ask for it: a core dump at an exception, whose error comes
-//! late, and a revoked communicator.
-//!
-//! One word holds both, so that an ordinary call asks once.
+//! Whether results of the driver change on their way to the program: for a core dump at an exception, whose error comes late, and for a revoked
+//! communicator. One word holds both, so that an ordinary call asks once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The driver dumps at exceptions of the device, because the guard has made it ready.
+/// The guard has made the driver ready for dumps at exceptions.
 pub const LATE_ERROR: u8 = 1;
-/// Communicators are being revoked, or were, and not every thread has been told.
+/// Communicators are revoked, and not every thread has been told.
 pub const REVOKED: u8 = 2;
 
 static MAY_CHANGE: AtomicU8 = AtomicU8::new(0);
 
-/// See the constants.
 pub fn set(what: u8) {
     MAY_CHANGE.fetch_or(what, Ordering::Release);
 }
 
-/// See the constants.
 pub fn clear(what: u8) {
     MAY_CHANGE.fetch_and(!what, Ordering::Relaxed);
 }
 
-/// Whether this is asked for.
 pub fn is_set(what: u8) -> bool {
     MAY_CHANGE.load(Ordering::Relaxed) & what != 0
 }

@@ -1,9 +1,8 @@
-//! Lines and reports on standard error. A program may have closed descriptor 2 and opened a file of its own there. So the guard remembers
-//! the descriptor's identity when the process begins, and writes nothing once it is another file. If it has changed when the guard is
-//! armed, it is the program's new standard error, as a daemon makes one, unless it is an ordinary file opened for reading as well, as
-//! programs open their data.
+//! Lines and reports on standard error. A program may have opened a file of its own as descriptor 2. So the guard remembers the descriptor's identity from
+//! the beginning, and writes nothing to another file. One that has changed before arming is a daemon's new standard error, unless it is an ordinary file
+//! that is open for reading too.
 //!
-//! Must not: write anything but a [`Block`]. A name from the program must not make a line there.
+//! Must not: write anything but a [`Block`].
 
 use super::withheld::Withheld;
 use lazyguard_core::report::Block;
@@ -14,7 +13,7 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 #[link_section = ".data.lazyguard_start"]
 static INODE: AtomicU64 = AtomicU64::new(0);
 
-/// The system call itself, since this runs before the library's own references are bound.
+/// The system call itself: the library's own references are not bound yet.
 #[link_section = ".text.lazyguard_start"]
 fn about() -> Option<libc::stat> {
     // SAFETY: all-zero bytes are a valid `stat`.
@@ -24,7 +23,7 @@ fn about() -> Option<libc::stat> {
     known.then_some(stat)
 }
 
-/// The inode is kept plus one, so that 0 is free to mean "not remembered".
+/// The inode is kept plus one: 0 is "not remembered".
 #[link_section = ".text.lazyguard_start"]
 fn identity() -> Option<(u64, u64)> {
     about().map(|stat| (stat.st_dev, stat.st_ino.wrapping_add(1)))
@@ -52,7 +51,7 @@ fn keep((device, inode): (u64, u64)) {
     INODE.store(inode, Ordering::Relaxed);
 }
 
-/// Whether descriptor 2 is an ordinary file that is open for reading and writing.
+/// An ordinary file that is open for reading and writing.
 fn is_data() -> bool {
     // SAFETY: takes integers only.
     is_ordinary() && unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE == libc::O_RDWR
@@ -63,13 +62,12 @@ pub fn is_there() -> bool {
     remembered.1 != 0 && identity() == Some(remembered)
 }
 
-/// How long to wait for a reader that does not read.
+/// For a reader that does not read.
 const PATIENCE_MILLIS: i32 = 1000;
-/// A pipe that is ready takes so much without a wait.
+/// A ready pipe takes so much at once.
 const AT_ONCE: usize = 4096;
 
-/// Writes a block of lines, if descriptor 2 is what it was, as far as it is taken: the reader of a pipe, or a terminal that was
-/// stopped, may never read again. A reader that has gone costs the lines and nothing else.
+/// If descriptor 2 is what it was, and as far as its reader takes it: a stopped terminal may never read again.
 pub fn write(block: &Block) {
     if !is_there() {
         return;
@@ -88,14 +86,14 @@ pub fn write(block: &Block) {
         };
         match usize::try_from(written) {
             Ok(n) if n > 0 => rest = &rest[n.min(rest.len())..],
-            // Interrupted, or full and non-blocking: what cannot be said is also in the run folder.
+            // Interrupted, or full and non-blocking: the run folder has it too.
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             _ => return,
         }
     }
 }
 
-/// Whether descriptor 2 is an ordinary file, which takes everything.
+/// It takes everything.
 fn is_ordinary() -> bool {
     about().is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
 }

@@ -1,27 +1,23 @@
-//! The calling thread's slot.
-//!
-//! [`super::tls`] holds what the thread keeps for itself. A POSIX key's destructor runs at the end of a thread; a call after that
-//! takes a new slot.
+//! The calling thread's slot. A POSIX key's destructor runs at the end of a thread; a later call takes a new slot.
 //!
 //! Must not: give a slot to a thread that is being given one.
 
-use super::door;
-use super::pass_through;
 use super::process::{process, Process};
 use super::tls::{self, Mine};
+use super::{door, pass_through};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
-    /// Whether it is the guard's own.
+    /// The guard's own.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is the guard's own, and calls a library for the program: no call that the library makes in it is the program's.
+/// No call that a library makes in this thread is the program's.
 pub fn becomes_own() {
     OWN.set(true);
     BEGINNING.set(true);
@@ -29,13 +25,13 @@ pub fn becomes_own() {
 
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Makes the key. Without one, slots of ended threads stay taken, which is waste, not harm.
+/// Without a key, slots of ended threads stay taken.
 pub fn prepare() {
     if KEY.load(Ordering::Relaxed) != u32::MAX {
         return;
     }
     let mut key = 0;
-    // SAFETY: the two conventions differ in what the compiler does about an unwinding, not in how the function is called.
+    // SAFETY: the two conventions differ only in an unwinding.
     let ended: unsafe extern "C" fn(*mut c_void) =
         unsafe { std::mem::transmute(ended as unsafe extern "C-unwind" fn(*mut c_void)) };
     // SAFETY: the key is valid for writing, and the destructor is a function of this library, which is never unloaded.
@@ -49,16 +45,11 @@ pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     tls::own(process).map(tls::Own::slot)
 }
 
-/// The number of the calling thread's slot in the armed process's state, or 0.
+/// In the armed process's state, or 0.
 pub fn number() -> u32 {
     let mine = tls::get();
-    // The slot of a forked child's thread is its parent's.
-    let is_of_this_process = process().is_some_and(|process| std::ptr::eq(process, mine.process));
-    if is_of_this_process {
-        mine.number
-    } else {
-        0
-    }
+    // A forked child's thread has its parent's slot.
+    process().filter(|process| std::ptr::eq(*process, mine.process)).map_or(0, |_| mine.number)
 }
 
 pub fn know_launches() {
@@ -104,7 +95,7 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     Some(slot)
 }
 
-/// The calling thread's number. The C library's own function for it came later than the oldest one this is to run with.
+/// The C library's own function came later than the oldest supported one.
 pub fn own_number() -> u32 {
     // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
@@ -114,11 +105,8 @@ pub fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
-    if failed {
-        return String::new();
-    }
-    String::from_utf8_lossy(&name[..end]).into_owned()
+    let name = CStr::from_bytes_until_nul(&name).ok().filter(|_| !failed);
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 pub fn name(thread: u32) -> String {
@@ -126,10 +114,10 @@ pub fn name(thread: u32) -> String {
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// Runs in a thread that is ending, after its C++ thread-local objects are gone.
+/// In an ending thread, after its C++ thread-local objects.
 extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
-    // A signal handler on top of this passes untouched: it would be given another slot, or wait for locks that this thread may have.
+    // A signal handler on top of this passes untouched.
     BEGINNING.set(true);
     tls::set(Mine::NONE);
     if let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) {

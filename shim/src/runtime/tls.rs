@@ -1,7 +1,6 @@
-//! The calling thread's own variable: the process it is known to, and its slot there. Reaching a thread's variable from a shared library
-//! takes a call into the dynamic linker, which is cold between two launches. This library is loaded when the process starts, so its
-//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so where the
-//! compiler cannot be told. On other processors the compiler's own way serves.
+//! The calling thread's own variable: its process, and its slot there. A thread's variable in a shared library takes a call into the dynamic linker, which is
+//! cold between two launches. This library is loaded at the start, so its variable lies at a fixed distance from the thread's pointer, and takes two
+//! instructions of assembly. On other processors the compiler's own way serves.
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
@@ -17,7 +16,7 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Door {
-    /// The address of the frame; 0 while the thread is outside.
+    /// The frame's address; 0 outside.
     pub frame: usize,
     pub state: i32,
     pub kind: i32,
@@ -27,10 +26,10 @@ impl Door {
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
-/// So many that the attributes of a loop's launches, and the frames of its paths, have theirs.
+/// For the attributes of a loop's launches, and the frames of its paths.
 pub const READABLE_PAGES: usize = 4;
 
-/// The thread-local variable. What a launch reads is on its first line of a processor's cache.
+/// What a launch reads is on its first cache line.
 #[repr(C, align(64))]
 struct Variable {
     mine: Mine,
@@ -45,12 +44,11 @@ pub struct Mine {
     pub process: *const Process,
     pub slot: *const ThreadSlot,
     pub number: u32,
-    /// How many places the recording has.
     place_count: u32,
-    /// What launches need of the slot ([`AtHand`]): the thread's entry in the recording, and the recording's first place.
+    /// For launches ([`AtHand`]): the thread's entry, and the recording's first place.
     entry: *const (),
     places: *const (),
-    /// The launches that the slot knows, and the index of their last entry; read by [`Hand`] alone.
+    /// The slot's known launches, read by [`Hand`] alone.
     launches: *const CachedLaunch,
     last_entry: u32,
 }
@@ -61,12 +59,12 @@ impl Mine {
     pub fn of(process: *const Process, slot: &'static ThreadSlot, number: u32) -> Self {
         let places = AtHand::places(slot);
         let (entry, first) = (std::ptr::from_ref(AtHand::entry(slot)).cast(), places.as_ptr().cast());
-        // A recording without places has no launches on the fast path. None has so many that their number would not fit: cursors count in 32 bits.
+        // Without places no launch takes the fast path. Cursors count in 32 bits.
         let place_count = u32::try_from(places.len()).unwrap_or(0);
         Self { process, slot, number, place_count, entry, places: first, ..Self::NONE }
     }
 
-    /// Of a thread that no armed process knows. All zero, as the variable is at the beginning.
+    /// All zero, as at the beginning.
     pub const NONE: Self = Self {
         process: null(),
         slot: null(),
@@ -116,7 +114,7 @@ fn place() -> *mut Variable {
     OWN.with(std::cell::UnsafeCell::get)
 }
 
-/// Lets [`own`] know where the variable is. Called before a process is armed.
+/// Before a process is armed: lets [`own`] find the variable.
 pub fn prepare() {
     #[cfg(target_arch = "x86_64")]
     {
@@ -133,15 +131,11 @@ pub fn prepare() {
     }
 }
 
-/// The calling thread's variable, of a thread of an armed process. The distance comes from the line of memory that each launch reads anyway, and not
-/// from the table of the dynamic linker.
+/// The variable of a thread of an armed process, by a distance on the line of memory that each launch reads.
 #[derive(Clone, Copy)]
 pub struct Own(*const Variable);
 
-/// See [`Own`]; `None` where the thread is none of this process's.
-///
-/// Before [`prepare`] the distance is 0, and the words are the C library's, which lie where the thread's pointer leads to. The first one is that pointer, and
-/// so no process's.
+/// `None` where the thread is none of this process's. Before [`prepare`] the distance is 0, and the first word is the thread's own pointer, no process's.
 #[inline(always)]
 pub fn own(process: *const Process) -> Option<Own> {
     #[cfg(target_arch = "x86_64")]
@@ -155,7 +149,7 @@ pub fn own(process: *const Process) -> Option<Own> {
     };
     #[cfg(not(target_arch = "x86_64"))]
     let own: *const Variable = place();
-    // SAFETY: a word of the thread's own variable, or of the C library's own beside the thread's pointer. Volatile: a signal handler may change it.
+    // SAFETY: a word of the thread's own variable, or of the C library's. Volatile: a signal handler may change it.
     let is_of_process = unsafe { (&raw const (*own).mine.process).read_volatile() }.addr() == process.addr();
     is_of_process.then_some(Own(own))
 }
@@ -163,16 +157,12 @@ pub fn own(process: *const Process) -> Option<Own> {
 impl Own {
     #[inline(always)]
     pub fn slot(self) -> &'static ThreadSlot {
-        // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
-        // pointer is there only when the slot's is.
+        // SAFETY: slots are never freed; this one is the thread's, and is there when the process's pointer is.
         unsafe { &*(&raw const (*self.0).mine.slot).read_volatile() }
     }
 
-    /// What launches need of it.
-    ///
     /// # Safety
-    /// The launches are asked for once the thread has entered the slot, as `begin_fast` does: before, a signal handler may store others while they are
-    /// read.
+    /// The thread has entered the slot before it asks for launches, as in `begin_fast`: a signal handler may store others.
     #[inline(always)]
     pub unsafe fn at_hand(self) -> Hand {
         Hand(self)
@@ -186,14 +176,13 @@ pub struct Hand(Own);
 impl AtHand<'static> for Hand {
     #[inline(always)]
     fn entry(self) -> ThreadEntry {
-        // SAFETY: the entry is there when the process's pointer is: see `set`. It is of a recording, which is never taken away. Volatile: it is read after
-        // that pointer.
+        // SAFETY: the entry is there when the process's pointer is (see `set`), in a recording that stays. Volatile: read after that pointer.
         unsafe { &*(&raw const (*self.0 .0).mine.entry).read_volatile().cast() }
     }
 
     #[inline(always)]
     fn places(self) -> Places<'static> {
-        // SAFETY: as above. They are what they were made of in `Mine::of`.
+        // SAFETY: as above; made in `Mine::of`.
         unsafe {
             let mine = &raw const (*self.0 .0).mine;
             let first = (&raw const (*mine).places).read_volatile();
@@ -204,8 +193,7 @@ impl AtHand<'static> for Hand {
 
     #[inline(always)]
     fn known(self) -> &'static [CachedLaunch] {
-        // SAFETY: a thread's launches are stored before its slot. The pointer is to at least so many entries, which are never freed: see
-        // `set_launches`. The thread has entered its slot.
+        // SAFETY: stored before the slot; at least so many entries, which are never freed (see `set_launches`). The thread has entered its slot.
         unsafe {
             let mine = &raw const (*self.0 .0).mine;
             let launches = (&raw const (*mine).launches).read_volatile();
@@ -225,8 +213,7 @@ pub fn door() -> Door {
     unsafe { (&raw const (*place()).door).read() }
 }
 
-/// Stores it. The frame's address is written last on entry, and first on exit: a signal handler in between finds the thread outside, or
-/// a complete value.
+/// The frame's address is written last on entry, and first on exit: a signal handler finds the thread outside, or a complete value.
 #[inline(always)]
 pub fn set_door(door: Door) {
     let place = place();
@@ -261,7 +248,7 @@ field! {
     readable_pages set_readable_pages [usize; READABLE_PAGES]
 }
 field! {
-    /// How deep the calling thread is in visits of the loaded objects, and in forks; 0 at the beginning.
+    /// Depth in visits of the loaded objects, and in forks.
     visits set_visits u32
 }
 
@@ -271,8 +258,7 @@ pub fn get() -> Mine {
     unsafe { (&raw const (*place()).mine).read() }
 }
 
-/// Stores the calling thread's. The process's pointer is cleared first and written last: a signal handler in between finds the
-/// old value, none, or the new.
+/// The process's pointer is cleared first and written last: a signal handler finds the old value, none, or the new.
 pub fn set(mine: Mine) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.
@@ -287,8 +273,7 @@ pub fn set(mine: Mine) {
     }
 }
 
-/// Stores the launches that the calling thread's slot knows, of which there is one at least. The number is cleared first and written last: a signal handler
-/// that leaves this by a jump leaves the first one, or all.
+/// At least one. The number is cleared first and written last: a signal handler's jump leaves the first one, or all.
 pub fn set_launches(launches: &'static [CachedLaunch]) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.

@@ -1,7 +1,4 @@
-//! Signals that a write of the guard's own may raise: kept from the program, which would end by them.
-//!
-//! A file that meets the limit for the size of files raises SIGXFSZ, and a pipe or a socket that nobody reads any more SIGPIPE, each in the thread that
-//! writes. Here the write is an error, and nothing else.
+//! Signals of the guard's own writes, kept from the program: SIGXFSZ at the limit of file sizes, and SIGPIPE without a reader. Here the write is an error.
 //!
 //! Must not: take away a signal that was there before.
 
@@ -10,7 +7,7 @@ use std::ptr::null_mut;
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
 
-/// While it lives, the calling thread's writes raise neither.
+/// While it lives, the thread's writes raise neither.
 pub struct Withheld {
     before: libc::sigset_t,
     were_pending: libc::sigset_t,
@@ -19,7 +16,7 @@ pub struct Withheld {
 impl Withheld {
     pub fn new() -> Self {
         let were_pending = pending();
-        // SAFETY: all-zero bytes are a valid signal set; both sets are valid, and the mask is restored when this is dropped.
+        // SAFETY: all-zero bytes are a valid signal set; the drop restores the mask.
         unsafe {
             let mut before = zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, &of(&SIGNALS), &mut before);
@@ -33,7 +30,7 @@ impl Drop for Withheld {
         let now = pending();
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         for signal in SIGNALS {
-            // SAFETY: the sets and the time are valid; what the signal carries is not asked for.
+            // SAFETY: sets and time are valid; the signal's data is not asked for.
             unsafe {
                 if libc::sigismember(&now, signal) == 1 && libc::sigismember(&self.were_pending, signal) != 1 {
                     libc::sigtimedwait(&of(&[signal]), null_mut(), &at_once);

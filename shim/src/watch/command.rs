@@ -1,8 +1,7 @@
-//! A command that runs beside the program, unseen by it. A child that becomes another program signals its end to its parent, and any wait
-//! for children finds it. So the shell is a grandchild whose parent, the go-between, has ended. The go-between shares the process's memory,
-//! starts the shell with `posix_spawn` and raises no signal at its end; only a wait with `__WALL` finds it. The thread that makes it stands
-//! still until it has ended, so it may use the C library in that thread's place. The shell has a process group of its own, and none of the
-//! program's descriptors, handlers and blocked signals.
+//! A command that runs beside the program, unseen by it. A child signals its end to its parent, and any wait for children finds it. So the shell is a
+//! grandchild, whose parent, the go-between, has ended. The go-between shares the process's memory, starts the shell with `posix_spawn` and raises no signal
+//! at its end; only a wait with `__WALL` finds it. Its maker stands still meanwhile. The shell has a process group of its own, and none of the program's
+//! descriptors, handlers and blocked signals.
 //!
 //! Must not: copy the process (a copy would share pages with transfers under way, and run the handlers of `pthread_atfork`).
 
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// A command that does not end in this time is said to run on, and left alone.
+/// A command that takes longer is left alone.
 const LOOKED_AT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -35,7 +34,7 @@ impl Commands {
         }
     }
 
-    /// Looks whether a command has ended, and says so. Waits for nothing.
+    /// Says which commands have ended.
     pub fn look(&mut self, guard: &Guard) {
         self.running.retain_mut(|command| {
             let has_ended = command.has_ended();
@@ -62,8 +61,7 @@ fn arguments(command: &str) -> Vec<CString> {
     ["sh", "-c", command].into_iter().flat_map(CString::new).collect()
 }
 
-/// The environment of the command: that of the process as it began, because the present one may change at any moment; without the
-/// guard, and with the facts of the hang.
+/// The process's environment as it began, because the present one may change at any moment; without the guard, with the facts of the hang.
 fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     let block = std::fs::read("/proc/self/environ").unwrap_or_default();
     let mut variables = unguarded(&block, own_file().as_deref());
@@ -77,7 +75,7 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     variables
 }
 
-/// Variables without the guard ahead of the started program, and without those of another hang.
+/// Without the guard ahead of the program, and another hang's variables.
 fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     let told = |name: &[u8]| hang_variable::ALL.iter().any(|variable| variable.as_bytes() == name);
     let mut variables = Vec::new();
@@ -106,7 +104,7 @@ fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
     entries.collect::<Vec<_>>().join(&b':')
 }
 
-/// Asked of the kernel: the C library makes a path that has no links in the program's memory.
+/// By the kernel: the C library resolves a path in the program's memory.
 fn are_one_file(one: &Path, other: &Path) -> bool {
     let of = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
     of(one).is_some_and(|file| Some(file) == of(other))
@@ -140,7 +138,7 @@ impl Running {
         };
         let mut stack = vec![0u128; STACK];
         let (top, flags) = (stack.as_mut_ptr_range().end.cast(), libc::CLONE_VM | libc::CLONE_VFORK);
-        // SAFETY: this thread stands still until the go-between has ended: the stack and what is given outlive it. No signal is named: none is raised.
+        // SAFETY: this thread stands still until the go-between has ended: stack and argument outlive it. No signal is raised.
         let go_between = unsafe { libc::clone(go_between, top, flags, (&raw mut given).cast()) };
         if go_between < 0 {
             return Err(std::io::Error::last_os_error());
@@ -157,7 +155,7 @@ impl Running {
         // SAFETY: takes integers, and no status is asked for.
         let (waited, asked) =
             unsafe { (libc::waitpid(self.shell, null_mut(), libc::WNOHANG), libc::kill(self.shell, 0)) };
-        // If it is a child of the process after all, it has to be waited for.
+        // A child after all has to be waited for.
         waited == self.shell || asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
     }
 }
@@ -167,18 +165,18 @@ const STACK: usize = (64 << 10) / size_of::<u128>();
 struct Given {
     arguments: Vec<*mut c_char>,
     variables: Vec<*mut c_char>,
-    /// Whether descriptor 2 is standard error, and not something else of the program's.
+    /// Whether descriptor 2 is standard error.
     speaks: bool,
-    /// The most descriptors there can be, where they have to be closed one by one.
+    /// The limit, where they are closed one by one.
     descriptors: c_int,
     error: c_int,
     shell: libc::pid_t,
 }
 
-/// The go-between: starts the shell. Its descriptors and handlers are copies of the process's.
+/// Starts the shell. Descriptors and handlers are copies.
 extern "C" fn go_between(given: *mut c_void) -> c_int {
     const OWN: c_int = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETPGROUP;
-    // SAFETY: the `Given` of `start`, which outlives this; the structures are valid for writing, and all-zero bytes are valid ones.
+    // SAFETY: the `Given` of `start` outlives this; all-zero bytes are valid structures.
     unsafe {
         let given = &mut *given.cast::<Given>();
         libc::setsid();

@@ -1,23 +1,21 @@
 //! The device's side of the watch: streams whose work stands still while no thread waits for them.
 //!
-//! A few times a second the watchdog reads when the newest submission to each busy stream returned. Streams to which nothing has been
-//! submitted for the threshold are looked at: the probe asks the driver about them, and the diagnosis follows the path from each
-//! (`core::diagnose::unwatched`). If it finds nothing, the streams are looked at again when others have joined them, or after the patience.
-//!
-//! Must not: ask the driver while the streams get on, or more often than that.
+//! A few times a second the watchdog reads when the newest submission to each busy stream returned. The probe asks the driver about streams that rest for the
+//! threshold, and the diagnosis follows their paths (`core::diagnose::unwatched`). If it finds nothing, it looks again when others have joined them, or
+//! after the patience, and no more often.
 
 use crate::record::Guard;
 use lazyguard_core::Nanos;
 
-/// A stream, and when the newest submission to it returned.
+/// When its newest submission returned.
 type AtRest = (u32, Nanos);
 
 #[derive(Default)]
 pub struct Device {
-    /// The streams that were at rest at the last look, and when that was.
+    /// At rest at the last look, and its time.
     looked_at: Vec<AtRest>,
     looked: Nanos,
-    /// Whether the work in flight is lost, so that streams stand for good.
+    /// The work in flight is lost: streams stand for good.
     lost: bool,
 }
 
@@ -49,7 +47,6 @@ impl Device {
         })
     }
 
-    /// The same streams as a report names them: with the time of the newest submission.
     pub fn reported(guard: &Guard, streams: impl Iterator<Item = u32>) -> Vec<AtRest> {
         streams.filter_map(|number| Some((number, guard.tracker.stream_entry(number)?.last_submitted()))).collect()
     }

@@ -1,9 +1,5 @@
-//! Two variables of the driver's that decide what its calls wait for: `CUDA_LAUNCH_BLOCKING` and `CUDA_DEVICE_MAX_CONNECTIONS`.
-//!
-//! The driver reads its variables when it is initialised, on the thread that calls `cuInit`. The guard reads them on the same thread, as
-//! that call returns. A program may set them itself before that, so the list that the process began with does not do.
-//!
-//! Must not: read the environment at another time, when another thread may change it.
+//! `CUDA_LAUNCH_BLOCKING` and `CUDA_DEVICE_MAX_CONNECTIONS` decide what the driver's calls wait for. The driver reads them in `cuInit`; the guard reads them
+//! on the same thread, as that call returns: the program may have set them itself, and may change them later.
 
 use crate::runtime::{door, environment};
 use lazyguard_core::api::{Class, EntryPoint};
@@ -22,7 +18,7 @@ pub fn read() {
     });
 }
 
-/// Leaves a record of them, where one is set: a diagnosis needs it.
+/// A diagnosis needs the record.
 pub fn note(slot: &ThreadSlot, at: Nanos) {
     let environment = Environment {
         launch_blocking: LAUNCH_BLOCKING.load(Ordering::Relaxed),

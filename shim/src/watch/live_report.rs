@@ -2,7 +2,8 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::{driver_environment, stacks, system_call, thread_activity};
+use super::thread_activity::{self, system_call};
+use super::{driver_environment, stacks};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::{memory, thread};
@@ -16,12 +17,11 @@ use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
-/// More than a report takes, of which the reader of the recording has most.
+/// More than a report and its reader take.
 const BYTES_OF_A_REPORT: usize = 16 << 20;
 
-/// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
-/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording, and where there is too little
-/// memory: the program may live on without a report, and Rust ends a process whose allocation fails.
+/// What is known now, as if calls past the threshold since the process was last stopped were stuck. `None` where the thread has no room in the recording,
+/// or memory is short: Rust ends a process whose allocation fails.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
     if !memory::is_left(BYTES_OF_A_REPORT) {
         return None;
@@ -42,7 +42,7 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     Some(report.of_process(&facts.host, &recording.rank(), facts.armed_unix_nanos))
 }
 
-/// The report that a request asks for: every call in progress is past the threshold.
+/// On request: every call in progress is past the threshold.
 pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     const AT_ONCE: Nanos = 1;
     let mut report = what_is_known(guard, AT_ONCE, 0)?;
@@ -52,17 +52,17 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     Some(report)
 }
 
-/// The threads whose stacks are reported: those in a call, those that run a host function, and where no call is blocked the main thread.
+/// Threads in a call, those that run a host function, and where no call is blocked the main thread.
 pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
     let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
-    // A call that may be one of several graphs' is there once for each.
+    // A call of one of several graphs is there once for each.
     let host_functions = report.snapshot.host_functions.iter().filter(|host| !host.or_another);
     let is_in_a_call = calls.iter().any(|call| call.thread == guard.id);
     let main = (!is_in_a_call && report.waited_in().next().is_none()).then_some(guard.id);
     (calls, host_functions.map(|host| host.thread).chain(main).collect())
 }
 
-/// How the calls of a report ended; empty where the recording cannot be read.
+/// Empty where the recording cannot be read.
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     let recording = Recording::open(guard.tracker.recorder());
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
@@ -73,14 +73,13 @@ fn left(guard: &Guard) -> Vec<Waiting> {
     calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
 }
 
-/// Everything is recorded again after this time, in case it has been overwritten.
+/// Everything is recorded again, in case it was overwritten.
 const KNOWN_FOR: Nanos = 600_000_000_000;
 
-/// Records the activity of threads that are in no driver call. Only changes are recorded: a hang may last for hours, and the loads that
-/// explain it are in the same lane.
+/// Of threads in no driver call. Only changes are recorded: a hang may last for hours, and the loads that explain it are in the same lane.
 fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
-    // Another thread of the guard is recording the activity now.
+    // Another thread of the guard does so now.
     let Ok(mut known) = guard.reports.activity.try_lock() else { return };
     let (since, known) = &mut *known;
     if *since == 0 || at.saturating_sub(*since) > KNOWN_FOR {
@@ -98,7 +97,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
         };
         slot.push(&record, Lane::RareEvents);
     };
-    // A thread of the driver's that has a slot has called the program back.
+    // A driver's thread with a slot has called the program back.
     let calls_back = |thread: u32| guard.tracker.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
     let seen: BTreeMap<_, _> = thread_activity::threads(calls_back).into_iter().collect();
     known.retain(|thread, _| {
@@ -109,7 +108,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
         there
     });
     for (thread, doing) in seen {
-        // Threads alternate between computing and sleeping. For most, only whether they wait for another thread matters.
+        // Most threads alternate between computing and sleeping.
         let same =
             |before: &ThreadActivity| *before == doing || before.goes_on() && doing.goes_on() && !calls_back(thread);
         if !known.get(&thread).is_some_and(same) {
@@ -119,20 +118,18 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     }
 }
 
-/// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
-/// not say, or the thread is running, it is taken to be inside.
+/// By the end of the thread's stack: a jump may have led it out. Where the kernel does not say, the thread is inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
-    let told = system_call::line(call.thread);
+    let told = system_call(call.thread);
     told.and_then(|line| stack_pointer(&line)).is_none_or(|pointer| !has_left(pointer, call.frame as u64, own_maps))
 }
 
-/// The stack pointer in the kernel's line on a thread that sleeps: the last field but one, before the program counter.
+/// Of a thread that sleeps: the last field but one of the kernel's line.
 fn stack_pointer(line: &str) -> Option<u64> {
     u64::from_str_radix(line.split_whitespace().rev().nth(1)?.trim_start_matches("0x"), 16).ok()
 }
 
-/// Whether a stack that ends at `pointer` has no room left for the frame of a call. An end on another stack says nothing of the call: a
-/// signal's handler may run there.
+/// Whether a stack has no room for the frame. An end on another stack, as in a signal's handler, says nothing.
 fn has_left(pointer: u64, frame: u64, maps: impl FnOnce() -> String) -> bool {
     pointer > frame
         && mappings(&maps()).any(|mapping| (mapping.begin..mapping.end).contains(&frame) && pointer < mapping.end)

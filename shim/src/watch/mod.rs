@@ -12,7 +12,6 @@ mod processor_time;
 pub mod python;
 pub mod revoke;
 mod stacks;
-mod system_call;
 pub mod telling;
 mod thread_activity;
 pub mod watchdog;

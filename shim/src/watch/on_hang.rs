@@ -1,7 +1,4 @@
-//! `LAZYGUARD_ON_HANG`: what the guard does about a hang once it has reported it.
-//!
-//! If the user asks for an end, the process ends, whatever state the program is in: no handler of the program runs, no exit handler runs,
-//! and the guard waits for no lock of the program. It completes its own files before.
+//! `LAZYGUARD_ON_HANG`. At an end no handler of the program runs, and the guard waits for no lock of the program; it completes its own files before.
 //!
 //! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
 
@@ -14,10 +11,10 @@ use lazyguard_core::settings::OnHang;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// Takes the user's action on a hang. Returns only if the process continues.
+/// Returns only if the process continues.
 pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
-        // With `Fail` the blocked calls have returned by now, or cannot be made to.
+        // The blocked calls have returned, or cannot be made to.
         OnHang::Report | OnHang::Fail | OnHang::Revoke => {}
         OnHang::Abort => {
             complete(guard, "abort");
@@ -52,20 +49,20 @@ fn complete(guard: &'static Guard, how: &str) {
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
 }
 
-/// Ends the process by `SIGABRT`, with a core file where the system writes one.
+/// With a core file where the system writes one.
 fn abort() -> ! {
-    /// The kernel's own forms of a signal's action, of which only "default" is needed, and of a set of signals.
+    /// The kernel's own form of a signal's default action.
     const DEFAULT: [u64; 4] = [0; 4];
     let set: u64 = 1 << (libc::SIGABRT - 1);
     let none = null_mut::<c_void>();
-    // SAFETY: the action is as large as the kernel's is at most, and the set as large as is said; the rest takes integers only.
+    // SAFETY: the action is as large as the kernel's at most, and the set as large as said.
     unsafe {
         libc::syscall(libc::SYS_rt_sigaction, libc::SIGABRT, DEFAULT.as_ptr(), none, size_of_val(&set));
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_UNBLOCK, &raw const set, none, size_of_val(&set));
         let (process, thread) = (libc::syscall(libc::SYS_getpid), libc::syscall(libc::SYS_gettid));
         libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT);
     }
-    // The first process of a container is not ended by a signal of its own.
+    // A container's first process is not ended by its own signal.
     leave(128 + libc::SIGABRT);
 }
 

@@ -1,17 +1,14 @@
 //! The driver's own answers during a standstill.
 //!
-//! In every blocked call that was tried, the driver still answered some questions: whether a stream or an event is done, whether a
-//! function is loaded, what a function and the device are like, where memory lies. They show what passive knowledge cannot: what
-//! has ended without a query. But drivers do not promise this. So a thread that may block for good asks, after the report is written.
+//! In every blocked call that was tried, the driver still answered some questions, which show what has ended without a query. Drivers do not promise this.
+//! So a thread that may block for good asks, after the report is written.
 //!
-//! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which question
-//! it is at. If it does not come back, the watchdog leaves it where it is, and never starts another. The watchdog folds the answers
-//! into the state and the recording. The thread asks about streams, events and functions between the marks that a program's thread
-//! looks for before it destroys one ([`Probing`]).
+//! Protocol: the watchdog lists the questions, starts the thread, waits for a short time, and folds the answers into the state and the recording. The thread
+//! says which question it is at; if it does not come back, no other is started. It asks between the marks that a thread looks for before it destroys
+//! something ([`Asking`]).
 //!
-//! The questions are those that were answered without a current context during every blocked call that was tried on an H200:
-//! `testapps/simdriver/ground-truth/questions-during-blocked-calls.tsv`, and `calls-during-further-blocked-calls.tsv` for
-//! `cuKernelGetAttribute`.
+//! The questions were answered without a current context during every blocked call that was tried on an H200 (`testapps/simdriver/ground-truth`):
+//! `questions-during-blocked-calls.tsv`, and `calls-during-further-blocked-calls.tsv` for `cuKernelGetAttribute`.
 //!
 //! | question | asked, and why |
 //! |---|---|
@@ -30,9 +27,8 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
-use crate::preload::idle::{self, Probing, Uncaptured};
-use crate::record::log;
-use crate::record::Guard;
+use crate::preload::idle::{self, Asking, Uncaptured};
+use crate::record::{log, Guard};
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
@@ -46,11 +42,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_millis(300);
-/// Streams, events of a stream, addresses and launches that are asked about.
+/// Limits of the questions.
 const MOST_STREAMS: usize = 4096;
 const MOST_EVENTS: usize = 12;
 const MOST_ADDRESSES: usize = 4096;
-/// Streams whose events are asked about: each costs a look through all events.
+/// Each costs a look through all events.
 const MOST_WITH_EVENTS: usize = 64;
 const MOST_LAUNCHES: usize = 16;
 
@@ -92,7 +88,7 @@ struct Session {
     answers: Mutex<Vec<Answer>>,
 }
 
-/// Asks the driver what the snapshot is unsure of, and folds the answers into the state and, through this slot, the recording.
+/// The answers go into the state and, through this slot, the recording.
 pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> ProbeSeen {
     let mut seen = ProbeSeen::default();
     if idle::probe_lost() {
@@ -123,13 +119,13 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
         let at = session.at.load(Ordering::Relaxed);
         seen.unanswered = Some(session.questions.get(at).map_or_else(|| "the thread".to_owned(), Question::name));
     }
-    // Held by the thread only between two questions.
+    // Held only between two questions.
     let answers = session.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
     answers.iter().for_each(|answer| fold(guard, slot, answer, &mut seen));
     seen
 }
 
-/// The questions, the most certain to be answered first.
+/// The most certain to be answered first.
 fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> Vec<Question> {
     let tracker = &guard.tracker;
     let submitting = |number: u32| {
@@ -158,7 +154,7 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
         };
         left_out.push(format!("stream {number}: {reason}"));
     }
-    // An event that was recorded again in a capture is part of that, and asking would end it.
+    // Asking about an event that was recorded again in a capture would end that.
     let capture = tracker.contexts().any(|(_, context)| context.capturing());
     if capture && !snapshot.streams.is_empty() {
         left_out.push("events: there is a capture".to_owned());
@@ -175,7 +171,7 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
             questions.push(Question::Loaded { function: slot.function, handle: entry.handle() });
         }
     }
-    // Whether a grid fills the device matters only if another stream has work.
+    // Whether a grid fills the device matters only beside another stream's work.
     if snapshot.streams.len() > 1 {
         questions.extend(snapshot.streams.iter().filter_map(|busy| resident(guard, busy)).take(MOST_LAUNCHES));
     }
@@ -200,7 +196,7 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
         handle: entry.handle(),
         kernel: entry.kind() == FunctionKind::Kernel,
         threads,
-        // A launch that loaded its function has the library's handle there, and its shared memory is not known.
+        // A launch that loaded its function has the library's handle there.
         shared_bytes: if key.shared_or_owner == entry.owner() { 0 } else { key.shared_or_owner },
         device: context.map_or(0, |c| c.device().max(0)),
     })
@@ -222,16 +218,14 @@ impl Session {
 }
 
 fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
-    let _asking = (!matches!(question, Question::Memory { .. })).then(Probing::new);
+    let _asking = (!matches!(question, Question::Memory { .. })).then(Asking::of_the_probe);
     let answer = match *question {
         Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
         Question::Events { stream, ref events } => return ask_events(guard, stream, events),
         Question::Loaded { function, handle } => {
-            let mut state = 0;
-            let asked = is_still(guard, function, handle)
-                .then(|| driver::function_is_loaded(&mut state, handle as Handle))
-                .flatten();
-            (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function })
+            let told = || driver::told(0, |state| driver::function_is_loaded(state, handle as Handle));
+            let state = is_still(guard, function, handle).then(told).flatten();
+            (state == Some(0)).then_some(Answer::NotLoaded { function })
         }
         Question::Memory { address, wide } => {
             let held = driver_queries::host_memory(address, wide).value();
@@ -268,17 +262,16 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
     last.into_iter().chain([Answer::Events { asked }]).collect()
 }
 
-/// Whether the function's module is still loaded since the list was made.
+/// Since the list was made.
 fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
     guard.tracker.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
 }
 
 fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created: bool) -> Option<Answer> {
-    // Destroyed since the list was made: not asked any more.
+    // Destroyed since the list was made.
     guard.tracker.stream_entry(number).filter(|s| s.alive() && s.handle() == handle && !s.destroyed())?;
-    let mut capturing = 0;
     if created {
-        if driver::stream_is_capturing(handle as Handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+        if driver::told(0, |capturing| driver::stream_is_capturing(handle as Handle, capturing)) != Some(0) {
             return None;
         }
     } else if driver::ctx_push(context as Handle) != Some(SUCCESS) {

@@ -1,9 +1,5 @@
-//! How much threads compute that are in a call in which the driver may be at work for long: a call that waits computes little.
-//!
-//! The kernel's scheduler counts a thread's time on a processor and its waits for one; the sum does not depend on how busy the machine is. The
-//! driver's own threads may do a part of the work, so their time counts as well.
-//!
-//! Must not: say anything where the kernel keeps no such counts.
+//! How much threads compute in a call in which the driver may be at work for long: a call that waits computes little. The kernel's scheduler counts a
+//! thread's time on a processor and its waits for one. The driver's own threads may do a part of the work, so their time counts as well.
 
 use super::thread_activity;
 use crate::record::reports::Waiting;
@@ -15,11 +11,10 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 
-/// The shortest time about which something is said.
 const LEAST: Nanos = 100_000_000;
 
-/// Records how much each such thread has computed since the former record, where that is a quarter of the threshold ago. It begins at half the
-/// threshold: a program may have forbidden the calls that a look at a file takes, and its loads are short.
+/// Records it for each such thread, a quarter of the threshold after the former record. It begins at half the threshold: a program may have forbidden the
+/// calls for a file, and its loads are short.
 pub fn note(guard: &'static Guard, threshold: Nanos) {
     let mut known = lock(&guard.reports.computing);
     let (at, least) = (guard.now(), LEAST.max(threshold / 4));
@@ -51,7 +46,7 @@ fn may_compute(call: &PublishedCall) -> bool {
     call.cold != 0 || call.entry_point.class().may_compute()
 }
 
-/// For how long a thread has run, or waited for a processor.
+/// Running, or waiting for a processor.
 fn runnable(thread: u32) -> Option<Nanos> {
     let counts = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut counts = counts.split_ascii_whitespace().map(str::parse::<Nanos>);

@@ -1,10 +1,9 @@
 //! The stacks of a Python program's threads, by the interpreter's own function for a process that has crashed.
 //!
-//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it reads what other threads may be changing. So a child runs it,
-//! made by the bare system call: no handler for a fork runs, the child has a copy of everything as it was at one moment, and its crash
-//! leaves the program alone. Its end is signalled to no process, and no `wait` of the program finds it. The child opens its own pipe, and
-//! leaves the output in memory shared with the parent. The function is found in the table of exported functions, in memory: `dlsym` would
-//! take the dynamic linker's lock. If a build does not export it, the file's own table says where it is.
+//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it reads what other threads may be changing. So a child runs it, made by the bare
+//! system call: no handler for a fork runs, it has a copy of one moment, and its crash leaves the program alone. Its end is signalled to no process, and no
+//! `wait` of the program finds it. Its output is in memory shared with the parent. The function is found in the table of exported functions, or in the
+//! file's own: `dlsym` would take the dynamic linker's lock.
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
@@ -20,20 +19,18 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The function, and one that every interpreter exports.
+/// And one that every interpreter exports.
 const DUMP: &str = "_Py_DumpTracebackThreads";
 const INTERPRETER: &str = "Py_IsInitialized";
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// A fork copies the tables of the process's memory, and meanwhile no thread can map anything; afterwards each page costs a fault
-/// when it is written to for the first time. With more tables than this it is not made: so many are of 16 GiB in small
-/// pages, and take half a second where memory is slow.
+/// A fork copies the tables of the process's memory, and meanwhile no thread can map anything. With more (16 GiB in small pages, half a second) none is
+/// made.
 const MOST_TABLE_KIB: u64 = 32 << 10;
 const MOST_BYTES: usize = 256 << 10;
 
-/// `const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interp, PyThreadState *current_tstate)`: null if all went
-/// well, else what went wrong. Without an interpreter and a thread it finds them by itself.
+/// Null if all went well, else what went wrong. Without an interpreter and a thread it finds them.
 type Dump = unsafe extern "C" fn(c_int, *const c_void, *const c_void) -> *const c_char;
 
 #[repr(C)]
@@ -43,8 +40,7 @@ struct Shared {
     text: [u8; MOST_BYTES],
 }
 
-/// What the interpreter says of its threads, or in one line why it says nothing; `None` where there is no interpreter. The text
-/// is also kept in the run folder.
+/// The threads' stacks, or why there are none; `None` without an interpreter. The run folder has them too.
 pub fn save(guard: &Guard) -> Option<String> {
     let text = look()?;
     if let Some(folder) = &guard.folder {
@@ -75,14 +71,14 @@ impl Interpreter {
         let images = modules.iter().filter_map(|module| Some((module, Image::read(&memory, module.base)?)));
         let (module, image) = images.into_iter().find(|(_, image)| image.function(&memory, INTERPRETER).is_some())?;
         let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
-        // Whatever a table says, only code is called.
+        // Only code is called.
         let Some(found) = found.filter(|address| module.has_code_at(*address)) else { return Some(Self::Without) };
         // SAFETY: the address of a function of this name, whose entry point has not changed since Python 3.6.
         Some(Self::With(unsafe { std::mem::transmute::<usize, Dump>(found as usize) }))
     }
 }
 
-/// The function's address by the table in the interpreter's file, if that is still the file that is mapped.
+/// By the table in the interpreter's file, if that is still the mapped one.
 fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
     struct InFile(File);
     impl Memory for InFile {
@@ -125,7 +121,7 @@ fn asked(dump: Dump) -> Result<String, String> {
         return Err("the process is too large for a copy of it to be made".to_owned());
     }
     let shared = SharedMemory::new().ok_or("there is no memory")?;
-    // No flags, and no signal at its end: a fork of which the C library does not know.
+    // A fork of which the C library does not know: without flags, and no signal at its end.
     // SAFETY: the child has a copy of this thread alone, and runs nothing but `child`.
     let process =
         unsafe { libc::syscall(libc::SYS_clone, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
@@ -136,7 +132,7 @@ fn asked(dump: Dump) -> Result<String, String> {
     }
     let ended = ended_within_patience(process);
     if !ended {
-        // A child that may still write to it must not lose it.
+        // A child may still write to it.
         let _ = std::mem::ManuallyDrop::new(shared);
         return Err("the child cannot be ended".to_owned());
     }
@@ -148,7 +144,7 @@ fn asked(dump: Dump) -> Result<String, String> {
     }
 }
 
-/// Waits until the child has ended and is gone; kills it when it takes too long.
+/// Kills the child when it takes too long.
 fn ended_within_patience(process: c_long) -> bool {
     let begin = Instant::now();
     let mut killed = false;
@@ -157,7 +153,7 @@ fn ended_within_patience(process: c_long) -> bool {
         // SAFETY: asks after one process, and for nothing about it.
         let answer = unsafe { libc::syscall(libc::SYS_wait4, process, status, libc::WNOHANG | libc::__WALL, usage) };
         if answer != 0 {
-            // It has ended, or another thread of this process has waited for just any child of any kind.
+            // It has ended, or another thread has waited for just any child.
             return true;
         }
         if begin.elapsed() > PATIENCE && !killed {
@@ -177,17 +173,17 @@ fn tables_kib() -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("VmPTE:")?.trim().strip_suffix(" kB")?.parse().ok())
 }
 
-/// The child's own: where the text comes from and goes to.
+/// The child's own.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 
-/// What the child does. Only system calls: any lock may be held by a thread that is not there.
+/// Only system calls: a thread that is not there may hold any lock.
 fn child(dump: Dump, shared: *mut Shared) -> ! {
     const ENDS: [c_int; 7] =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS, libc::SIGALRM];
     PAGE.store(shared, Ordering::Relaxed);
     let mut pipe = [-1; 2];
-    // SAFETY: the structures are valid for the calls, which concern this child alone; the handler does nothing that is forbidden to one.
+    // SAFETY: the structures are valid; the calls concern this child alone.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });
@@ -200,7 +196,7 @@ fn child(dump: Dump, shared: *mut Shared) -> ! {
         }
         libc::alarm(ALARM_SECONDS);
         libc::sigprocmask(libc::SIG_UNBLOCK, &set, null_mut());
-        // Non-blocking: text beyond the pipe's capacity is lost.
+        // Text beyond the pipe's capacity is lost.
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) != 0 {
             leave(0);
         }
@@ -218,7 +214,7 @@ extern "C" fn gave_up(signal: c_int) {
     leave(signal);
 }
 
-/// Leaves what was written in the shared memory, and ends the child.
+/// Leaves the text in the shared memory.
 fn leave(signal: c_int) -> ! {
     // SAFETY: the memory is mapped in the child as it was in the parent, and the child has one thread.
     unsafe {

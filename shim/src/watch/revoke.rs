@@ -7,11 +7,10 @@
 //! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
 //! | `ncclCommAbort` frees the handle behind the program's back | it is never called |
 //!
-//! All ranks of a communicator have to revoke it. The job's marker names the communicators to the other processes; without a marker a process
-//! revokes all that it shares with others.
+//! All ranks of a communicator have to revoke it. The job's marker names the ids to the other processes; without one a process revokes all that it shares.
 //!
-//! Protocol: the watchdog alone revokes. It fills in [`TO_TELL`] and [`BLOCKED_BEFORE`] before it sets the phase with Release, and the flag of
-//! `runtime::results` last; a hook that finds the flag reads the phase with Acquire.
+//! Protocol: the watchdog alone revokes. It fills in [`TO_TELL`] and [`BLOCKED_BEFORE`], then the phase with Release, and the flag of `runtime::results`
+//! last; a hook that finds the flag reads the phase with Acquire.
 //!
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
@@ -34,13 +33,13 @@ use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Atom
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The error: `CUDA_ERROR_TIMEOUT`, which leaves the context as it is.
+/// `CUDA_ERROR_TIMEOUT` leaves the context as it is.
 const TIMEOUT: i32 = REVOKED_RESULT;
 
-/// A revoke that has not returned by then counts as failed.
+/// Of a revoke, which then has failed.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// In place of a result of NCCL's, which are not negative.
+/// NCCL's results are not negative.
 const NONE_YET: i32 = -1;
 const FAILED: i32 = -2;
 
@@ -48,35 +47,35 @@ const UNDER_WAY: u8 = 1;
 const OVER: u8 = 2;
 
 static PHASE: AtomicU8 = AtomicU8::new(0);
-/// Calls that were entered before were blocked when the revokes began, on the guard's clock.
+/// Calls entered before were blocked when the revokes began, on the guard's clock.
 static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
-/// When the newest revokes were over that have ended something, on the guard's clock; 0 without any.
+/// The end of the newest revokes, on the guard's clock; or 0.
 static REVOKED_AT: AtomicU64 = AtomicU64::new(0);
-/// When blocked calls return at the latest, on the system's monotonic clock.
+/// Blocked calls return by then, on the system's monotonic clock.
 static UNTIL: AtomicU64 = AtomicU64::new(0);
-/// The threads that have not been told yet; 0 for one that has. A list that was set once stays.
+/// Threads still to be told; 0 for a told one. A list that was set stays.
 static TO_TELL: AtomicPtr<Vec<AtomicU32>> = AtomicPtr::new(std::ptr::null_mut());
 
-/// A forked child has no collective that waits. Only stores: the caller is the handler of a fork.
+/// Inside the handler of a fork: only stores.
 pub fn forked() {
     PHASE.store(0, Ordering::Relaxed);
     REVOKED_AT.store(0, Ordering::Relaxed);
     results::clear(REVOKED);
 }
 
-/// By the number of each communicator, from 1: the streams of its newest collectives, sends and receives, the newest first.
+/// By communicator: the streams of its newest collectives, sends and receives, the newest first.
 static STREAMS: [[AtomicU32; STREAMS_OF_EACH]; header::COMMUNICATOR_COUNT] =
     [const { [const { AtomicU32::new(0) }; STREAMS_OF_EACH] }; header::COMMUNICATOR_COUNT];
 const STREAMS_OF_EACH: usize = 4;
 
-/// By the number of each communicator, from 1: the id with which it was revoked. An entry is used again for another communicator.
+/// By communicator: the id with which it was revoked.
 static REVOKED_IDS: [AtomicU64; header::COMMUNICATOR_COUNT] = [const { AtomicU64::new(0) }; header::COMMUNICATOR_COUNT];
 
-/// By the number of each communicator, from 1: whether a call of the program's is ending it.
+/// By communicator: whether the program is ending it.
 static ENDING: [AtomicBool; header::COMMUNICATOR_COUNT] =
     [const { AtomicBool::new(false) }; header::COMMUNICATOR_COUNT];
 
-/// The program is about to end a communicator: a revoke that has begun returns first, and none begins that would use a handle which is freed.
+/// The program is about to end it: a revoke that has begun returns first, and none begins with a freed handle.
 pub fn before_the_end(communicator: &Communicator) {
     place_in(&ENDING, communicator).into_iter().for_each(|ending| ending.store(true, Ordering::Relaxed));
     // Partner of the fence in `revoke`: one of the two sees the other.
@@ -95,7 +94,7 @@ fn place_in<T>(all: &'static [T], communicator: &Communicator) -> Option<&'stati
     all.get(communicator.number.wrapping_sub(1) as usize)
 }
 
-/// A collective, a send or a receive is called. One thread at a time uses a communicator.
+/// One thread at a time uses a communicator.
 pub fn submits_to(communicator: &Communicator, stream: u32) {
     let mut newer = stream;
     for place in place_in(&STREAMS, communicator).into_iter().flatten() {
@@ -108,16 +107,15 @@ pub fn submits_to(communicator: &Communicator, stream: u32) {
     }
 }
 
-/// The communicators, as all ranks know them, that have used the streams of the reported hang's path, or others on which a kernel
-/// waits for other ranks. For a graph, all: which its capture used is not known. Beside them those whose collectives are blocked in NCCL's own
-/// call. None where there is neither.
+/// The ids of the communicators that have used streams of the hang's path, or others on which a kernel waits for other ranks; for a graph, all. Beside them
+/// those whose collectives are blocked in NCCL's own call.
 fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
     let on_path: Vec<_> = culprits.filter(|culprit| culprit.operation.waits_for_peers()).collect();
     let in_calls = waited_for_in_calls(guard);
     let mut streams: Vec<_> = on_path.iter().map(|culprit| culprit.stream.number).collect();
     let waits = |busy: &&BusyStream| busy.operations.iter().any(OperationSeen::waits_for_peers);
-    // The snapshot has the busy ones among the streams that the driver was asked about.
+    // Of the streams that the driver was asked about, the busy ones.
     let others = if on_path.is_empty() { &[][..] } else { &report.snapshot.streams };
     streams.extend(others.iter().filter(waits).map(|busy| busy.stream.number));
     let has_used = |one: &Communicator| {
@@ -128,8 +126,7 @@ fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     guard.tracker.communicators().with_peers().filter(is_concerned).map(|one| one.id()).collect()
 }
 
-/// The numbers of the communicators whose collectives, sends or receives are blocked in NCCL's own call, for which no kernel stands yet: the
-/// first one of a communicator connects the ranks.
+/// Communicators whose calls are blocked in NCCL, before any kernel: the first call connects the ranks.
 fn waited_for_in_calls(guard: &Guard) -> Vec<u32> {
     let waits = |class| matches!(class, Class::Collective | Class::PointToPoint);
     let since = guard.now().saturating_sub(guard.settings.hang_after_nanos);
@@ -137,14 +134,14 @@ fn waited_for_in_calls(guard: &Guard) -> Vec<u32> {
     calls.filter(|(call, _, at)| waits(call.class()) && *at < since).map(|(_, one, _)| one).collect()
 }
 
-/// Whether the program was making a communicator again after a revoke, to which other ranks may come late.
+/// Whether the program makes a communicator again after a revoke: other ranks may come late.
 pub fn waits_for_latecomers(report: &HangReport) -> bool {
     let makes = |call: &Call| matches!(call, Call::Known(one) if one.class() == Class::CommunicatorCreate);
     let mut calls = report.snapshot.blocked.iter().filter(|blocked| blocked.past_threshold);
     PHASE.load(Ordering::Acquire) == OVER && calls.any(|blocked| makes(&blocked.call))
 }
 
-/// Revokes the communicators on which a hang waits, where that is the user's action; `false` where not all were.
+/// By the user's action; `false` where not all were revoked.
 pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
     if guard.settings.on_hang != OnHang::Revoke {
         return false;
@@ -165,21 +162,20 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
     tell(guard, Some(report), seen, None)
 }
 
-/// Whether a revoke was over so lately that the calls which it has ended may not have returned yet.
+/// Whether calls that a revoke has ended may not have returned yet.
 pub fn was_lately(guard: &Guard, now: Nanos) -> bool {
     let revoked = REVOKED_AT.load(Ordering::Relaxed);
     revoked != 0 && now < revoked + guard.settings.patience_nanos()
 }
 
-/// Whether the path of a hang ends in collectives that a revoke has ended: what is known of them is old.
+/// Whether a revoke has ended the collectives of the path: that knowledge is old.
 fn was_ended(report: &HangReport) -> bool {
     let revoked = REVOKED_AT.load(Ordering::Relaxed);
     let mut culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits).peekable();
     culprits.peek().is_some() && culprits.all(|one| one.operation.waits_for_peers() && one.operation.at < revoked)
 }
 
-/// Another process of the job revokes communicators: this one revokes them too, and those on which its own hang waits. Returns whether all
-/// were; `None` where its hang waits on none, or there is nothing to revoke.
+/// Another process revokes: this one revokes the same, and those on which its own hang waits. Whether all were; `None` where its hang waits on none.
 pub fn take_part(guard: &'static Guard, report: Option<&mut HangReport>) -> Option<bool> {
     let own = report.as_ref().map(|report| concerned(guard, report)).unwrap_or_default();
     let mut ids = guard.marker.as_ref().map(Marker::revoked);
@@ -196,7 +192,7 @@ fn raise(guard: &Guard, ids: &[u64]) {
     guard.marker.iter().for_each(|marker| marker.raise_revoked(guard.id, &guard.rank, ids));
 }
 
-/// Reports what came of it; returns whether all were revoked.
+/// Whether all were revoked.
 fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, because: Option<&str>) -> bool {
     let is_whole = seen.missing.is_none();
     guard.reports.add(&Block::marked(because.map(str::to_owned).into_iter().chain([seen.in_words()])));
@@ -211,7 +207,7 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
     is_whole
 }
 
-/// Revokes the communicators with these ids that have not been before; with `None` all that have other ranks. `None` where there is none.
+/// Those with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
 fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     let is_meant = |one: &Communicator| {
         let is_new = place_in(&REVOKED_IDS, one).is_none_or(|id| id.load(Ordering::Relaxed) != one.id());
@@ -222,7 +218,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
-    // An earlier revoke has threads that are still to be told.
+    // An earlier revoke may have threads to tell.
     let others_are_to_be_told = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
@@ -242,7 +238,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
         door::pause(Duration::from_millis(2));
     }
     let results: Vec<_> = results().collect();
-    // A revoke that has not returned may still end a collective.
+    // A late revoke may still end a collective.
     match others_are_to_be_told || results.iter().any(|result| [nccl::SUCCESS, NONE_YET].contains(result)) {
         true => PHASE.store(OVER, Ordering::Release),
         false => end(),
@@ -279,15 +275,15 @@ fn why_not(number: u32, result: i32) -> String {
     format!("communicator {number}: ncclCommRevoke {why}")
 }
 
-/// The handle of the context in which a communicator has worked, or 0.
+/// The context in which it has worked, or 0.
 fn context_of(guard: &Guard, one: &Communicator) -> u64 {
     let newest = place_in(&STREAMS, one).map_or(0, |streams| streams[0].load(Ordering::Relaxed));
     let stream = guard.tracker.stream_entry(newest);
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
 
-/// Revokes in the calling thread, which is the guard's own. At its end NCCL makes the device current that was it before: for a thread without a
-/// context that is the first one, on which the runtime then makes a context.
+/// In a thread of the guard's. NCCL makes the former device current at the end: without a context that is the first one, where the runtime makes a
+/// context.
 fn revoke_here(communicator: Handle, context: u64) -> i32 {
     thread::becomes_own();
     let is_current = context != 0 && driver::ctx_push(context as Handle) == Some(SUCCESS);
@@ -298,12 +294,11 @@ fn revoke_here(communicator: Handle, context: u64) -> i32 {
     result
 }
 
-/// What is reported where none was revoked.
 fn none(guard: &Guard, why: &str) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why.to_owned()) }
 }
 
-/// An error in a thread that watches collectives ends the process, before the program could go on; the threads that use the results are told.
+/// Not a thread that watches collectives: the error would end the process.
 fn is_to_know(thread: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
     !name.is_ok_and(|name| name.starts_with(WATCHES_COLLECTIVES))
@@ -312,7 +307,7 @@ fn is_to_know(thread: u32) -> bool {
 fn begin(guard: &Guard) {
     let threads = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| slot.thread());
     let threads = threads.filter(|thread| is_to_know(*thread)).map(AtomicU32::new);
-    // Hooks may read the former list for as long as the process lives.
+    // Hooks may still read the former list.
     TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
     UNTIL.store(clock::system_nanos() + LIMIT.as_nanos() as u64, Ordering::Relaxed);
@@ -320,20 +315,20 @@ fn begin(guard: &Guard) {
     results::set(REVOKED);
 }
 
-/// Nothing was revoked: results stay as they are.
+/// Nothing was revoked.
 fn end() {
     results::clear(REVOKED);
     PHASE.store(0, Ordering::Release);
 }
 
-/// Where a call of the program's is to come back only once every revoke has returned.
+/// For a call that returns once every revoke has.
 pub fn wait_until_over() {
     while PHASE.load(Ordering::Acquire) == UNDER_WAY && clock::system_nanos() < UNTIL.load(Ordering::Relaxed) {
         door::pause(Duration::from_millis(2));
     }
 }
 
-/// The result of a driver call that the thread made at `caller`, and entered at that time on the guard's clock.
+/// Of a driver call made at `caller`, and entered then on the guard's clock.
 pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, result: i32) -> i32 {
     if nccl::ADOPTED.addresses().contains(&caller) {
         return result;
@@ -344,21 +339,21 @@ pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, r
         wait_until_over();
     }
     let tells = result == SUCCESS && (was_blocked || answers) && PHASE.load(Ordering::Acquire) == OVER;
-    // A blocked call tells its thread whether or not that is on the list.
+    // A blocked call tells its thread in any case.
     match tells && (is_to_be_told() || was_blocked) {
         true => TIMEOUT,
         false => result,
     }
 }
 
-/// A call of NCCL has returned to the thread. By an error, or because it ends a communicator itself, the thread knows.
+/// By an error, or because it ends a communicator itself, the thread knows.
 pub fn told_by_nccl(entry_point: EntryPoint, result: i32) {
     if !nccl::begun(result) || entry_point.class() == Class::CommunicatorEnd {
         is_to_be_told();
     }
 }
 
-/// Whether the calling thread is still to be told, which it is then.
+/// Whether the thread is still to be told; then it is.
 fn is_to_be_told() -> bool {
     // SAFETY: null, or a list that is never freed.
     let Some(threads) = (unsafe { TO_TELL.load(Ordering::Relaxed).as_ref() }) else { return false };

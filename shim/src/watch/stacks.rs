@@ -1,13 +1,12 @@
-//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`. A thread that enters a
-//! driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that changes. The kernel says where the
-//! stack of a thread lies that sleeps in a host function. The guard asks before and after the reading whether the thread has gone on, and
-//! reports no stack of one that has. The tables that files carry for exceptions give the outer frames. The stacks themselves go into the
-//! run folder, for the command to read further.
+//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`. A thread that enters a driver call leaves
+//! in its slot where its stack was: as long as it is inside, nothing above changes. For a thread that sleeps in a host function the kernel says where its
+//! stack lies. The guard asks before and after the reading whether the thread has gone on. The tables for exceptions give the outer frames. The stacks go
+//! into the run folder too.
 //!
-//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory; or open a
-//! file other than those of `/proc/self` and its own.
+//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than
+//! those of `/proc/self` and its own.
 
-use super::system_call;
+use super::thread_activity::system_call;
 use crate::record::Guard;
 use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
@@ -26,7 +25,7 @@ use std::os::unix::fs::PermissionsExt as _;
 const MOST_THREADS: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The stacks of these calls' threads and of those that run host functions; `keep` says whether they go into the run folder as well.
+/// `keep`: they go into the run folder as well.
 pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
@@ -38,7 +37,7 @@ pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], kee
         running.chain(calls.iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
     let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
         folder.replace_by(STACKS, &mut |file| {
-            // It holds stack memory: readable for its owner only, as a core file is.
+            // It holds stack memory: for its owner only, as a core file.
             file.set_permissions(Permissions::from_mode(0o600))?;
             space.write(file, guard, &found)
         })
@@ -65,7 +64,7 @@ pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     calls.into_iter().map(|address| space.frame(address)).chain(of_functions).filter(known).collect()
 }
 
-/// Whether it is a call of NCCL, of which only the frame is known.
+/// Of which only the frame is known.
 fn is_of_nccl(call: &PublishedCall) -> bool {
     !call.entry_point.is_of_driver()
 }
@@ -78,7 +77,7 @@ struct Space<'a> {
 }
 
 struct Found {
-    /// The call that the thread is in; `None` of one that sleeps in a host function.
+    /// `None` of a thread that sleeps in a host function.
     call: Option<PublishedCall>,
     stack: Stack,
     seen: StackSeen,
@@ -93,9 +92,9 @@ impl Found {
     }
 }
 
-/// The stack pointer and the program counter of a thread that sleeps in the kernel.
+/// Stack pointer and program counter.
 fn asleep(thread: u32) -> Option<(u64, u64)> {
-    let text = system_call::line(thread)?;
+    let text = system_call(thread)?;
     let mut fields = text.split_whitespace().rev();
     let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
     let address = field()?;
@@ -109,7 +108,7 @@ impl<'a> Space<'a> {
         Self { memory: OwnMemory::new(), maps, modules, images }
     }
 
-    /// Why no stack can be read at all, if none can.
+    /// Why no stack can be read at all.
     fn unreadable(&self) -> Option<&'static str> {
         let own = 0u64;
         match () {
@@ -126,11 +125,11 @@ impl<'a> Space<'a> {
         image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
     }
 
-    /// The stack of a call, if it is there as the call has left it.
+    /// If it is there as the call has left it.
     fn seen(&self, call: &PublishedCall) -> Option<Found> {
         let begin = call.frame as u64;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
-        // The return address lies right below. If it does not, the call was left by a jump.
+        // Right below; else a jump has left the call.
         let address = self.memory.word(begin.checked_sub(8)?)?;
         if !is_of_nccl(call) && call.path == 0 && address != call.caller as u64 {
             return None;
@@ -143,7 +142,7 @@ impl<'a> Space<'a> {
         Some(self.found(call.thread, Some(*call), stack))
     }
 
-    /// Where the stack of the caller ends. On AArch64 the return address lies at the lower end of the hook's frame, beside the frame pointer.
+    /// On AArch64 the return address lies at the lower end of the hook's frame, beside the frame pointer.
     fn end_of_hook(&self, call: &PublishedCall) -> Option<u64> {
         let hook = crate::lookup::table::hook(call.entry_point) as u64;
         let library = self.modules.iter().position(|module| module.has_code_at(hook))?;
@@ -154,7 +153,7 @@ impl<'a> Space<'a> {
     fn sleeping(&self, thread: u32) -> Option<Found> {
         let (begin, address) = asleep(thread)?;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
-        // The frame pointer register is unknown. Most functions do not use it.
+        // Most functions use no frame pointer.
         Some(self.found(thread, None, Stack { address, begin, end: mapping.end, frame: 0 }))
     }
 

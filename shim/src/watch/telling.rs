@@ -1,6 +1,4 @@
-//! The words of the watchdog about an open report: in the run folder, and on standard error.
-//!
-//! Must not: write into the folder of a process whose final summary is written.
+//! The words of the watchdog about an open report: in the run folder, and on standard error. After the final summary it writes nothing.
 
 use super::live_report::ends;
 use crate::record::reports::{Reported, Waiting};
@@ -14,7 +12,7 @@ use lazyguard_core::Nanos;
 /// In place of the end in a summary.
 const RUNNING: &str = "running";
 
-/// At an orderly exit: a reported standstill whose calls have returned is over.
+/// At an orderly exit: a standstill whose calls have returned is over.
 pub fn at_exit(guard: &Guard) {
     let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
     let still = |(thread, entered): &Waiting| {
@@ -27,8 +25,7 @@ pub fn at_exit(guard: &Guard) {
     }
 }
 
-/// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
-/// blocked calls may return an error: the report says so before.
+/// From the moment of asking on, blocked calls may return an error: the report says so before.
 pub(super) fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
     let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };
     if let (Some(report), true) = (&mut report, seen.taken && seen.fails) {
@@ -59,17 +56,14 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
     let ended = lock(&guard.reports.ended);
     if !*ended {
-        // If it cannot be replaced, `keep` has said so a moment ago.
         let _ = folder.replace(HANG, &report.json());
     }
 }
 
-/// Writes the summary so far.
 pub(super) fn keep_summary(guard: &Guard) {
     let Some(folder) = &guard.folder else { return };
     let ended = lock(&guard.reports.ended);
     if !*ended {
-        // If it cannot be replaced, the exit says so.
         let _ = folder.replace(RUN, &guard.summary(RUNNING).json());
     }
 }
@@ -83,7 +77,7 @@ pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Na
 
 pub(super) fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
-    // The process may be at its exit meanwhile: the exiting thread's report is the last.
+    // The exiting thread's report is the last.
     let ended = lock(&guard.reports.ended);
     if *ended {
         return;

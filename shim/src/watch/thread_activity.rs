@@ -1,19 +1,15 @@
-//! The activity of the threads that are in no driver call: they compute, sleep for a time, or wait for each other.
-//!
-//! The kernel reports the system call and the arguments of a thread without disturbing it. A thread that computes or sleeps may still do
-//! what others wait for; a thread that waits for another one will not. The driver's threads are recognised by the names that the driver
-//! gives them.
-//!
-//! Must not: disturb a thread, or report anything where the kernel does not answer.
+//! The activity of threads in no driver call: the kernel reports a thread's system call and arguments without disturbing it. A thread that computes or
+//! sleeps may still do what others wait for; one that waits for another will not. The driver's threads have names of their own.
 
-use super::system_call;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::folder::entries_of;
+use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 const MOST_THREADS: usize = 256;
-/// How the driver's threads are named, and this library's.
+/// Prefixes of the driver's and this library's threads.
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
@@ -35,15 +31,14 @@ fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }
-    in_call(&system_call::line(thread)?, is_own_thread)
+    in_call(&system_call(thread)?, is_own_thread)
 }
 
 fn is_own_thread(id: u64) -> bool {
-    std::fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
+    fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }
 
-/// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the
-/// stack pointer and the program counter.
+/// By the kernel's line: `running`, or the system call's number, its arguments, stack pointer and program counter.
 fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActivity> {
     /// Of the second argument of a futex call.
     const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
@@ -59,11 +54,27 @@ fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActi
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
         // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
-        // One in memory that processes share may be another process's to wake, but for the end of a thread, whose id is what is waited on.
+        // A shared one may be another process's to wake, but for the end of a thread, whose id is waited on.
         libc::SYS_futex if argument(1) & PRIVATE == 0 && !is_own_thread(argument(2)) => ThreadActivity::Expecting,
         libc::SYS_futex => ThreadActivity::Waiting,
         _ => ThreadActivity::Expecting,
     })
+}
+
+/// The kernel's line on a thread's system call, as proc_pid_syscall(5) has it. Of a process on an emulator of another machine it is the emulator's,
+/// and says nothing.
+pub(super) fn system_call(thread: u32) -> Option<String> {
+    static EMULATED: OnceLock<bool> = OnceLock::new();
+    if *EMULATED.get_or_init(|| is_emulated(std::process::id())) {
+        return None;
+    }
+    fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()
+}
+
+/// Whether the kernel knows the process by another program.
+fn is_emulated(process: u32) -> bool {
+    let (own, kernels) = (fs::read_link("/proc/self/exe"), fs::read_link(format!("/proc/self/task/{process}/exe")));
+    own.ok().zip(kernels.ok()).is_some_and(|(own, kernels)| own != kernels)
 }
 
 #[cfg(test)]
@@ -107,5 +118,17 @@ mod tests {
         assert!(soon, "{:?}", told());
         drop(release);
         waits.join().unwrap();
+    }
+
+    #[test]
+    fn the_line_is_that_of_a_thread_of_this_process() {
+        // SAFETY: takes no arguments and cannot fail.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        // If the kernel does not answer, there is nothing to test.
+        let number = |line: &str| line.split_whitespace().next().and_then(|number| number.parse().ok());
+        assert!(system_call(own)
+            .is_none_or(|line| line.starts_with("running") || number(&line).is_some_and(|n: i64| n >= 0)));
+        assert!(system_call(own).is_none() || !is_emulated(std::process::id()), "an emulator's line");
+        assert_eq!(system_call(0), None);
     }
 }

@@ -1,36 +1,27 @@
-//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and reports what
-//! it waits for.
+//! The watchdog: it finds a driver call that has been in progress for too long, or endless equal queries, and reports what they wait for.
 //!
-//! It reads the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the process's own
-//! recording, diagnoses it and reports. While nothing changes it reports again, shortly, after pauses that double. When what was reported
-//! is over, it says in a line how.
+//! It reads the threads' slots a few times a second. Past the threshold it takes a snapshot of the process's own recording, diagnoses it and reports. While
+//! nothing changes it repeats that shortly, after pauses that double. At the end it says in a line how.
 //!
-//! Each step of a report may be the last one that succeeds, so the surest comes first. (1) The report goes into the run folder; where no
-//! thread is in a call the knowledge may be old, and the driver is asked first. (2) The probe asks the driver, 300 ms at most, and the
-//! snapshot is taken again with its answers; if nothing is in flight after all, the report is removed. (3) The kernel reads the stacks of
-//! the blocked threads, without a signal or a stop. (4) One block goes to standard error. (5) At a hang in a process with Python, a child
-//! writes the stacks of Python's threads. (6) The driver is asked where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the
-//! work of the context. (7) `LAZYGUARD_ON_HANG`, once a verdict is certain or has lasted for three thresholds: that cannot be undone.
+//! Each step of a report may be the last one that succeeds, so the surest comes first. (1) The report goes into the run folder; where no thread is in a call,
+//! the driver is asked first. (2) The probe asks the driver, 300 ms at most, and the snapshot is taken again; if nothing is in flight after all, the report
+//! is removed. (3) The kernel reads the stacks of blocked threads. (4) One block goes to standard error. (5) At a hang, a child writes Python's stacks. (6)
+//! The driver is asked where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the context's work. (7) `LAZYGUARD_ON_HANG`, once a verdict is
+//! certain or has lasted for three thresholds.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::command::Commands;
 use super::device::Device;
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
-use super::on_hang;
-use super::probe;
-use super::processor_time;
-use super::python;
-use super::revoke;
-use super::stacks;
 use super::telling::{keep, say_that_it_is_due, say_that_it_is_over, take_gpu_dump};
+use super::{on_hang, probe, processor_time, python, revoke, stacks};
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
 use crate::record::schedule::Schedule;
 use crate::record::Guard;
-use crate::runtime::own_thread;
 use crate::runtime::process::retired;
-use crate::runtime::thread;
+use crate::runtime::{own_thread, thread};
 use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
@@ -44,30 +35,29 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::Duration;
 
-/// The most reports in one process of what is slow, and of hangs: further ones would add nothing.
+/// Of slow waits, and of hangs, in one process.
 const MOST_REPORTS: u64 = 20;
-/// A sleep that lasts this much longer than requested means that the whole process was stopped.
+/// A longer sleep means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
-/// A snapshot that took this long is expensive: those take at most one part in so many of a processor's time.
+/// An expensive snapshot; those take at most one part in so many of a processor's time.
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
-/// In thresholds: how long other ranks get to come to a communicator that is made again after a revoke.
+/// In thresholds, for other ranks to come to a communicator that is made again after a revoke.
 const LATECOMERS_PATIENCE: u64 = 10;
-/// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
+/// Later launches show that the program ignores the error that it got on purpose.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
 static OWN: Mutex<Option<Thread>> = Mutex::new(None);
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// The guard's threads are the last ones: the watchdog's ends the process, as the C library does in the last thread. It has the program's
-/// descriptors, to which exit handlers may write.
+/// The guard's threads are the last ones: the watchdog's, with the program's descriptors, ends the process, as the C library does.
 pub fn end() {
     ENDS.store(true, Ordering::Relaxed);
     lock(&OWN).iter().for_each(Thread::unpark);
 }
 
-/// In a thread as those of programs are: with a stack for exit handlers, and without blocked signals.
+/// As a program's thread: with a stack for exit handlers, and without blocked signals.
 fn end_by_a_thread() {
     own_thread::unblock_signals();
     if std::thread::Builder::new().stack_size(8 << 20).spawn(|| std::process::exit(0)).is_err() {
@@ -78,7 +68,7 @@ fn end_by_a_thread() {
     }
 }
 
-/// The body of the watchdog's thread. If hangs are not looked for, it only ends the process.
+/// If hangs are not looked for, the thread only ends the process.
 pub fn run(guard: &'static Guard) {
     *lock(&OWN) = Some(std::thread::current());
     let watches = guard.settings.hang_after_nanos > 0;
@@ -104,13 +94,11 @@ pub fn run(guard: &'static Guard) {
 
 struct Incident {
     report: HangReport,
-    /// What was past the threshold then; nothing where no thread was in a call.
+    /// Past the threshold then; empty where no thread was in a call.
     waiting: Vec<Waiting>,
-    /// Where no thread was in a call: the streams that stand still, and when the newest submission to each returned.
+    /// Then the streams that stand still, and when their newest submission returned.
     streams: Vec<(u32, Nanos)>,
-    /// How many calls had been made.
     calls: u64,
-    /// When to look again, and the pause after that.
     next: Nanos,
     pause: Nanos,
     told: Nanos,
@@ -119,7 +107,6 @@ struct Incident {
 }
 
 impl Incident {
-    /// Its report, whose action is carried out from now on.
     fn acts(&mut self) -> &mut HangReport {
         self.acted = true;
         self.report.acts = true;
@@ -127,12 +114,12 @@ impl Incident {
     }
 }
 
-/// A program whose blocked calls have returned an error on purpose.
+/// Its blocked calls have returned an error on purpose.
 struct Failed {
     report: HangReport,
-    /// Until when launches may belong to what the program does about it.
+    /// Launches until then may belong to the program's handling.
     handles_until: Nanos,
-    /// How many had been made then.
+    /// Made by then.
     launches: Option<u64>,
 }
 
@@ -140,14 +127,14 @@ struct Watch {
     guard: &'static Guard,
     every: Duration,
     threshold: Nanos,
-    /// Since when the process has not been stopped as a whole.
+    /// The process has not been stopped since.
     awake_since: Nanos,
     incident: Option<Incident>,
     failed: Option<Failed>,
     was_over: bool,
     /// The earliest time of the next look.
     look_at: Nanos,
-    /// The number of calls, when it last changed, and whether a snapshot was taken since.
+    /// Their number, its last change, and whether a snapshot was taken since.
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
@@ -186,20 +173,20 @@ impl Watch {
         std::thread::park_timeout(self.every);
         let now = self.guard.now();
         if now - slept_from > self.every.as_nanos() as u64 + OVERSLEPT_NANOS {
-            // The whole process was stopped, or starved: time that all threads lost is no hang.
+            // Stopped or starved: time that all threads lost is no hang.
             self.awake_since = now;
         }
-        // Calls that wait for a thread which a schedule holds are no hang.
+        // Waiting for a thread that a schedule holds is no hang.
         let held = self.guard.schedule.as_ref().map_or(0, Schedule::held);
         self.awake_since = self.awake_since.max(held);
     }
 
     fn tick(&mut self, now: Nanos) {
-        // Before a call is past the threshold, so that its first report says what the thread does.
+        // Before a call is past the threshold, for its first report.
         processor_time::note(self.guard, self.threshold);
         let waiting = self.waiting(now);
         let over = self.incident.as_ref().is_some_and(|incident| self.is_over(incident, &waiting));
-        // A thread that polls does not do so while the process is stopped, which may have been during the last look.
+        // A stopped process does not poll.
         if over && self.was_over {
             self.went_on(now);
         }
@@ -209,7 +196,7 @@ impl Watch {
         let quiet = self.is_quiet(now);
         self.act(now);
         match &self.incident {
-            // Its calls return in a moment, unless they wait for something else as well.
+            // Its calls return in a moment.
             Some(incident) if incident.acted && revoke::was_lately(self.guard, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
@@ -219,9 +206,7 @@ impl Watch {
         }
     }
 
-    // --- at each look: a few words of each thread ---
-
-    /// What is past the threshold, or was when it was reported and still waits.
+    /// Past the threshold, or reported and still waiting.
     fn waiting(&self, now: Nanos) -> Vec<Waiting> {
         let slots = self.guard.tracker.threads().filter(|(_, slot)| slot.in_use());
         slots
@@ -232,9 +217,9 @@ impl Watch {
     fn waits_in_a_call(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
         let call = slot.published()?;
         let waiting = (call.thread, call.entered);
-        // `still_inside` reads a file, so it is called once.
+        // `still_inside` reads a file.
         let waits = self.is_known(&waiting) || self.is_past(&waiting, now) && still_inside(&call);
-        // A query that belongs to a poll is none by itself.
+        // A query of a poll is none by itself.
         let asks = is_query(&call) && slot.asking().is_some();
         (waits && !asks).then_some(waiting)
     }
@@ -242,7 +227,7 @@ impl Watch {
     fn waits_in_a_poll(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
         let (first, last) = slot.asking()?;
         let waiting = (slot.thread(), first);
-        // The thread is in the next query, or was in one a moment ago.
+        // In the next query, or in one a moment ago.
         let asks = || match slot.published() {
             Some(call) => is_query(&call) && still_inside(&call),
             None => self.awake(last, now) <= self.threshold.max(ASKS_NO_MORE_NANOS),
@@ -258,7 +243,7 @@ impl Watch {
         self.awake(waiting.1, now) >= self.threshold
     }
 
-    /// A process that was stopped has not gone on by that: what is reported stays so until its call returns.
+    /// A reported wait lasts until its call returns, also in a process that was stopped.
     fn is_known(&self, waiting: &Waiting) -> bool {
         self.incident.as_ref().is_some_and(|incident| incident.waiting.contains(waiting))
     }
@@ -271,13 +256,12 @@ impl Watch {
         }
     }
 
-    /// Whether the reported hang lasts: a report takes its time on a busy machine.
+    /// A report takes its time on a busy machine.
     fn lasts(&self) -> bool {
         self.incident.as_ref().is_some_and(|incident| !self.is_over(incident, &self.waiting(self.guard.now())))
     }
 
-    /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
-    /// kernel ends cannot be known from outside, and the action cannot be undone.
+    /// The user's action on a hang: at once if the verdict is certain, else after the patience. It cannot be undone.
     fn act(&mut self, now: Nanos) {
         let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
         // Asked last: it looks at every thread.
@@ -296,7 +280,7 @@ impl Watch {
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             let is_revoked = revoke::revoke_for(self.guard, incident.acts());
-            // Where the program has given its communicators up meanwhile, there is none to revoke.
+            // The program may have given its communicators up meanwhile.
             let lasts = self.lasts();
             let Some(incident) = self.incident.as_mut().filter(|_| is_revoked || lasts) else { return };
             if !is_revoked {
@@ -317,7 +301,7 @@ impl Watch {
         }
     }
 
-    /// Another process of the job hangs, and has had its calls return an error.
+    /// Another process of the job fails its calls.
     fn take_part_in_a_failure(&mut self) {
         let guard = self.guard;
         if guard.gpu_dump.takes_part_in_a_failure(guard) {
@@ -344,7 +328,7 @@ impl Watch {
         self.forget_what_was_revoked();
     }
 
-    /// The driver called streams busy that a revoke has ended since: it is asked again, so that they are not taken for ones that stand still.
+    /// The driver is asked again about streams that a revoke has ended.
     fn forget_what_was_revoked(&self) {
         let was_revoked = self.incident.as_ref().is_some_and(|incident| incident.report.revoked.is_some());
         if was_revoked {
@@ -352,7 +336,7 @@ impl Watch {
         }
     }
 
-    /// A program whose blocked calls have returned an error on purpose may go on as if nothing had happened.
+    /// Such a program may go on as if nothing had happened.
     fn look_at_the_failed(&mut self, now: Nanos) {
         let launches = self.guard.tracker.counts().1;
         let Some(failed) = self.failed.as_mut().filter(|failed| now >= failed.handles_until) else { return };
@@ -363,7 +347,7 @@ impl Watch {
         }
     }
 
-    /// Whether no thread has called the driver for long, with work in flight, and that has not been looked at.
+    /// Whether no thread has called the driver for long, with work in flight, unseen so far.
     fn is_quiet(&mut self, now: Nanos) -> bool {
         let calls = self.guard.tracker.counts().0;
         if calls != self.calls {
@@ -372,8 +356,6 @@ impl Watch {
         let quiet = now.saturating_sub(self.quiet_since.max(self.awake_since)) >= self.guard.settings.patience_nanos();
         quiet && !std::mem::replace(&mut self.quiet_known, true) && !self.guard.tracker.in_flight(0).is_empty()
     }
-
-    // --- at a standstill ---
 
     fn what_is_known(&self) -> Option<HangReport> {
         let since = self.guard.now();
@@ -392,7 +374,7 @@ impl Watch {
         self.tell(report, waiting);
     }
 
-    /// No thread waits in a call. What is known may be old, so the driver is asked first.
+    /// No thread waits in a call, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
         if report.status != Status::Hang {
@@ -402,7 +384,7 @@ impl Watch {
         self.tell(report, Vec::new());
     }
 
-    /// Streams stand still, whatever threads do. The driver is asked about those before anything is said.
+    /// Streams stand still; the driver is asked about them first.
     fn look_at_the_device(&mut self, now: Nanos) {
         let Some(streams) = self.device.due(self.guard, now, self.awake_since, self.rest()) else { return };
         let Some(mut report) = self.what_is_known() else { return };
@@ -413,7 +395,7 @@ impl Watch {
 
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
-        // A slow operation is queried each time: its progress may become visible.
+        // Each query may show progress.
         let report = match report.status {
             _ if self.incident.as_ref().is_some_and(|incident| incident.waiting.is_empty()) => {
                 self.asked(&report).unwrap_or(report)
@@ -428,7 +410,7 @@ impl Watch {
             self.tell(report, waiting);
             return;
         }
-        // Else the process was stopped a moment ago, and has not been awake for a threshold again.
+        // Else the process was stopped a moment ago.
         let stands = report.status == incident.report.status;
         if stands && now.saturating_sub(incident.told) >= incident.pause {
             incident.told = now;
@@ -438,7 +420,7 @@ impl Watch {
         incident.next = now + pause;
     }
 
-    /// The least pause after the last look, so that the program keeps the processor.
+    /// The least pause, so that the program keeps the processor.
     fn rest(&self) -> Nanos {
         match self.cost.get() {
             cost if cost >= DEAR_NANOS => cost.saturating_mul(LOOK_SHARE),
@@ -448,11 +430,10 @@ impl Watch {
 
     fn pause_of(&self, report: &HangReport) -> Nanos {
         let pause = match report.status {
-            // Short, so that a slow operation is called a hang soon after its threshold.
+            // Soon called a hang.
             Status::Slow => (self.threshold / 4).max(250_000_000),
             _ => self.threshold,
         };
-        // Looking through a big recording takes its time, which is the program's.
         pause.max(self.rest())
     }
 
@@ -463,26 +444,22 @@ impl Watch {
         Some(amended)
     }
 
-    // --- reports ---
-
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
         if report.status == Status::Slow && self.slow_reports >= MOST_REPORTS {
-            // A hang may come of it.
             self.look_at = guard.now() + self.threshold.max(self.rest());
             return;
         }
         guard.mappings.at_a_hang(guard);
-        // What is reported follows from the recording as well, if the process is killed before the log's thread has its turn.
+        // A process that is killed now leaves a recording from which the report follows.
         guard.tracker.recorder().seen_alive(guard.now());
-        // The report is in the run folder before anything else is tried. It is on standard error once the driver has answered, or
-        // has not within a short time: one complete block.
+        // The report is in the run folder before anything else is tried, and in one block on standard error once the driver has answered, or not.
         keep(guard, &report);
         if report.probe.is_none() {
             report = self.asked(&report).unwrap_or(report);
         }
         if report.status == Status::Well {
-            // Everything has ended, and no call has shown it.
+            // Everything has ended unseen.
             self.forget();
             return;
         }
@@ -491,13 +468,13 @@ impl Watch {
         report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
         {
-            // From its first line on, an exit says that it is over.
+            // From now on, an exit says that it is over.
             let mut open = lock(&guard.reports.open);
             guard.reports.write(&report);
             *open = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         }
         if report.status == Status::Hang {
-            // A child process writes the stacks, which may take long.
+            // The child may take long.
             keep(guard, &report);
             report.python = python::save(guard);
         }
@@ -534,12 +511,12 @@ impl Watch {
 
     fn went_on(&mut self, now: Nanos) {
         let Some(mut incident) = self.incident.take() else { return };
-        // Slow. If the process exits meanwhile, the exiting thread reports it.
+        // Slow: an exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
         if incident.report.ends.iter().any(CallEnd::lost_work) {
             self.device.is_lost();
         }
-        // Else an exiting thread has reported it.
+        // Else an exiting thread has.
         if lock(&self.guard.reports.open).take().is_some() {
             let report = say_that_it_is_over(self.guard, incident.report, now);
             if report.outcome() == Outcome::FailedOnPurpose {
@@ -550,7 +527,7 @@ impl Watch {
 
     fn forget(&mut self) {
         if let Some(folder) = &self.guard.folder {
-            // If the file cannot be removed, the report stays as it was: written before the driver was asked.
+            // Else the report stays as it was.
             let _ = std::fs::remove_file(folder.path().join(HANG));
         }
         self.incident = None;

@@ -103,7 +103,7 @@ fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, 
 fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 3], &'static str) {
     let snapshot = &report.snapshot;
     match party {
-        Party::Thread { thread } => {
+        Party::Thread(thread) => {
             let call = snapshot.blocked.iter().find(|call| call.thread == *thread);
             let host = snapshot.host_functions.iter().find(|host| host.thread == *thread);
             let name = call.map(|call| call.thread_name.as_str()).unwrap_or_default();
@@ -130,12 +130,12 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             };
             ([name, format!("on stream {stream}, since {}", seconds(*at)), state.to_owned()], class)
         }
-        Party::Stream { stream } => {
+        Party::Stream(stream) => {
             let is_fed = verdict.fed.iter().any(|fed| fed.stream.number == *stream);
             let submitted = snapshot.stream(*stream).map_or(0, |busy| busy.outstanding);
             ([format!("stream {stream}"), of_stream(is_fed, submitted), String::new()], "operation")
         }
-        Party::Write { address } => (
+        Party::Write(address) => (
             [
                 format!("a write to {address:#x}"),
                 "no submitted operation".to_owned(),

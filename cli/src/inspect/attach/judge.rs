@@ -4,13 +4,12 @@
 
 use super::seen::{Candidate, DriverCall, ThreadSeen};
 use lazyguard_core::api::{Class, Code, EntryPoint};
-use lazyguard_core::report::event_of;
 
 pub(super) fn call(function: Option<&str>, lasts: bool) -> DriverCall {
     let class = function.and_then(class_of);
     DriverCall {
         function: function.map(str::to_owned),
-        event: class.map(event_of),
+        event: class.map(Class::event),
         waits_for: class.and_then(waits_for),
         lasts,
     }
@@ -67,7 +66,7 @@ pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidat
         let at = format!("thread {} is in {function}", thread.thread);
         match class {
             Some(Class::ModuleLoad | Class::LibraryModule) => add(Code::LG202, at),
-            Some(class) if event_of(*class) == "load" => add(Code::LG202, format!("{at}, which may load on first use")),
+            Some(class) if class.event() == "load" => add(Code::LG202, format!("{at}, which may load on first use")),
             Some(class) if class.waits_for_whole_context() => add(Code::LG204, at),
             Some(Class::Launch | Class::GraphLaunch) => {
                 add(Code::LG202, format!("{at}, and a first launch loads its library"));

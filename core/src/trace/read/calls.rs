@@ -1,7 +1,5 @@
-//! The call that a thread is in.
-//!
-//! The file of a living process changes meanwhile: what is read counts only if the mark is the same when it is read again.
-//! A thread whose mark keeps changing is not stuck.
+//! The call that a thread is in. In a living process it counts only if the mark is the same when it is read again: a thread whose mark keeps
+//! changing is not stuck.
 
 use super::cursors;
 use super::defects::Defects;
@@ -15,13 +13,12 @@ const TRIES: usize = 3;
 
 enum Found {
     Nothing,
-    /// A call, in these words. The time of return comes before the length: killed in between, the call is over.
+    /// With a time of return the call is over: that comes before the length.
     Call([u64; WORDS]),
     Nonsense(&'static str),
 }
 
-/// The words of the record of the call that the thread is in, if it is in one; or of one that has a time of return, and is not counted in its
-/// segment's length, or passed by the cursor, yet.
+/// The words of the call that the thread is in, or of one that has returned and is not counted yet.
 pub(super) fn in_progress<S: Source>(
     source: &S,
     header: &Header,
@@ -64,7 +61,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
             let place = shape.area.place(index);
             let before = words::<_, { segment::RECORDS }>(source, place);
             let length = counted.unwrap_or(before[segment::LENGTH]);
-            // The segment is the thread's for as long as the mark is set, or the mark is about to be cleared.
+            // The thread's own while the mark is set.
             if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
                 return Found::Nonsense("a segment that is not its own");
             }
@@ -91,7 +88,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
     }
 }
 
-/// The index of the thread's segment in the lane before this one, and how many of its records are complete where its head does not say it.
+/// The thread's segment in a lane, and its complete records where its head does not count them.
 fn segment_of(header: &Header, entry: &[u64; thread::WORDS], lane: u64) -> Option<(u64, Option<u64>)> {
     let others = entry[thread::SEGMENTS_1_2];
     let current = match lane {

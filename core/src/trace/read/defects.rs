@@ -1,14 +1,13 @@
-//! What did not make sense in a recording.
-//!
-//! Must not: grow with the number of defects. A file of nothing but nonsense has millions.
+//! What did not make sense in a recording: the first of it, and how much; or why nothing can be read.
 
-use std::fmt;
+use crate::settings::MOST_RECORD_BYTES;
+use crate::trace::layout::VERSION;
+use std::{fmt, io};
 
 const MOST_KEPT: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// Where, in bytes from the file's beginning.
     pub offset: u64,
     pub text: String,
 }
@@ -21,24 +20,48 @@ impl fmt::Display for Defect {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defects {
-    kept: Vec<Defect>,
-    count: u64,
+    pub kept: Vec<Defect>,
+    pub count: u64,
 }
 
 impl Defects {
-    /// Notes a defect; the text is made only if it is kept.
+    /// The text is made only if it is kept.
     pub(super) fn note(&mut self, offset: u64, text: impl FnOnce() -> String) {
         self.count += 1;
         if self.kept.len() < MOST_KEPT {
             self.kept.push(Defect { offset, text: text() });
         }
     }
+}
 
-    pub(super) fn kept(&self) -> &[Defect] {
-        &self.kept
-    }
+#[derive(Debug)]
+pub enum Unreadable {
+    NotARecording,
+    /// Empty, or zero but for the first words of a header: nothing was recorded.
+    NeverBegun,
+    Version(u32),
+    TooLarge(u64),
+    Io(io::Error),
+}
 
-    pub(super) fn count(&self) -> u64 {
-        self.count
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotARecording => f.write_str("this is not a recording"),
+            Self::NeverBegun => f.write_str(
+                "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
+                 it just now",
+            ),
+            Self::Version(version) => {
+                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            }
+            Self::TooLarge(bytes) => {
+                let most = MOST_RECORD_BYTES >> 30;
+                write!(f, "this is no recording: it has {bytes} bytes, and a recording has {most} GiB at most")
+            }
+            Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
+        }
     }
 }
+
+impl std::error::Error for Unreadable {}

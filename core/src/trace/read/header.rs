@@ -1,19 +1,16 @@
 //! The header: facts of the process, and where the areas lie.
 //!
-//! The reader takes places from the header as far as they lie inside the file. It reads an impossible area as empty, and one that
-//! reaches past the end as far as the file goes. Either is a defect.
+//! The reader takes an impossible area as empty, and one that reaches past the end as far as the file goes. Either is a defect.
 
-use super::defects::Defects;
+use super::defects::{Defects, Unreadable};
 use super::source::{append, field, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
-use super::unreadable::Unreadable;
-use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};
-use crate::Nanos;
+use crate::{order, Nanos};
 use std::ops::RangeInclusive;
 
-/// The words of the largest segment that is read: it is read as a whole, however little of it takes room in the file. The writer's have 512.
+/// Of a segment, which is read as a whole. The writer's have 512.
 const MOST_SEGMENT_WORDS: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,27 +27,26 @@ pub struct Facts {
     pub version: u32,
     pub process: u32,
     pub driver_version: u32,
-    /// Wall-clock time at which the process was armed, nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     pub armed_unix_nanos: u64,
     pub armed_monotonic_nanos: u64,
-    /// When the process started, in clock ticks since the machine did.
+    /// In clock ticks since the machine started.
     pub process_start_ticks: u64,
     pub state: ProcessState,
     pub last_seen: Nanos,
     pub program: String,
     pub host: String,
-    /// The rank among the processes of the job, as the launcher sets it.
+    /// As the launcher sets it.
     pub rank: String,
     pub lazyguard: String,
-    /// The size of the file, as the header gives it.
+    /// As the header gives it.
     pub file_bytes: u64,
-    /// Things for which a table had no entry.
     pub without_entry: u64,
     pub texts_lost: u64,
-    /// Driver calls of threads whose entry has been used again since.
+    /// Of threads whose entry was used again.
     pub former_calls: u64,
     pub former_launches: u64,
-    /// How the process came to be guarded; all zero in recordings without it.
+    /// All zero in recordings without it.
     pub start: StartFacts,
 }
 
@@ -78,7 +74,7 @@ impl LaneUse {
     }
 }
 
-/// A part of the file that holds entries of one size; all of them lie inside the file.
+/// Entries of one size, all inside the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Area {
     pub offset: u64,
@@ -94,7 +90,7 @@ impl Area {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
-    /// The last one may reach past the end of a file that was cut off.
+    /// The last one may be cut off.
     pub area: Area,
     pub records: u64,
 }
@@ -108,7 +104,7 @@ pub(super) struct Header {
     pub strings: (u64, u64),
     pub segments: Segments,
     pub lanes: [LaneUse; LANES],
-    /// First segment and number of segments of each lane.
+    /// By lane: the first segment, and how many.
     pub lane_segments: [(u64, u64); LANES],
     pub hands: [u64; LANES],
     pub length: u64,
@@ -178,15 +174,14 @@ impl Header {
         })
     }
 
-    /// The first segment of a lane and how many it has, as far as they lie inside the file.
+    /// As far as they lie inside the file.
     pub(super) fn segments_of(&self, lane: Lane) -> (u64, u64) {
         let (first, count) = self.lane_segments[lane as usize];
         (first, count.min(self.segments.area.count.saturating_sub(first)))
     }
 }
 
-/// Whether a file is what the writer leaves behind when it is killed before it has stored the mark of a recording, which is the last
-/// word of the header: a file that is empty, zero, or has the first words of the header.
+/// Whether the file is empty, zero, or has the first words of a header: the writer stores the mark of a recording last.
 fn never_begun(head: &[u8], length: u64) -> bool {
     let at = |number: usize| word(head, number);
     let version = u64::from(layout::VERSION) | (HEADER_BYTES as u64) << 32;
@@ -194,7 +189,7 @@ fn never_begun(head: &[u8], length: u64) -> bool {
     at(header::MAGIC) == 0 && (head.iter().all(|&byte| byte == 0) || head.len() == HEADER_BYTES && is_header)
 }
 
-/// How many bytes a file of this length lacks; of one that ends in its header, those of the header that it lacks at least.
+/// At least so many bytes of the file are missing.
 pub(super) fn missing(facts: &Facts, length: u64) -> u64 {
     facts.file_bytes.max(HEADER_BYTES as u64).saturating_sub(length)
 }
@@ -249,7 +244,7 @@ impl AreaReader<'_> {
         self.area(what, at, words..=words, u64::MAX)
     }
 
-    /// An area of entries of so many words. The last entry counts if the file has more than `before` bytes of it.
+    /// The last entry counts if the file has more than `before` bytes of it.
     fn area(&mut self, what: &str, at: usize, words: RangeInclusive<usize>, before: u64) -> Area {
         let (begin, shape) = (word(self.head, at), word(self.head, at + 1));
         let told = Area { offset: begin, count: u64::from(low(shape)), stride: u64::from(high(shape)) };
@@ -271,7 +266,7 @@ impl AreaReader<'_> {
         Area { count: told.count.min(fit), ..told }
     }
 
-    /// Where the texts begin and how many bytes of them are in use, and the size of their area.
+    /// Beginning and used bytes of the texts; size of their area.
     fn strings(&mut self) -> ((u64, u64), u64) {
         let (begin, size) = (word(self.head, header::TEXTS), word(self.head, header::TEXTS + 1));
         let used = word(self.head, header::TEXTS_USED);
@@ -310,7 +305,7 @@ impl AreaReader<'_> {
     }
 }
 
-/// Notes areas that lie on each other. They are read all the same.
+/// Overlapping areas are read all the same.
 fn overlaps(parts: [(&str, Area); 6], defects: &mut Defects) {
     let mut parts: Vec<_> = parts.into_iter().filter(|(_, area)| area.count != 0).collect();
     order::sort_by_key(&mut parts, |(_, area)| area.offset);
@@ -354,8 +349,7 @@ fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneUse; LANES], [(u64, u64); 
     (summaries, ranges)
 }
 
-/// Hands out each entry of an area, with its index and its bytes. Entries that take no room in the source are all zero, and left out:
-/// a file may be of any length and hold next to nothing. The last entry may be there in part.
+/// Hands out each entry with its index. Entries that take no room in the file are zero, and left out. The last one may be cut off.
 pub(super) fn each_entry<S: Source>(
     source: &S,
     area: &Area,

@@ -1,12 +1,9 @@
-//! A recording that is read again and again while its process writes it: the tables as they are now, and the records that are new.
-//!
-//! Must not: read what it has read before, but the tables.
+//! A recording that is read again and again while its process writes it: the tables as they are now, and the new records.
 
-use super::cursors;
 use super::header::Header;
 use super::records::Entry;
 use super::source::{fill, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES};
-use super::{Recording, Unreadable};
+use super::{cursors, Recording, Unreadable};
 use crate::trace::follow::LaneFollower;
 use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Look, Owner, Record, WORDS};
@@ -17,12 +14,12 @@ pub struct LiveRecording<S> {
 }
 
 impl<S: Source> LiveRecording<S> {
-    /// Opens a recording. It has read the tables, and no record.
+    /// Reads the tables, and no record.
     pub fn open(source: S) -> Result<Self, Unreadable> {
         Ok(Self { recording: Recording::tables_of(source)?, lanes: Default::default() })
     }
 
-    /// The tables as they were at the last [`Self::refresh`]. It holds no records, and [`Recording::lanes`] counts none as present.
+    /// As they were at the last [`Self::refresh`].
     pub fn tables(&self) -> &Recording<S> {
         &self.recording
     }
@@ -31,8 +28,7 @@ impl<S: Source> LiveRecording<S> {
         self.recording.refresh_tables()
     }
 
-    /// Hands out every record of a lane that has become complete since the last time, of at most `most` segments: the newest. Of those
-    /// handed out at once, one thread's are in order.
+    /// Hands out each new complete record of a lane, of the newest `most` segments. One thread's are in order.
     pub fn news(&mut self, lane: Lane, most: u64, each: &mut dyn FnMut(&Recording<S>, &Entry)) {
         let Recording { source, header, .. } = &self.recording;
         let (first, count) = header.segments_of(lane);
@@ -52,14 +48,13 @@ impl<S: Source> LiveRecording<S> {
         self.lanes[lane as usize].follow(segments, hand, most.max(1), look, read);
     }
 
-    /// How many complete records of a lane were never handed out. While the process runs, a few may count for a moment that come with the
-    /// next look.
+    /// Complete records that were never handed out; in a running process a few may come with the next look.
     pub fn lost(&self, lane: Lane) -> u64 {
         self.lanes[lane as usize].lost(self.recording.header.lanes[lane as usize].released)
     }
 }
 
-/// `None` in between two owners, where it shows nothing, and of what was never used.
+/// `None` in between two owners, and of what was never used.
 fn look<S: Source>(source: &S, header: &Header, index: usize) -> Option<Look> {
     let mut head = [0; segment::RECORDS * WORD];
     let there = fill(source, header.segments.area.place(index as u64), &mut head).ok()?;
@@ -76,7 +71,7 @@ fn look<S: Source>(source: &S, header: &Header, index: usize) -> Option<Look> {
     })
 }
 
-/// The words of the records from this one on; `None` where there are none, or another thread has taken the segment meanwhile.
+/// From this record on; `None` where another thread has taken the segment.
 fn records_from<S: Source>(source: &S, header: &Header, look: &Look, from: u32) -> Option<Vec<[u64; WORDS]>> {
     let offset = header.segments.area.place(look.index as u64);
     let mut bytes = vec![0; usize::try_from(u64::from(look.length - from) * RECORD_BYTES).ok()?];

@@ -1,10 +1,8 @@
 //! The reader of recordings: any bytes give records, and defects where they do not make sense.
 //!
-//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
-//! sparse file says it is; or use a number as a place before comparing it with what there is.
+//! Must not: panic, loop or allocate more than in proportion to the bytes that are there; or use a number as a place without a check.
 //!
-//! A living process writes while its recording is read. The reader opens the recording as it was then. What is overwritten before
-//! it can be read is skipped and counted, never returned in part.
+//! A living process writes meanwhile. What is overwritten before it can be read is skipped and counted, never returned in part.
 
 mod calls;
 mod cursors;
@@ -17,16 +15,14 @@ mod source;
 mod strings;
 mod tables;
 mod unfolded;
-mod unreadable;
 
-pub use defects::Defect;
+pub use defects::{Defect, Unreadable};
 pub use header::{Facts, LaneUse, ProcessState};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
-pub use unreadable::Unreadable;
 
 use super::layout::LANES;
 use super::Record;
@@ -35,7 +31,7 @@ use header::Header;
 use segments::Index;
 use unfolded::Unfolded;
 
-/// A recording: everything but its records is in memory.
+/// All but the records is in memory.
 pub struct Recording<S> {
     source: S,
     header: Header,
@@ -55,7 +51,7 @@ impl<S: Source> Recording<S> {
         Ok(recording)
     }
 
-    /// Reads everything but the segments: such a recording has no records.
+    /// Without segments, such a recording has no records.
     fn tables_of(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
         let mut recording = Self {
@@ -81,7 +77,7 @@ impl<S: Source> Recording<S> {
     }
 
     fn read_tables(&mut self) {
-        /// In a process that is alive, other threads may fold again and again.
+        /// Threads of a living process may fold again and again.
         const TIMES: u32 = 4;
         let before = self.defects.clone();
         for time in 1..=TIMES {
@@ -95,22 +91,19 @@ impl<S: Source> Recording<S> {
         self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
     }
 
-    /// Returns the launches that the table of streams does not have.
+    /// Returns the launches that the table of streams lacks.
     fn read_tables_once(&mut self) -> Unfolded {
         let Self { source, header, defects, .. } = self;
         let entries = tables::threads(source, header, defects);
         let mut unfolded = Unfolded::default();
-        let threads = entries
-            .into_iter()
-            .map(|entry| {
-                let words = calls::in_progress(source, header, &entry, defects);
-                unfolded.read(source, header, &entry, words.as_ref());
-                // A driver call, or the call of NCCL around it.
-                let call = words.and_then(|words| Record::from_words(&words)).filter(|call| call.returned == 0);
-                ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
-            })
-            .collect();
-        self.threads = threads;
+        let threads = entries.into_iter().map(|entry| {
+            let words = calls::in_progress(source, header, &entry, defects);
+            unfolded.read(source, header, &entry, words.as_ref());
+            // A driver call, or the call of NCCL around it.
+            let call = words.and_then(|words| Record::from_words(&words)).filter(|call| call.returned == 0);
+            ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
+        });
+        self.threads = threads.collect();
         self.contexts = tables::contexts(source, header, defects);
         self.streams = tables::streams(source, header, defects);
         self.communicators = tables::communicators(source, header, defects);
@@ -121,22 +114,21 @@ impl<S: Source> Recording<S> {
         &self.header.facts
     }
 
-    /// The threads that called the driver, as far as the table has room for them.
     pub fn threads(&self) -> &[ThreadSeen] {
         &self.threads
     }
 
-    /// The contexts; of each number the one that had it last.
+    /// Of each number the newest.
     pub fn contexts(&self) -> &[ContextSeen] {
         &self.contexts
     }
 
-    /// The streams; of each number the one that had it last.
+    /// Of each number the newest.
     pub fn streams(&self) -> &[StreamSeen] {
         &self.streams
     }
 
-    /// The process's rank in its job: as its launcher says it; else that in its largest communicator, where it has one rank there.
+    /// By its launcher; else in its largest communicator, where it has one rank there.
     pub fn rank(&self) -> String {
         let given = &self.header.facts.rank;
         let known = || self.communicators.iter().filter_map(|one| one.rank).filter(|(_, size)| *size > 1);
@@ -146,7 +138,7 @@ impl<S: Source> Recording<S> {
         first.map_or_else(|| given.clone(), |rank| rank.to_string())
     }
 
-    /// The communicators; of each number the one that had it last.
+    /// Of each number the newest.
     pub fn communicators(&self) -> &[CommunicatorSeen] {
         &self.communicators
     }
@@ -159,28 +151,25 @@ impl<S: Source> Recording<S> {
         self.header.lanes
     }
 
-    /// All records in the order in which their calls were entered; those of one moment by thread, lane and number.
+    /// In the order in which their calls were entered; those of one moment by thread, lane and number.
     pub fn records(&self) -> Records<'_, S> {
         Records::new(&self.source, &self.header, &self.index)
     }
 
-    /// How many bytes of the file are gone at its end: the reader cannot report what was there.
     pub fn missing_bytes(&self) -> u64 {
         header::missing(&self.header.facts, self.header.length)
     }
 
-    /// How many records are of an entry point or a kind that this build knows not. They are among those present, and
-    /// [`Recording::records`] passes over them.
+    /// Of unknown calls or kinds: counted as present, and left out by [`Recording::records`].
     pub fn unknown_records(&self) -> u64 {
         self.index.unknown
     }
 
-    /// What did not make sense: the first of it.
     pub fn defects(&self) -> &[Defect] {
-        self.defects.kept()
+        &self.defects.kept
     }
 
     pub fn defect_count(&self) -> u64 {
-        self.defects.count()
+        self.defects.count
     }
 }

@@ -1,10 +1,8 @@
 //! The records of all threads and lanes, merged into the order in which their calls were entered.
 //!
-//! A segment is read when the merge comes to its first record and let go after its last one. The segments of a thread and
-//! lane follow each other in time, so about one of each is in memory.
+//! A segment is read when the merge comes to its first record: about one of each thread and lane is in memory.
 //!
-//! The file of a living process changes meanwhile. The reader reads a segment up to the length it had in the look-through, and its
-//! first words once more after the rest: if another thread took the segment in between, the reader skips all of it.
+//! In a living process the head is read again after the records: a segment that another thread took in between is skipped.
 
 use super::header::Header;
 use super::segments::{Index, Indexed};
@@ -22,7 +20,7 @@ pub struct Entry {
     pub thread_number: u32,
     pub thread: u32,
     pub lane: Lane,
-    /// Which of the thread's records in this lane it is.
+    /// Among the thread's records in this lane.
     pub number: u64,
     pub record: Record,
 }
@@ -33,14 +31,15 @@ pub struct Records<'a, S> {
     index: &'a Index,
     opened: usize,
     done: usize,
-    passed_over: u64,
+    /// Segments that were taken meanwhile, or could not be read.
+    pub passed_over: u64,
     error: Option<io::Error>,
     open: BinaryHeap<Reverse<Next>>,
     slots: Vec<Open>,
     free: Vec<usize>,
 }
 
-/// What decides the order, and in which slot the record lies.
+/// The order, and the record's slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Next {
     entered: Nanos,
@@ -53,7 +52,7 @@ struct Next {
 struct Open {
     indexed: Indexed,
     bytes: Vec<u8>,
-    /// The records in their order, where that is not the one in which they lie.
+    /// Empty where the records lie in order.
     order: Vec<u32>,
     position: u32,
 }
@@ -71,7 +70,7 @@ impl Open {
         Next { entered: word(bytes, record::ENTERED), thread_number, lane, number, slot }
     }
 
-    /// Sorts the records, if they do not lie in their order: what is recorded in the course of a call may lie before it.
+    /// A record in the course of a call may lie before the call's.
     fn sort(&mut self) {
         self.order.clear();
         self.position = 0;
@@ -103,20 +102,14 @@ impl<'a, S: Source> Records<'a, S> {
         }
     }
 
-    /// Segments that were read to their end, and all of them.
+    /// Segments read to their end, and all of them.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.index.segments.len())
     }
 
-    /// Segments that were passed over: they were taken by another thread since the recording was opened, or could not be
-    /// read.
-    pub fn passed_over(&self) -> u64 {
-        self.passed_over
-    }
-
-    /// The first error of reading, if there was one. What it concerns was passed over.
-    pub fn error(&self) -> Option<&io::Error> {
-        self.error.as_ref()
+    /// The first error; its segment was passed over.
+    pub fn finish(self) -> io::Result<()> {
+        self.error.map_or(Ok(()), Err)
     }
 
     fn open_due(&mut self) {
@@ -144,7 +137,7 @@ impl<'a, S: Source> Records<'a, S> {
         }
     }
 
-    /// Reads a segment into a slot; whether it still is what it was when it was looked through.
+    /// Whether the segment is still as it was looked through.
     fn load(&mut self, slot: usize, indexed: &Indexed) -> io::Result<bool> {
         let offset = self.header.segments.area.place(u64::from(indexed.index));
         let size = BEFORE_RECORDS + u64::from(indexed.length) * RECORD_BYTES;
@@ -163,7 +156,7 @@ impl<'a, S: Source> Records<'a, S> {
             && low(at(segment::LANE)) == indexed.lane as u32
             && high(state) == indexed.count
             && (u64::from(low(state)) == segment::BEING_TAKEN) == indexed.being_taken
-            // The head of one in which its thread still is need not count its records: see `cursors`.
+            // A cursor may count its records: see `cursors`.
             && (u64::from(low(state)) == segment::CURRENT || word(&after, segment::LENGTH) >= u64::from(indexed.length)))
     }
 }

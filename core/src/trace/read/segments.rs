@@ -1,7 +1,4 @@
-//! The segments, read once: the thread of each one's records, their number, and their earliest time.
-//!
-//! What is kept of a segment does not depend on what it holds, so a recording of any size needs a few dozen bytes a
-//! segment.
+//! The segments, read once: thread, number of records, and earliest time, in a few dozen bytes each.
 
 use super::cursors;
 use super::defects::Defects;
@@ -25,7 +22,7 @@ pub(super) struct Indexed {
     pub begins: Nanos,
 }
 
-/// All segments with records, by the time of their first one.
+/// By the time of the first record.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub segments: Vec<Indexed>,
@@ -42,7 +39,7 @@ impl Index {
                 let told = word(bytes, segment::LENGTH);
                 return index.take(number, bytes, told, header, defects);
             }
-            // Its records again: what its thread's cursor counts was complete before the cursor was read.
+            // Read again: what the cursor counts was complete before the cursor was read.
             let told = cursors::length(source, header, number, bytes);
             let mut again = vec![0; bytes.len()];
             let there = fill(source, area.place(number), &mut again).unwrap_or(0);
@@ -55,7 +52,7 @@ impl Index {
         index
     }
 
-    /// Takes in one segment, of which these bytes are there, and which is said to have so many complete records.
+    /// `told`: complete records, as is said.
     fn take(&mut self, number: u64, bytes: &[u8], told: u64, header: &mut Header, defects: &mut Defects) {
         let shape = header.segments;
         let offset = shape.area.place(number);
@@ -108,7 +105,7 @@ impl Index {
         }
     }
 
-    /// Notes segments that hold records of the same numbers. Both are read.
+    /// Segments with the same numbers are both read.
     fn doubles(&mut self, header: &Header, defects: &mut Defects) {
         self.segments.sort_unstable_by_key(|s| (s.thread_number, s.lane, s.first, s.index));
         for pair in self.segments.windows(2) {

@@ -1,6 +1,4 @@
-//! What a recording is read from.
-//!
-//! Must not: trust that what was there a moment ago is still there. A file may shrink while it is read.
+//! What a recording is read from. A file may shrink while it is read.
 
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};
@@ -21,13 +19,12 @@ pub trait Source {
         Ok(self.len()? == 0)
     }
 
-    /// Where, from this offset on, the next byte lies that may be other than zero: past what takes no room. Where that is not known,
-    /// the offset itself; `u64::MAX` if all that follows is zero.
+    /// The next offset that may hold something other than zero, `u64::MAX` for none; the offset itself where unknown.
     fn next_data(&self, offset: u64) -> u64 {
         offset
     }
 
-    /// Reads into the buffer from this offset on; returns how many bytes were read, 0 past the end.
+    /// Returns how many bytes were read, 0 past the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -64,7 +61,7 @@ impl Source for Vec<u8> {
     }
 }
 
-/// The words of a recording in the memory of the process that writes it.
+/// A recording in its own process.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a>(pub &'a [AtomicU64]);
 
@@ -78,7 +75,7 @@ impl Source for Words<'_> {
         let mut done = 0;
         while done < buffer.len() {
             let Some(word) = self.0.get(at / WORD) else { break };
-            // Acquire: what was stored before a word that is seen is seen by the reads that follow, as in a file.
+            // Acquire: what was stored before a word that is seen is seen by the reads that follow.
             let bytes = word.load(Ordering::Acquire).to_le_bytes();
             let there = &bytes[at % WORD..];
             let count = there.len().min(buffer.len() - done);
@@ -90,8 +87,7 @@ impl Source for Words<'_> {
     }
 }
 
-/// The recording that a recorder of the same process writes. Segments that may not be taken yet are read as what they are, zeros, without
-/// a look at them.
+/// Segments that may not be taken yet are read as zeros, without a look at them.
 impl Source for Recorder<'_> {
     fn len(&self) -> io::Result<u64> {
         Words(self.words()).len()
@@ -130,7 +126,7 @@ impl<S: Source + ?Sized> Source for &S {
 
 pub(super) const STRETCH: u64 = 256 << 10;
 
-/// Fills the buffer from this offset on as far as there are bytes, and returns how many there were.
+/// Returns how many bytes there were.
 pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -144,26 +140,19 @@ pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io:
     Ok(done)
 }
 
-/// Adds the bytes from this offset on to the buffer, `size` at most; what cannot be read is a defect, and missing.
-/// Returns how many there were.
-pub(super) fn append<S: Source>(
-    source: &S,
-    offset: u64,
-    size: usize,
-    buffer: &mut Vec<u8>,
-    defects: &mut Defects,
-) -> usize {
-    // Zeroed by the allocator: `resize` writes each byte by itself in an unoptimised build, which took a third of a report's time.
+/// Appends at most `size` bytes, and returns how many; what cannot be read is a defect.
+pub(super) fn append(source: &impl Source, offset: u64, size: usize, to: &mut Vec<u8>, defects: &mut Defects) -> usize {
+    // Zeroed by the allocator: `resize` is slow in an unoptimised build.
     let mut added = vec![0; size];
     let there = fill(source, offset, &mut added).unwrap_or_else(|error| {
         defects.note(offset, || format!("{size} bytes cannot be read: {error}"));
         0
     });
-    buffer.extend_from_slice(&added[..there]);
+    to.extend_from_slice(&added[..there]);
     there
 }
 
-/// The word with this number, or 0 where there is none.
+/// 0 where there is none.
 pub(super) fn word(bytes: &[u8], number: usize) -> u64 {
     let place = number.saturating_mul(8);
     bytes.get(place..place.saturating_add(8)).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
@@ -177,7 +166,6 @@ pub(super) const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The text in a field of these words: up to the first zero byte.
 pub(super) fn field(bytes: &[u8], words: &Range<usize>) -> String {
     let end = bytes.len().min(words.end * 8);
     let field = bytes.get(words.start * 8..end).unwrap_or_default();
@@ -185,7 +173,7 @@ pub(super) fn field(bytes: &[u8], words: &Range<usize>) -> String {
     String::from_utf8_lossy(&field[..length]).into_owned()
 }
 
-/// Words from this offset on; zero where there are none.
+/// Zero where there are none.
 pub(super) fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
     let mut bytes = vec![0; N * WORD];
     let there = fill(source, offset, &mut bytes).unwrap_or(0);
@@ -204,7 +192,7 @@ mod tests {
         assert_eq!(append(&source, 1, 10, &mut buffer, &mut defects), 2);
         assert_eq!(append(&source, u64::MAX, 4, &mut buffer, &mut defects), 0);
         assert_eq!(buffer, [9, 2, 3]);
-        assert_eq!(defects.count(), 0);
+        assert_eq!(defects.count, 0);
     }
 
     #[test]

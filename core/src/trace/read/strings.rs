@@ -1,14 +1,13 @@
 //! Names and other long things.
 //!
-//! Numbers of functions and streams are used again; which one a record means depends on when it was made.
+//! Numbers of functions and streams are used again: the time of a record decides what one means.
 
 use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
 use crate::api::{GraphContents, GraphPart, NodeKind, StreamKind};
 use crate::map::HashMap;
-use crate::order;
 use crate::trace::layout::{text, WORD};
-use crate::Nanos;
+use crate::{order, Nanos};
 
 const TEXT_STRETCH: u64 = 64 << 10;
 
@@ -16,7 +15,7 @@ const TEXT_STRETCH: u64 = 64 << 10;
 pub struct FunctionSeen<'a> {
     pub name: Option<&'a str>,
     pub handle: u64,
-    /// The handle of its module or library, or 0.
+    /// Its module or library, or 0.
     pub owner: u64,
     pub kernel: bool,
 }
@@ -33,7 +32,7 @@ pub struct FileSeen {
     pub at: Nanos,
     pub begin: u64,
     pub end: u64,
-    /// The load bias: memory address minus the file's address.
+    /// Memory address minus the file's address.
     pub bias: u64,
     pub path: String,
 }
@@ -51,13 +50,14 @@ pub struct StringTable {
     pub(crate) streams: Timed<StreamText>,
     pub(crate) communicators: Timed<Box<str>>,
     pub(crate) graphs: Timed<GraphContents, u64>,
-    /// The frames of the paths from the program's code to its calls, by number; there are a thousand at most.
+    /// Frames by number; a thousand paths at most.
     pub(crate) paths: Vec<(u16, Box<[u64]>)>,
-    pub(crate) files: Vec<FileSeen>,
-    pub(crate) settings: Vec<TextSeen>,
-    pub(crate) notes: Vec<TextSeen>,
-    pub(crate) unknown: u64,
-    pub(crate) bytes: usize,
+    pub files: Vec<FileSeen>,
+    pub settings: Vec<TextSeen>,
+    pub notes: Vec<TextSeen>,
+    /// Of an unknown kind.
+    pub unknown: u64,
+    pub bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,38 +69,37 @@ pub(crate) struct FunctionText {
 }
 
 impl StringTable {
-    /// The function with this number, as a record means it whose call returned then. For a call in progress ask for the
-    /// end of time.
+    /// As a record means the number whose call returned then; the end of time for a call in progress.
     pub fn function(&self, number: u32, at: Nanos) -> Option<FunctionSeen<'_>> {
         self.functions.newest(number, at).map(|function| self.named(function))
     }
 
-    /// Of each number the module or library of the function that had it last.
+    /// By function: its module or library.
     pub fn owners(&self) -> HashMap<u32, u64> {
         self.functions().map(|(number, _, function)| (number, function.owner)).collect()
     }
 
-    /// All functions, with their numbers and the times of their making, by number and time.
+    /// Number, time of making and function, in that order.
     pub fn functions(&self) -> impl Iterator<Item = (u32, Nanos, FunctionSeen<'_>)> {
         self.functions.entries.iter().map(|(number, at, function)| (*number, *at, self.named(function)))
     }
 
-    /// The stream with this number, as a record means it whose call returned then.
+    /// As a record means the number whose call returned then.
     pub fn stream(&self, number: u32, at: Nanos) -> Option<StreamText> {
         self.streams.newest(number, at).copied()
     }
 
-    /// All streams, with their numbers and the times of their making, by number and time.
+    /// Number, time of making and stream, in that order.
     pub fn streams(&self) -> impl Iterator<Item = (u32, Nanos, StreamText)> + '_ {
         self.streams.entries.iter().copied()
     }
 
-    /// The name of the communicator with this number, as a record means it whose call returned then.
+    /// As a record means the number whose call returned then.
     pub fn communicator(&self, number: u32, at: Nanos) -> Option<&str> {
         self.communicators.newest(number, at).map(AsRef::as_ref)
     }
 
-    /// All names of communicators, with their numbers and the times of their making, by number and time.
+    /// Number, time of making and name, in that order.
     pub fn communicators(&self) -> impl Iterator<Item = (u32, Nanos, &str)> {
         self.communicators.entries.iter().map(|(number, at, name)| (*number, *at, name.as_ref()))
     }
@@ -109,40 +108,18 @@ impl StringTable {
         self.graphs.newest(handle, at)
     }
 
-    /// All executable graphs, with their handles and the times from which on they did that, by handle and time.
+    /// Handle, time from which on they count, and contents, in that order.
     pub fn graphs(&self) -> impl Iterator<Item = (u64, Nanos, &GraphContents)> {
         self.graphs.entries.iter().map(|(handle, at, contents)| (*handle, *at, contents))
     }
 
-    /// The return addresses of a path's frames, the innermost first; the frame outside them is in the record.
+    /// Return addresses, the innermost first; the record has the frame outside them.
     pub fn path(&self, number: u16) -> &[u64] {
         self.paths.iter().rfind(|(known, _)| *known == number).map_or(&[], |(_, frames)| frames)
     }
 
-    pub fn files(&self) -> &[FileSeen] {
-        &self.files
-    }
-
-    /// The settings, each `NAME=value`.
-    pub fn settings(&self) -> &[TextSeen] {
-        &self.settings
-    }
-
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().rev().find_map(|s| s.text.strip_prefix(name)?.strip_prefix('='))
-    }
-
-    pub fn notes(&self) -> &[TextSeen] {
-        &self.notes
-    }
-
-    /// How many texts are of a kind that this build knows not.
-    pub fn unknown(&self) -> u64 {
-        self.unknown
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
@@ -154,12 +131,11 @@ impl StringTable {
         }
     }
 
-    /// Takes in the texts from the area's offset on, of which so many bytes are in use; those that it has taken in before are not read
-    /// again.
+    /// Takes in the texts from the area's offset on, of which so many bytes are in use; none twice.
     pub(super) fn read_on<S: Source>(&mut self, source: &S, (offset, used): (u64, u64), defects: &mut Defects) {
         let strings = self;
         let before = strings.bytes as u64;
-        // What was read and not yet taken in begins here in the file.
+        // The file's place of what is not yet taken in.
         let mut place = offset.saturating_add(before);
         let mut unread = used.saturating_sub(before);
         if unread == 0 {
@@ -210,7 +186,7 @@ impl StringTable {
         strings.graphs.sort();
     }
 
-    /// Takes in one entry; `None` if it is too small for what it holds.
+    /// `None` if the entry is too small for its content.
     fn take(&mut self, entry: &[u8]) -> Option<()> {
         let kind = word(entry, 0) as u16;
         let at = word(entry, 1);
@@ -274,7 +250,7 @@ impl StringTable {
     }
 }
 
-/// Things by number or handle, several of each, each from a moment on.
+/// By number or handle, several of each, each from a time on.
 #[derive(Debug)]
 pub(crate) struct Timed<T, K = u32> {
     pub(crate) entries: Vec<(K, Nanos, T)>,
@@ -291,7 +267,7 @@ impl<T, K: Copy + Ord> Timed<T, K> {
         self.entries.push((number, at, what));
     }
 
-    /// Of two with one number and time, the one that lies further back in the file stays the newer one.
+    /// Of two with one number and time, the later one in the file is newer.
     fn sort(&mut self) {
         order::sort_by_key(&mut self.entries, |(number, at, _)| (*number, *at));
     }

@@ -19,7 +19,7 @@ pub enum ThreadState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSeen {
-    /// Its number, which no other thread of the recording has.
+    /// No other thread of the recording has it.
     pub number: u32,
     pub thread: u32,
     pub state: ThreadState,
@@ -28,20 +28,20 @@ pub struct ThreadSeen {
     pub calls: u64,
     pub launches: u64,
     pub name: String,
-    /// The address right above the return address of the call in progress, or the newest one.
+    /// Right above the return address of the newest call.
     pub stack: u64,
-    /// The caller's frame pointer register at that call.
+    /// The caller's frame pointer at that call.
     pub frame: u64,
     pub call_in_progress: Option<Record>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSeen {
-    /// Its number, used again when it is gone.
+    /// Used again when the context is gone.
     pub number: u32,
     pub handle: u64,
     pub alive: bool,
-    /// Its device, or -1.
+    /// Or -1.
     pub device: i32,
     pub born: Nanos,
     pub idle_until: Nanos,
@@ -51,7 +51,7 @@ pub struct ContextSeen {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSeen {
-    /// Its number, used again when it is gone.
+    /// Used again when the stream is gone.
     pub number: u32,
     pub handle: u64,
     pub context: u32,
@@ -62,24 +62,22 @@ pub struct StreamSeen {
     pub capturing: bool,
     pub destroyed: bool,
     pub submitted: u64,
-    /// When the newest submitting call was entered or, if it has returned, returned.
+    /// When the newest call was entered or, if it has returned, returned.
     pub last_submitted: Nanos,
     /// Everything that was submitted before this is complete.
     pub complete_until: Nanos,
     pub born: Nanos,
     /// The first operation since the stream was last known to be idle.
     pub first_since_idle: Operation,
-    /// The newest operations, oldest first.
     pub recent: Vec<Operation>,
 }
 
 impl StreamSeen {
-    /// Whether something submitted is not known to be complete; `idle_until` is what is known of the whole context.
+    /// `idle_until` is known of the whole context.
     pub fn busy(&self, idle_until: Nanos) -> bool {
         self.alive && self.last_submitted > self.complete_until.max(idle_until)
     }
 
-    /// The oldest operation that is not known to be complete, if there is one.
     pub fn oldest(&self, idle_until: Nanos) -> Option<Operation> {
         let until = self.complete_until.max(idle_until);
         self.busy(idle_until).then(|| oldest_outstanding(self.first_since_idle, self.recent.iter().copied(), until))?
@@ -88,19 +86,18 @@ impl StreamSeen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommunicatorSeen {
-    /// Its number; that of one that is gone may be used again.
+    /// May be used again.
     pub number: u32,
-    /// The program's handle; 0 where the call that makes it has not returned, or has failed.
+    /// 0 where the call that makes it has not succeeded.
     pub handle: u64,
-    /// What all its ranks know it by.
+    /// The same in all ranks.
     pub id: u64,
-    /// The process's rank in it, and how many ranks it has; `None` where that is not known.
+    /// The process's rank, and the number of ranks.
     pub rank: Option<(u32, u32)>,
     pub born: Nanos,
     /// When it was destroyed or aborted; 0 before.
     pub ended: Nanos,
     pub collectives: u64,
-    /// When the newest of them was entered.
     pub last: Nanos,
     pub splits: u32,
 }

@@ -1,8 +1,5 @@
-//! Launches that the table of streams does not have yet, from the current segments of the threads.
-//!
-//! The records are read before the table. A living process may fold some in between, which are in both then: the table and they are read again.
-//!
-//! Must not: read more than one segment of a thread.
+//! Launches that the table of streams lacks, from the current segments of the threads. The records are read before the table: where a living
+//! process folds some in between, both are read again.
 
 use super::cursors;
 use super::header::Header;
@@ -17,14 +14,14 @@ use crate::trace::{Lane, Submission, WORDS};
 #[derive(Default)]
 pub(super) struct Unfolded {
     submissions: Vec<Submission>,
-    /// Segments that were read: in a damaged file several threads may claim one.
+    /// Read segments: in a damaged file several threads may claim one.
     segments: HashSet<u64>,
-    /// The heads of those with launches that were not folded, as they were before their records.
+    /// Heads of segments with unfolded launches, from before their records were read.
     heads: Vec<(u64, [u64; segment::RECORDS])>,
 }
 
 impl Unfolded {
-    /// Reads those of a thread; `in_progress`: the words of the call that it is in, or that has returned just now.
+    /// `in_progress`: the words of the thread's call, in progress or just returned.
     pub(super) fn read<S: Source>(
         &mut self,
         source: &S,
@@ -48,14 +45,14 @@ impl Unfolded {
         let length = writing.length.min(segments.records).min(there);
         let read = |number: u64| words::<_, WORDS>(source, place + BEFORE_RECORDS + number * RECORD_BYTES);
         let records: Vec<_> = (before[segment::FOLDED]..length).map(read).collect();
-        // A thread that has gone on to another segment has folded this one before.
+        // A thread that has left the segment has folded it.
         if head()[segment::STATE] == before[segment::STATE] {
             self.submissions.extend(records.iter().chain(in_progress).filter_map(Submission::of));
             self.heads.push((place, before));
         }
     }
 
-    /// Whether nothing of what was read has been folded since.
+    /// Whether nothing read has been folded since.
     pub(super) fn is_unfolded<S: Source>(&self, source: &S) -> bool {
         let is_as_before = |(place, before): &(u64, [u64; segment::RECORDS])| {
             let now = words::<_, { segment::RECORDS }>(source, *place);
@@ -64,7 +61,7 @@ impl Unfolded {
         self.heads.iter().all(is_as_before)
     }
 
-    /// Puts them into the table; each number is there once, in order.
+    /// Puts them into the table.
     pub(super) fn fold(mut self, contexts: &[ContextSeen], streams: &mut [StreamSeen]) {
         order::sort_by_key(&mut self.submissions, |submission| submission.operation.at);
         for Submission { stream, context, operation, returned } in self.submissions {

@@ -160,11 +160,11 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
                 "condition": part.condition, "wide": part.wide,
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
-        "files": texts_read.files().iter().map(|f| json!({
+        "files": texts_read.files.iter().map(|f| json!({
             "at": f.at, "begin": f.begin, "end": f.end, "bias": f.bias, "path": f.path,
         })).collect::<Vec<_>>(),
-        "settings": texts(texts_read.settings()),
-        "notes": texts(texts_read.notes()),
+        "settings": texts(&texts_read.settings),
+        "notes": texts(&texts_read.notes),
         "lanes": lanes,
         "records": records,
         "unknown_records": recording.unknown_records(),
