@@ -23,9 +23,8 @@ mod reduce;
 mod schedule;
 
 use crate::judge::explored::{Explored, HazardExplored};
-use crate::judge::seen::Hung;
 use crate::machine::system::unix_now;
-use crate::run::{Caught, EXPLORED};
+use crate::run::{code_of, Caught, EXPLORED};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, Failure, Outcome};
 use draw::{aim, draw, Random};
@@ -35,22 +34,20 @@ use lazyguard_core::Nanos;
 use once::{Ran, Runner};
 pub(crate) use options::Arguments;
 use schedule::{Hold, Points, Schedule};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) fn explore(arguments: Arguments) -> Outcome {
-    match Explorer::new(arguments).and_then(Explorer::explore) {
-        Ok(code) => Ok(ExitCode::from(code)),
-        Err(failure) => {
-            say(failure.to_string());
-            Ok(ExitCode::from(exit_code::OWN_FAILURE))
-        }
-    }
+    let code = Explorer::new(arguments).and_then(|mut explorer| explorer.explore().or_else(|why| explorer.ended(why)));
+    Ok(ExitCode::from(code.unwrap_or_else(|failure| {
+        say(failure);
+        exit_code::OWN_FAILURE
+    })))
 }
 
 /// How long the program takes is not known by then.
@@ -102,10 +99,9 @@ impl Explorer {
         let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
         made.map_err(|error| Failure::Input(format!("{}: {error}", root.display())))?;
         let root = root.canonicalize().unwrap_or(root);
-        let mut runner =
-            Runner { root, options: Vec::new(), program: arguments.program.clone(), caught: Caught::now() };
-        runner.options =
-            ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload].map(OsString::from).into();
+        let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
+        let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
+        let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
         Ok(Self {
             runner,
             arguments,
@@ -120,14 +116,27 @@ impl Explorer {
         })
     }
 
-    fn explore(mut self) -> Result<u8, Failure> {
+    /// A signal that has ended a run ends this command for its caller too.
+    fn ended(&mut self, failure: Failure) -> Result<u8, Failure> {
+        let Some(status) = self.runner.interrupted.get() else { return Err(failure) };
+        self.progress.clear();
+        let last = self.runner.root.join(format!("run-{}", self.made));
+        let kept = last.is_dir().then(|| format!("; the last run is kept: lazyguard report {}", last.display()));
+        kept.is_none().then(|| self.end());
+        say(format!("{failure}{}", kept.unwrap_or_default()));
+        Ok(code_of(status).max(1))
+    }
+
+    fn explore(&mut self) -> Result<u8, Failure> {
         let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
         let bare = self.runner.run("bare", &Schedule::default(), &limits(limit, self.arguments.timeout))?;
         if bare.hung.is_some() {
             say("hangs without any thread held; lazyguard explore is for programs that pass");
+            self.runner.options.extend(limits(limit, self.arguments.timeout));
+            self.arguments.replays = 1;
             return self.report(Found { schedule: Schedule::default(), ran: bare, run: 0 });
         }
-        if bare.code != 0 || bare.interrupted {
+        if bare.code != 0 {
             say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
             self.end();
             return Ok(bare.code);
@@ -180,9 +189,6 @@ impl Explorer {
             self.learn(&ran);
             if ran.hung.is_some() {
                 return Ok(Some(Found { schedule, ran, run: self.made }));
-            }
-            if ran.interrupted {
-                break;
             }
             match ran.code {
                 0 => self.runner.forget(&name),
@@ -252,12 +258,8 @@ impl Explorer {
     }
 
     /// Replays what was found, and says it.
-    fn report(mut self, found: Found) -> Result<u8, Failure> {
-        let hang = found.ran.hung.clone().unwrap_or_else(|| Hung {
-            code: String::new(),
-            sentence: String::new(),
-            folder: PathBuf::new(),
-        });
+    fn report(&mut self, found: Found) -> Result<u8, Failure> {
+        let hang = found.ran.hung.clone().unwrap_or_default();
         for (key, provoked) in &mut self.hazards {
             *provoked = match self.inversions.iter().find(|inversion| inversion.key == *key) {
                 Some(inversion) => inversion.is_in(&found.schedule.holds),
@@ -273,6 +275,9 @@ impl Explorer {
         let written = std::fs::write(&file, format!("# {sentence}\n{}", found.schedule.text()));
         written.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
         let explored = Explored { sentence: Some(sentence.clone()), schedule: Some(file.clone()), ..self.learned() };
+        self.progress.clear();
+        say(&sentence);
+        say(&hang.sentence);
         let (hung, replays) = self.replay(&found.schedule, &explored)?;
         let with_preloading = match self.arguments.preload.as_str() {
             "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
@@ -280,8 +285,6 @@ impl Explorer {
         };
         self.runner.forget("defaults");
         self.progress.clear();
-        say(&sentence);
-        say(&hang.sentence);
         say(format!("found in run {} with seed {}; {hung} of {replays} replays hung", found.run, self.seed));
         let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
         let (preload, program) = (&self.arguments.preload, program.join(" "));
@@ -311,15 +314,12 @@ impl Explorer {
                 false => self.runner.run("replay", schedule, &[])?,
             };
             hung += u64::from(ran.hung.is_some());
-            if ran.interrupted {
-                return Ok((hung, replay));
-            }
         }
         self.runner.forget("replay");
         Ok((hung, replays))
     }
 
-    fn nothing_found(mut self) -> Result<u8, Failure> {
+    fn nothing_found(&mut self) -> Result<u8, Failure> {
         self.last("last", &Schedule::default(), &self.learned())?;
         self.progress.clear();
         say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));

@@ -4,13 +4,14 @@
 
 use super::schedule::{Points, Schedule};
 use crate::judge::seen::Hung;
-use crate::machine::files;
-use crate::run::{wait_for, Caught, ATTEMPT};
+use crate::machine::{files, system};
+use crate::run::{inherited_signals, wait_for, Caught, ATTEMPT};
 use crate::words::{exit_code, Failure};
 use lazyguard_core::settings::literal_folder;
 use lazyguard_core::Nanos;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitStatus};
 use serde_json::Value;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub(super) struct Runner {
     pub options: Vec<OsString>,
     pub program: Vec<OsString>,
     pub caught: Caught,
+    /// How the run ended in which a signal ended it.
+    pub interrupted: Cell<Option<WaitStatus>>,
 }
 
 /// What a run came to.
@@ -37,8 +40,6 @@ pub(super) struct Ran {
     /// By rank. Of several processes without one, the one with the most calls.
     pub ranks: Vec<Points>,
     pub hazards: Vec<HazardSeen>,
-    /// The user has ended it.
-    pub interrupted: bool,
 }
 
 pub(super) struct HazardSeen {
@@ -55,7 +56,7 @@ impl Runner {
         self.root.join(format!("{name}.schedule"))
     }
 
-    /// Makes a run. `more` are further options of `lazyguard run`, which override the common ones.
+    /// Makes a run; a failure if a signal ends it. `more` are further options of `lazyguard run`, which override the common ones.
     pub fn run(&self, name: &str, schedule: &Schedule, more: &[OsString]) -> Result<Ran, Failure> {
         let file = |extension: &str| self.root.join(format!("{name}.{extension}"));
         let failed = |what: &Path, error: std::io::Error| Failure::Input(format!("{}: {error}", what.display()));
@@ -74,19 +75,25 @@ impl Runner {
             command.arg("--json").arg(&found);
         }
         command.arg("--").args(&self.program).stdin(Stdio::null()).stdout(output).stderr(error);
+        system::begins_with(&mut command, inherited_signals());
         let child = command.spawn().map_err(|error| failed(Path::new("lazyguard run"), error))?;
         let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let child = child.ok_or_else(|| Failure::Input("lazyguard run has no number".to_owned()))?;
         let (status, interrupted) = wait_for(child, &self.caught)?;
+        if interrupted {
+            self.interrupted.set(Some(status));
+            self.forget(name);
+            return Err(Failure::Input("ended by a signal".to_owned()));
+        }
         let code = status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OWN_FAILURE);
-        if code == exit_code::OWN_FAILURE && !interrupted {
+        if code == exit_code::OWN_FAILURE {
             let said = files::read_text(file("output")).unwrap_or_default();
             return Err(Failure::Input(said.lines().last().unwrap_or("a run failed").replace("lazyguard: ", "")));
         }
         let written = more.iter().position(|option| option == "--json").map(|at| PathBuf::from(&more[at + 1]));
         let text = files::read_text(written.unwrap_or(found)).unwrap_or_default();
         let mut ran = read(&serde_json::from_str(&text).unwrap_or_default());
-        (ran.code, ran.interrupted) = (code, interrupted);
+        ran.code = code;
         let all: Vec<Hung> =
             files::read_text(&hung).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         ran.hung = all.into_iter().next().filter(|_| code == exit_code::HANG);

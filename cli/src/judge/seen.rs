@@ -62,7 +62,7 @@ impl std::fmt::Display for End {
 }
 
 /// A hung attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hung {
     /// Of its first hang.
     pub code: String,

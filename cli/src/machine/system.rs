@@ -13,6 +13,8 @@ use nix::sys::time::TimeSpec;
 use rustix::process::{Pid, Signal};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +23,12 @@ pub(crate) fn blocked(signals: SigSet) -> SigSet {
     // It cannot fail for a set that exists.
     let _ = signals.thread_block();
     signals
+}
+
+/// Has the command's process begin with the signals blocked that this one was started with.
+pub(crate) fn begins_with(command: &mut Command, signals: Signals) {
+    // SAFETY: the closure runs in the child of a fork, and makes one call that is async-signal-safe.
+    unsafe { command.pre_exec(move || signals.blocked.thread_set_mask().map_err(io::Error::from)) };
 }
 
 /// The next of these signals, which every thread has blocked, and the process that has sent it; `None` there where that is the kernel.

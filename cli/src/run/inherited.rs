@@ -31,7 +31,7 @@ fn at_the_start() {
     let _ = AT_START.set((Signals::now(), closed));
 }
 
-pub(super) fn signals() -> Signals {
+pub(crate) fn signals() -> Signals {
     AT_START.get().map_or_else(Signals::now, |(signals, _)| *signals)
 }
 

@@ -40,8 +40,9 @@ mod tree;
 mod unguarded;
 mod unseen;
 
+pub(crate) use inherited::signals as inherited_signals;
 pub(crate) use options::{Options, EXPLORED};
-pub(crate) use retry::{wait_for, ATTEMPT};
+pub(crate) use retry::{code_of, wait_for, ATTEMPT};
 pub(crate) use signals::Caught;
 
 use crate::folder::profile_cache::Own;

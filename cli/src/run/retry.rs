@@ -98,7 +98,7 @@ pub(crate) fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, boo
 /// The signals by which users and schedulers end a run: after one of them nothing is made again.
 const ENDS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-fn code_of(ended: WaitStatus) -> u8 {
+pub(crate) fn code_of(ended: WaitStatus) -> u8 {
     let signal = ended.terminating_signal();
     // A script that runs this command stops at Ctrl-C only if the signal ended the command. The first process of a container cannot end so.
     if let Some(signal) = signal.filter(|_| std::process::id() != 1) {

@@ -172,6 +172,32 @@ fn a_program_that_fails_by_itself_keeps_its_exit_code() {
 }
 
 #[test]
+fn a_program_that_hangs_by_itself_is_reported_within_its_threshold() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = lazyguard_e2e::corpus_program("free");
+    let hung = explored_of(&work, program, &["--hang-after", "300ms"], &[]);
+    assert_eq!(hung.code, Some(117), "{hung}");
+    assert!(hung.stderr.contains("hangs without any thread held"), "{hung}");
+    assert!(hung.stderr.contains("; 1 of 1 replays hung\n"), "{hung}");
+    assert!(hung.seconds < 20.0, "three runs of a second each: {hung}");
+}
+
+#[test]
+fn a_signal_ends_it_along_with_its_program() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = lazyguard_e2e::corpus_program("free");
+    let run = Run::new(&work, "timeout").args(["--foreground", "--preserve-status", "2"]).args([command()]);
+    let ended = run
+        .args(["explore", "--hang-after", "1h", "--"])
+        .args([program])
+        .start()
+        .finish_within(Duration::from_secs(20));
+    assert_eq!(ended.code, Some(128 + libc::SIGTERM), "{ended}");
+    assert_eq!(ended.stderr, "lazyguard: ended by a signal\n", "{ended}");
+    assert_eq!(ended.left_behind(), Vec::<String>::new(), "{ended}");
+}
+
+#[test]
 fn a_thread_that_is_held_is_no_hang_and_the_program_is_as_without() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let schedule = work.path().join("schedule");

@@ -1,0 +1,81 @@
+"""Tests of how gpu-check judges races and their exploration. They need no card and nothing of the project built."""
+
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
+
+import explores  # noqa: E402
+import processes  # noqa: E402
+import spare_time  # noqa: E402
+
+SAID = """lazyguard: hangs when thread worker's cuMemFree comes after thread main's cuStreamWaitValue32: {code}
+lazyguard: cuMemFree cannot return
+lazyguard: found in run 3 with seed 2; {hung} of 10 replays hung
+"""
+SHAPE = explores.Shape("release", ["races", "release"], {"LG204"}, 1, False)
+
+
+def explored(code, said, seed=2):
+    with mock.patch.object(explores.Scratch, "run", return_value=processes.Outcome(code, 1.0, "", said)):
+        return explores.explored(SHAPE, seed, True)[:2]
+
+
+class TheShapes(unittest.TestCase):
+    def test_each_has_its_codes_and_its_program(self):
+        shapes = explores.shapes()
+        self.assertGreaterEqual(len(shapes), 20)
+        self.assertEqual((shapes["two_communicators"].ranks, shapes["first_use"].codes), (2, {"LG201", "LG202"}))
+        self.assertEqual([Path(word).name for word in shapes["unload"].command], ["reported", "unload"])
+        for shape in shapes.values():
+            self.assertTrue(shape.codes, shape)
+        of_torch = [shape for shape in shapes.values() if shape.of_torch]
+        self.assertEqual(len(of_torch), 2)
+        self.assertTrue(all(shape.command[-1].is_file() for shape in of_torch))
+
+    def test_a_job_needs_as_many_cards_and_pytorch_a_machine_that_has_it(self):
+        job, torch = SHAPE._replace(ranks=3), SHAPE._replace(of_torch=True)
+        self.assertEqual(explores.absent(job, 2, False, False), "for 3 GPUs")
+        self.assertIsNone(explores.absent(job, 3, False, True))
+        self.assertIsNone(explores.absent(job, 1, True, True))
+        self.assertEqual(explores.absent(torch, 1, False, True), "no PyTorch on this machine")
+
+
+class TheExploration(unittest.TestCase):
+    def test_the_hang_has_its_code_and_is_made_again(self):
+        self.assertEqual(explored(117, SAID.format(code="LG204", hung=9)), ("LG204 in run 3, 9 of 10 again", True))
+        for code, said in ((117, SAID.format(code="LG203", hung=10)), (117, SAID.format(code="LG204", hung=8)), (0, "lazyguard: no hang in 30 runs with seed 2\n"),
+                           (117, "hangs when something"), (None, SAID.format(code="LG204", hung=10))):
+            self.assertFalse(explored(code, said)[1], said)
+
+    def test_nothing_is_found_of_a_safe_form(self):
+        self.assertEqual(explored(0, "lazyguard: no hang in 30 runs with seed 1\n", "safe"), ("no hang in 30 runs", True))
+        self.assertFalse(explored(117, SAID.format(code="LG204", hung=9), "safe")[1])
+        self.assertFalse(explored(0, "lazyguard: no hang in 7 runs with seed 1\n", "safe")[1])
+
+    def test_a_row_passes_where_every_form_did(self):
+        seen = {form: (f"said {form}", True, {}) for form in explores.FORMS}
+        row, data = explores.row_of_shape(SHAPE, seen)
+        self.assertEqual((row.plain, row.explored, row.safe, row.verdict), ("said plain", "said 1; said 2; said 3", "said safe", "PASS"))
+        self.assertEqual(data["2"], {"said": "said 2", "good": True})
+        self.assertEqual(explores.row_of_shape(SHAPE, {**seen, 2: ("exit 0", False, {})})[0].verdict, "FAIL")
+        left = explores.row_of_shape(SHAPE, {"plain": seen["plain"]})[0]
+        self.assertEqual((left.safe, left.verdict), ("--within is over", "SKIP"))
+
+    def test_all_plain_runs_come_first_and_what_is_wanted_alone(self):
+        begun = []
+        with mock.patch.object(explores, "plain", side_effect=lambda shape, _: begun.append(shape.name) or ("ok", True, {})), \
+                mock.patch.object(explores, "explored", side_effect=lambda shape, form, _: begun.append(form) or ("found", True, {})), \
+                mock.patch.object(explores.os, "cpu_count", return_value=1), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
+            rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1)
+            self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1)
+        self.assertEqual(sorted(begun[:2]), ["load", "unload"])
+        self.assertEqual(begun[2:], [1, 1, "safe", "safe", 2, 2, 3, 3])
+        self.assertEqual([(row.shape, row.verdict) for row in rows], [("race: load", "PASS"), ("race: unload", "PASS")])
+        self.assertFalse(spare_time.is_over())
+
+
+if __name__ == "__main__":
+    unittest.main()
