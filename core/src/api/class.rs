@@ -19,6 +19,7 @@ impl Lane {
     pub const ALL: [Self; 3] = [Self::Work, Self::Waits, Self::RareEvents];
 
     /// The lane of calls of a class, as long as they do not load on first use: those are rare events.
+    #[inline(always)]
     pub const fn of(class: Class) -> Self {
         class.row().0
     }
@@ -37,6 +38,7 @@ pub enum Keep {
 }
 
 impl Keep {
+    #[inline(always)]
     pub const fn of(class: Class) -> Self {
         class.row().1
     }
@@ -135,6 +137,7 @@ classes! {
 }
 
 impl Class {
+    #[inline(always)]
     const fn has(self, facts: u8) -> bool {
         self.row().2 & facts != 0
     }
@@ -148,6 +151,7 @@ impl Class {
         self.has(GATED)
     }
 
+    #[inline(always)]
     pub const fn answers_for_work(self) -> bool {
         self.has(ANSWERS)
     }

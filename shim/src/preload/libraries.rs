@@ -53,10 +53,11 @@ struct Ready {
 }
 
 #[derive(Default)]
+#[repr(C)]
 pub struct Libraries {
+    absent: AtomicUsize,
     wanted: Vec<Wanted>,
     states: Mutex<Vec<State>>,
-    absent: AtomicUsize,
     /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
     loads: AtomicU64,
     changed: AtomicU64,

@@ -33,15 +33,17 @@ const WHILE_FULL_NANOS: u64 = 1_000_000_000;
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
+/// What [`Loader::may_have_pending`] asks lies together, at the end of `releases` and the beginning of `libraries`.
 #[derive(Default)]
+#[repr(C)]
 pub struct Loader {
     pub ahead: Ahead,
-    pub libraries: Libraries,
-    pub releases: Releases,
     queue: Mutex<Queue>,
     /// Libraries that print, or may print.
     printing: Mutex<HashMap<u64, Prints>>,
+    pub releases: Releases,
     pending: AtomicUsize,
+    pub libraries: Libraries,
     pub(super) not_before: AtomicU64,
     /// Nothing is tried before this moment: the context was busy a moment ago.
     pub(super) busy_until: AtomicU64,
@@ -186,13 +188,14 @@ impl Loader {
         self.loaded.load(Ordering::Relaxed)
     }
 
-    /// Whether anything waits to be loaded or released, in any context. Acquire: partner of the Release where it is noted.
-    #[inline]
     /// Whether anything is pending, or a library that is expected may have come.
+    #[inline]
     pub fn may_have_pending(&self) -> bool {
         self.has_pending() || self.libraries.are_expected()
     }
 
+    /// Whether anything waits to be loaded or released, in any context. Acquire: partner of the Release where it is noted.
+    #[inline]
     pub fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire) > 0 || self.releases.any()
     }

@@ -17,12 +17,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Releases that wait for their context, by number, to be idle: the oldest first.
 #[derive(Default)]
+#[repr(C)]
 pub struct Releases {
     waiting: Mutex<Vec<(u32, Release)>>,
-    count: AtomicUsize,
     put_off: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
+    count: AtomicUsize,
 }
 
 impl Releases {
