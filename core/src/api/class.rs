@@ -18,6 +18,7 @@ impl Lane {
     pub const ALL: [Self; 3] = [Self::Work, Self::Waits, Self::RareEvents];
 
     /// Calls that load on first use are rare events instead.
+    #[inline(always)]
     pub const fn of(class: Class) -> Self {
         class.row().0
     }
@@ -36,6 +37,7 @@ pub enum Keep {
 }
 
 impl Keep {
+    #[inline(always)]
     pub const fn of(class: Class) -> Self {
         class.row().1
     }
@@ -142,6 +144,7 @@ impl Class {
         matches!(self, Self::Copy | Self::CopyAsync | Self::Set | Self::SetAsync)
     }
 
+    #[inline(always)]
     const fn has(self, facts: u8) -> bool {
         self.row().2 & facts != 0
     }
@@ -154,6 +157,7 @@ impl Class {
         self.has(GATED)
     }
 
+    #[inline(always)]
     pub const fn answers_for_work(self) -> bool {
         self.has(ANSWERS)
     }

@@ -111,7 +111,8 @@ impl EntryPoint {
     }
 
     pub const fn info(self) -> &'static EntryPointInfo {
-        &ENTRY_POINTS[self.0 as usize]
+        // None is beyond the table; as it is said here, the look-up cannot panic where nothing may.
+        &ENTRY_POINTS[if self.index() < ENTRY_POINTS.len() { self.index() } else { 0 }]
     }
 
     pub const fn is_of_driver(self) -> bool {

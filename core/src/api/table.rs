@@ -210,19 +210,19 @@ macro_rules! with_driver_api {
                 => stream::end_capture(stream) { 94 cuStreamEndCapture 10000; 95 cuStreamEndCapture_ptsz 10000; }
 
             // Stream memory operations
-            WriteValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::write(stream, addr, u64::from(value), flags) {
+            WriteValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::write(stream, memop::narrow(addr, value, flags)) {
                 96 cuStreamWriteValue32 8000; 97 cuStreamWriteValue32_ptsz 8000;
                 98 cuStreamWriteValue32_v2 11070; 99 cuStreamWriteValue32_v2_ptsz 11070;
             }
-            WriteValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::write(stream, addr, value, flags) {
+            WriteValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::write(stream, memop::wide(addr, value, flags)) {
                 100 cuStreamWriteValue64 9000; 101 cuStreamWriteValue64_ptsz 9000;
                 102 cuStreamWriteValue64_v2 11070; 103 cuStreamWriteValue64_v2_ptsz 11070;
             }
-            WaitValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::wait(stream, addr, u64::from(value), flags) {
+            WaitValue (stream: Handle, addr: u64, value: u32, flags: u32) => memop::wait(stream, memop::narrow(addr, value, flags)) {
                 104 cuStreamWaitValue32 8000; 105 cuStreamWaitValue32_ptsz 8000;
                 106 cuStreamWaitValue32_v2 11070; 107 cuStreamWaitValue32_v2_ptsz 11070;
             }
-            WaitValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::wait(stream, addr, value, flags) {
+            WaitValue (stream: Handle, addr: u64, value: u64, flags: u32) => memop::wait(stream, memop::wide(addr, value, flags)) {
                 108 cuStreamWaitValue64 9000; 109 cuStreamWaitValue64_ptsz 9000;
                 110 cuStreamWaitValue64_v2 11070; 111 cuStreamWaitValue64_v2_ptsz 11070;
             }

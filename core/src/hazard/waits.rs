@@ -47,9 +47,18 @@ impl Default for Writes {
 }
 
 impl Writes {
+    /// The place of a write that is about to be submitted, in which there is none until then.
     #[inline]
-    pub fn push(&self, write: &ValueWrite) {
-        let place = &self.places[self.next.fetch_add(1, Ordering::Relaxed) % MOST_WRITES];
+    pub fn reserve(&self) -> usize {
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % MOST_WRITES;
+        self.places[place][0].store(0, Ordering::Relaxed);
+        place
+    }
+
+    /// Stores a write in the place that was reserved for it.
+    #[inline]
+    pub fn put(&self, place: usize, write: &ValueWrite) {
+        let Some(place) = self.places.get(place) else { return };
         let of_stream = u64::from(write.stream) | if write.wide { WIDE } else { 0 };
         let words = [write.at, write.address, write.value, of_stream];
         let check = words.into_iter().fold(0, BitXor::bitxor);
@@ -62,7 +71,7 @@ impl Writes {
         (1..=next.min(MOST_WRITES)).filter_map(move |back| {
             let words = self.places[(next - back) % MOST_WRITES].each_ref().map(|word| word.load(Ordering::Relaxed));
             let [at, address, value, of_stream, _] = words;
-            let is_one = words.into_iter().fold(0, BitXor::bitxor) == 0;
+            let is_one = at != 0 && words.into_iter().fold(0, BitXor::bitxor) == 0;
             is_one.then_some(ValueWrite { at, address, value, stream: of_stream as u32, wide: of_stream & WIDE != 0 })
         })
     }
@@ -156,7 +165,7 @@ mod tests {
 
     fn written((waits, writes): &mut (Waits, Writes), write: ValueWrite) {
         waits.written(&write);
-        writes.push(&write);
+        writes.put(writes.reserve(), &write);
     }
 
     #[test]
@@ -224,8 +233,8 @@ mod tests {
     #[test]
     fn words_of_two_writes_are_none() {
         let (one, other) = (Writes::default(), Writes::default());
-        one.push(&ValueWrite { wide: true, ..write(5, 2, 0x100, u64::MAX) });
-        other.push(&write(6, 3, 0x200, 1));
+        one.put(one.reserve(), &ValueWrite { wide: true, ..write(5, 2, 0x100, u64::MAX) });
+        other.put(other.reserve(), &write(6, 3, 0x200, 1));
         assert_eq!(one.newest().collect::<Vec<_>>(), [ValueWrite { wide: true, ..write(5, 2, 0x100, u64::MAX) }]);
         for (word, of_other) in one.places[0].iter().zip(&other.places[0]) {
             let before = word.swap(of_other.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -233,6 +242,8 @@ mod tests {
             word.store(before, Ordering::Relaxed);
         }
         assert_eq!(one.newest().count(), 1);
+        (0..MOST_WRITES).for_each(|_| _ = one.reserve());
+        assert_eq!(one.newest().count(), 0, "what is not submitted yet is none, nor is what was there before");
     }
 
     #[test]

@@ -231,13 +231,16 @@ fn made_once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
 /// Where a key belongs in a table of so many places, a power of two.
 #[inline(always)]
 fn place_of(key: u64, places: usize) -> usize {
-    // Handles are addresses: their low bits are alike. The high bits of the product depend on all of them.
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & places.wrapping_sub(1)
+    // Handles are addresses: their low bits are alike. These bits of the product depend on all of them, and on the number of a call above them
+    // (`object_key`).
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize & places.wrapping_sub(1)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::object_key;
     use super::*;
+    use crate::api::EntryPoint;
 
     #[test]
     fn launches_that_push_each_other_out_get_a_larger_table() {
@@ -312,6 +315,24 @@ mod tests {
         assert!(!pushed_out.contains(&std::ptr::from_ref(&launches.spare)));
         assert!(first_two.iter().all(|entry| pushed_out.contains(entry)));
         assert!(pushed_out.windows(2).all(|two| two[0] != two[1]));
+    }
+
+    #[test]
+    fn calls_about_no_object_on_one_stream_have_places_of_their_own() {
+        let symbols: [&[u8]; 5] = [
+            b"cuMemAllocAsync",
+            b"cuMemFreeAsync",
+            b"cuMemsetD8Async",
+            b"cuMemcpyDtoDAsync_v2",
+            b"cuStreamWriteValue32",
+        ];
+        let objects = symbols.map(|symbol| object_key(EntryPoint::by_symbol(symbol).unwrap(), 0));
+        let meets = |n: u64| {
+            let places = objects.map(|object| place_of_launch(object, 0x5555_0000_0000 + n * 0x1d0, LAUNCHES[0]));
+            (1..places.len()).filter(|&at| places[..at].contains(&places[at])).count()
+        };
+        // At random one of some thirty meets another one.
+        assert!((0..100).map(meets).sum::<usize>() < 40);
     }
 
     #[test]

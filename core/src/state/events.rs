@@ -2,14 +2,60 @@
 
 use super::event::Event;
 use super::event::Recorded;
+use super::thread::ThreadSlot;
 use super::tracker::Tracker;
 use crate::api::{GraphContents, GraphPart};
 use crate::sync::lock;
 use crate::Nanos;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Executable graphs whose nodes are kept; one more is not listed.
 const MOST_GRAPHS: usize = 4096;
+
+/// When each thread has launched a graph last. A thread stores to a word of its own, since an exchange behind a launch waits until the card has what
+/// the driver has sent it; threads beyond these words share the last one.
+pub(super) struct GraphLaunches {
+    who: AtomicU64,
+    at: [AtomicU64; GraphLaunches::WORDS],
+}
+
+impl Default for GraphLaunches {
+    fn default() -> Self {
+        Self { who: AtomicU64::new(0), at: [const { AtomicU64::new(0) }; Self::WORDS] }
+    }
+}
+
+impl GraphLaunches {
+    const WORDS: usize = u64::BITS as usize;
+
+    /// The word of the thread with this slot, which is looked at from now on.
+    fn word_of(&self, slot: u32) -> u32 {
+        let word = slot.saturating_sub(1).min(Self::WORDS as u32 - 1);
+        if self.who.load(Ordering::Relaxed) >> word & 1 == 0 {
+            self.who.fetch_or(1 << word, Ordering::Relaxed);
+        }
+        word
+    }
+
+    #[inline(always)]
+    fn note(&self, word: u32, at: Nanos) {
+        // No index, which could panic where nothing may.
+        match self.at.get(word as usize) {
+            Some(own) if word < Self::WORDS as u32 - 1 => own.store(at, Ordering::Relaxed),
+            shared => shared.into_iter().for_each(|shared| _ = shared.fetch_max(at, Ordering::Relaxed)),
+        }
+    }
+
+    #[inline]
+    fn newest(&self) -> Nanos {
+        let (mut who, mut newest) = (self.who.load(Ordering::Relaxed), 0);
+        while let Some(at) = self.at.get(who.trailing_zeros() as usize) {
+            newest = newest.max(at.load(Ordering::Relaxed));
+            who &= who - 1;
+        }
+        newest
+    }
+}
 
 impl Tracker {
     /// The event with this number, if it is still the one with this handle.
@@ -47,7 +93,7 @@ impl Tracker {
     /// What a record on a whole context proves is for `on_context`: it takes a lock.
     #[inline]
     pub fn event_complete(&self, number: u32, handle: u64, entered: Nanos, on_context: impl FnOnce(u32, Nanos)) {
-        let recorded_last = |e: &Recorded| e.at < entered && self.graph_launched.load(Ordering::Relaxed) < e.at;
+        let recorded_last = |e: &Recorded| e.at < entered && self.graph_launches.newest() < e.at;
         let recorded = self.event_at(number, handle).and_then(Event::recorded);
         let Some(state) = recorded.filter(recorded_last) else { return };
         if state.stream == 0 {
@@ -75,14 +121,20 @@ impl Tracker {
         }
     }
 
+    /// A thread launches graphs; returns what [`Tracker::graph_launched`] wants.
+    pub fn launches_graphs(&self, by: &ThreadSlot) -> u32 {
+        self.graph_launches.word_of(by.number)
+    }
+
     /// A graph was launched. It may hold nodes that record events, so an earlier record of an event proves nothing.
-    pub fn graph_launched(&self, at: Nanos) {
-        self.graph_launched.fetch_max(at, Ordering::Relaxed);
+    #[inline(always)]
+    pub fn graph_launched(&self, word: u32, at: Nanos) {
+        self.graph_launches.note(word, at);
     }
 
     /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
     pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
-        let believed = self.graph_launched.load(Ordering::Relaxed);
+        let believed = self.graph_launches.newest();
         let on_it = |e: &Recorded| e.stream == stream && e.at > believed;
         let with_handle = |event: &Event| {
             let recorded = event.recorded().filter(on_it)?;
@@ -107,6 +159,16 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_graph_launch_of_all_threads_is_known() {
+        let launches = GraphLaunches::default();
+        assert_eq!(launches.newest(), 0);
+        for (slot, at, newest) in [(3, 10, 10), (1, 7, 10), (3, 12, 12), (64, 20, 20), (200, 19, 20), (1, 30, 30)] {
+            launches.note(launches.word_of(slot), at);
+            assert_eq!(launches.newest(), newest, "{slot} at {at}");
+        }
+    }
 
     #[test]
     fn an_event_is_found_by_number_while_it_has_its_handle() {

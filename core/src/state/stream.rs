@@ -57,6 +57,14 @@ impl Stream {
         self.words[word].load(Ordering::Relaxed)
     }
 
+    /// Raises a word to this value. An exchange waits for all that the processor has stored before, so none is made for nothing.
+    #[inline(always)]
+    fn raise(&self, word: usize, value: u64) {
+        if self.get(word) < value {
+            self.words[word].fetch_max(value, Ordering::Relaxed);
+        }
+    }
+
     /// Stores an operation in the two words from `at` on, which any thread may look at at any time.
     #[inline(always)]
     fn put_operation(&self, at: usize, op: Operation) {
@@ -198,12 +206,12 @@ impl Stream {
     /// A submitting call has returned.
     #[inline]
     pub fn submitted(&self, now: Nanos) {
-        self.words[place::LAST_SUBMITTED].fetch_max(now, Ordering::Relaxed);
+        self.raise(place::LAST_SUBMITTED, now);
     }
 
     /// Everything submitted before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
-        self.words[place::COMPLETE_UNTIL].fetch_max(entered, Ordering::Relaxed);
+        self.raise(place::COMPLETE_UNTIL, entered);
     }
 
     pub fn submitted_count(&self) -> u64 {
@@ -212,7 +220,7 @@ impl Stream {
 
     /// Of the operations submitted, the first so many are known to have ended.
     pub fn passed(&self, number: u64) {
-        self.words[place::PASSED].fetch_max(number, Ordering::Relaxed);
+        self.raise(place::PASSED, number);
     }
 
     /// How many operations are outstanding at most, as far as is known.

@@ -430,6 +430,22 @@ impl ThreadSlot {
         amend(record::SUBJECT, !0 << FUNCTION_AT, u64::from(function) << FUNCTION_AT);
     }
 
+    /// Whether the thread's segment has room for another record: [`ThreadSlot::push_at_hand`] has a place for it.
+    #[inline(always)]
+    pub fn has_room(&self, lane: Lane) -> bool {
+        self.recorder.place(&self.writers[lane as usize]).is_some()
+    }
+
+    /// A record of something that is over, where there is room; of a thread that is in no call.
+    #[inline(always)]
+    pub fn push_at_hand(&self, facts: &Record, lane: Lane) {
+        let writer = &self.writers[lane as usize];
+        if let Some(place) = self.recorder.place(writer) {
+            put_record(place, facts);
+            self.recorder.complete(writer);
+        }
+    }
+
     /// A record of something that is over.
     pub fn push(&self, facts: &Record, lane: Lane) {
         let (place, kept) = self.next_place(lane, facts.entered);

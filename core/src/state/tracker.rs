@@ -3,6 +3,7 @@
 use super::communicators::Communicators;
 use super::context::{Context, Function};
 use super::event::Event;
+use super::events::GraphLaunches;
 use super::hash::ByHandle;
 use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
@@ -49,8 +50,7 @@ pub struct Tracker {
     pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
     // What executable graphs do, by handle, as it was recorded last.
     pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
-    // When a graph was last launched: it may record events again.
-    pub(super) graph_launched: AtomicU64,
+    pub(super) graph_launches: GraphLaunches,
     /// Launches are looked at one by one.
     slow_path: AtomicBool,
     epoch: &'static AtomicU32,
@@ -106,7 +106,7 @@ impl Tracker {
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graphs: Mutex::default(),
-            graph_launched: AtomicU64::new(0),
+            graph_launches: GraphLaunches::default(),
             slow_path: AtomicBool::new(false),
             epoch,
             overflowed: AtomicU64::new(0),

@@ -150,9 +150,10 @@ pub fn lightly(
     real: impl Again,
     then: impl Fn(&'static Guard, Nanos),
 ) -> i32 {
+    // By value everywhere: what is asked of the class is then known when an export is compiled.
     let class = entry.entry_point.class();
-    let succeeds = |result| result == SUCCESS || class.answers_for_work() && shows_the_end(result);
-    let begun = door::leaf(|| {
+    let succeeds = move |result| result == SUCCESS || class.answers_for_work() && shows_the_end(result);
+    let begun = door::leaf(move || {
         let guard = guard()?;
         let slot = thread::slot_if_any(guard)?;
         if !slot.enter(entry.caller()) {
@@ -175,7 +176,7 @@ pub fn lightly(
         Some((guard, slot, open, record.entered, record.context))
     });
     let Some(Some((guard, slot, open, entered, context))) = begun else {
-        let after = |call: &Call, result| {
+        let after = move |call: &Call, result| {
             if succeeds(result) {
                 then(call.guard, call.entered);
                 if class.answers_for_work() {
@@ -189,7 +190,7 @@ pub fn lightly(
     if !guard.is_armed() {
         return result;
     }
-    door::leaf(|| {
+    door::leaf(move || {
         // Of a query like the one before no more is kept than when it was made.
         if Keep::of(class) != Keep::Folded || !slot.fold_query(open, entered, result) {
             slot.close(open, class, guard.now(), result);
@@ -248,11 +249,12 @@ pub(super) fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 
 }
 
 /// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
-/// whether to publish the call; one that NCCL makes in another is not published. `after` runs where `wanted` says so of the result.
+/// whether to publish the call; one that NCCL makes in another is not published. `at_hand` publishes it where that leaves the library for nothing,
+/// and is no visit behind the door. `after` runs where `wanted` says so of the result.
 #[inline(always)]
 pub fn around(
     entry: Entry,
-    before: impl FnOnce(&mut Call) -> bool,
+    (at_hand, before): (Option<impl FnOnce(&mut Call) -> bool>, impl FnOnce(&mut Call) -> bool),
     real: impl Real,
     wanted: impl FnOnce(i32) -> bool,
     after: impl FnOnce(&Call, i32),
@@ -262,7 +264,17 @@ pub fn around(
     }
     let mut call = None;
     let armed = armed();
-    let published = armed.and_then(|guard| {
+    let all_at_hand = armed.zip(at_hand).and_then(|(guard, at_hand)| {
+        door::leaf(|| {
+            let slot = thread::slot_if_any(guard).filter(|slot| slot.enter(entry.caller()))?;
+            let call = call.insert(Call::new(guard, slot, entry, guard.now()));
+            let published = at_hand(call);
+            slot.leave();
+            published.then_some(true)
+        })
+    });
+    let published = all_at_hand.flatten().or_else(|| {
+        let guard = armed?;
         door::inside(|| {
             begin(guard, entry, &mut call).is_some_and(|call| {
                 let published = before(call);

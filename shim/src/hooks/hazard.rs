@@ -75,7 +75,8 @@ impl Call {
             };
             self.guard.hazards.note(self.guard, self.slot, &noted);
         }
-        self.guard.hazards.written(self.guard, write);
+        let hazards = &self.guard.hazards;
+        hazards.written(self.guard, hazards.writes.reserve(), write);
     }
 
     pub fn waited(&self, wait: ValueWait) {

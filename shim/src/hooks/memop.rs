@@ -18,30 +18,41 @@ use lazyguard_core::hazard::Outstanding;
 use lazyguard_core::state::FastSubmission;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::{offset_of, ManuallyDrop};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-fn is_wide(entry: Entry) -> bool {
-    entry.entry_point.info().base().ends_with("64")
-}
 
 /// One of so many writes to one address and stream takes the slow path: its record is a rare event, which stays when the others are overwritten.
 const WRITES_A_RARE_EVENT: usize = 64;
 
-pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Again) -> i32 {
-    let (wide, met) = (is_wide(entry), &kept_across_the_call());
-    let operation = MemoryOperation { waits: false, wide, address, value, flags };
+/// An operation of four bytes, whose function says whether it waits.
+pub(super) const fn narrow(address: u64, value: u32, flags: u32) -> MemoryOperation {
+    MemoryOperation { waits: false, wide: false, address, value: value as u64, flags }
+}
+
+/// One of eight bytes.
+pub(super) const fn wide(address: u64, value: u64, flags: u32) -> MemoryOperation {
+    MemoryOperation { waits: false, wide: true, address, value, flags }
+}
+
+pub(super) fn write(entry: Entry, stream: Handle, operation: MemoryOperation, real: impl Again) -> i32 {
+    let (met, place) = (&kept_across_the_call(), &Cell::new(0));
+    let MemoryOperation { wide, address, value, .. } = operation;
     let subject = Subject::of(entry, address, stream, operation.raw());
     let subject = Subject { facts: subject.facts.with(operation.bits()), ..subject };
     let may = move |guard: &Guard, count: &AtomicUsize| {
         let number = count.load(Ordering::Relaxed) + 1;
         count.store(number, Ordering::Relaxed);
-        !guard.hazards.has_waits() && number < WRITES_A_RARE_EVENT
+        let may = !guard.hazards.has_waits() && number < WRITES_A_RARE_EVENT;
+        if may {
+            // Before the call: behind it, an exchange waits until the card has what the driver has sent it.
+            place.set(guard.hazards.writes.reserve());
+        }
+        may
     };
     let then = move |guard: &Guard, fast: FastSubmission| {
         let (stream, _) = fast.stream_and_context();
-        guard.hazards.written(guard, &ValueWrite { at: fast.entered(), address, value, stream, wide });
+        guard.hazards.written(guard, place.get(), &ValueWrite { at: fast.entered(), address, value, stream, wide });
     };
     let write = move |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
     let before = move |call: &mut Call| {
@@ -58,11 +69,11 @@ pub(super) fn write(entry: Entry, stream: Handle, address: u64, value: u64, flag
     repeats(entry, subject, real, (begin, then), (before, after))
 }
 
-pub(super) fn wait(entry: Entry, stream: Handle, address: u64, value: u64, flags: u32, real: impl Real) -> i32 {
-    let wide = is_wide(entry);
+pub(super) fn wait(entry: Entry, stream: Handle, operation: MemoryOperation, real: impl Real) -> i32 {
+    let MemoryOperation { wide, address, value, flags, .. } = operation;
     let before = |call: &mut Call| {
         call.submits_to(stream);
-        describe(call, &MemoryOperation { waits: true, wide, address, value, flags });
+        describe(call, &MemoryOperation { waits: true, ..operation });
     };
     succeeds(entry, before, real, |call| {
         call.waited(ValueWait { at: call.entered, address, value, flags, wide });

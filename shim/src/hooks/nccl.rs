@@ -44,20 +44,25 @@ fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
 
 impl Call {
     fn push_communication(&self, communicator: Option<Communicator>, about: Communication, result: i32) {
+        self.slot.push(&self.communication(communicator, about, result), Lane::Work);
+    }
+
+    /// The record of what the call has communicated by now.
+    #[inline(always)]
+    fn communication(&self, communicator: Option<Communicator>, about: Communication, result: i32) -> Record {
         let about = Communication { communicator: communicator.map_or(0, |one| one.number), ..about };
-        let record = Record {
+        Record {
             kind: Kind::Communication,
             result,
             entered: self.entered,
-            returned: self.guard.now(),
+            returned: self.returned.max(self.entered),
             flags: self.about.flags,
             stream: self.about.stream,
             context: self.about.context.min(0xffff) as u16,
             caller: self.caller.address as u64,
             raw: RawPayload::communication(about),
             ..Record::of(self.entry_point)
-        };
-        self.slot.push(&record, Lane::Work);
+        }
     }
 
     fn enters(&self, communicator: Option<Communicator>) -> bool {
@@ -143,6 +148,9 @@ fn always(_: i32) -> bool {
     true
 }
 
+/// Of a call that is made so rarely that it is always a visit behind the door.
+const NOT_AT_HAND: Option<fn(&mut Call) -> bool> = None;
+
 /// A call that makes a communicator. `begin` takes an entry for it, so that a rank that waits in the call is seen to have come.
 fn makes(
     entry: Entry,
@@ -165,7 +173,7 @@ fn makes(
         }
         true
     };
-    around(entry, before, real, always, |call, result| {
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
         // If the call itself has initialised the driver, the guard is armed only now.
         let communicator = of.get().or_else(|| begin(call));
         if let Some(one) = communicator {
@@ -194,7 +202,7 @@ pub(super) fn create(
 
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.enters(None);
-    around(entry, before, real, always, |call, result| {
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
         let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
         let devices = u32::try_from(devices).unwrap_or(0);
         for device in (0..devices).filter(|_| begun(result)) {
@@ -224,7 +232,13 @@ pub(super) fn split(
 }
 
 pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
-    around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
+    around(
+        entry,
+        (NOT_AT_HAND, |call: &mut Call| call.enters(call.communicator(communicator))),
+        real,
+        |_| false,
+        |_, _| {},
+    )
 }
 
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
@@ -235,7 +249,7 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
         ending.get().iter().filter(|_| enters).for_each(revoke::before_the_end);
         enters
     };
-    around(entry, before, real, always, |call, result| {
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
         if let (Some(one), true) = (ending.get(), begun(result)) {
             one.end(call.returned);
         }
@@ -249,13 +263,8 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
     let is_collective = entry.entry_point.class() == Class::Collective;
     let count = |one: Communicator, at| if is_collective { one.count_collective(at) } else { one.count_send() };
     let of: Cell<Option<Communicator>> = Cell::new(None);
-    let before = |call: &mut Call| {
-        let communicator = call.communicator(handle);
-        of.set(communicator);
-        if !call.enters(communicator) {
-            return false;
-        }
-        call.submits_to(stream);
+    let record = |call: &Call| {
+        let communicator = of.get();
         communicator.iter().for_each(|one| revoke::submits_to(one, call.about.stream));
         // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
         let is_captured = call.about.flags & flag::CAPTURED != 0;
@@ -269,12 +278,29 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
             root: short(about.root),
             ..Communication::default()
         };
-        call.push_communication(communicator, about, SUCCESS);
+        call.communication(communicator, about, SUCCESS)
+    };
+    let before = |call: &mut Call| {
+        of.set(call.communicator(handle));
+        if !call.enters(of.get()) {
+            return false;
+        }
+        call.submits_to(stream);
+        call.slot.push(&record(call), Lane::Work);
         true
+    };
+    let at_hand = |call: &mut Call| {
+        of.set(call.communicator(handle).filter(Communicator::has_rank));
+        let is_ready = of.get().is_some() && call.is_on_known_stream(stream) && call.slot.has_room(Lane::Work);
+        let enters = is_ready && call.enters(of.get());
+        if enters {
+            call.slot.push_at_hand(&record(call), Lane::Work);
+        }
+        enters
     };
     // What succeeds leaves nothing to be done but once for each communicator.
     let wanted = |result: i32| result != SUCCESS || of.get().is_none_or(|one| !one.has_rank());
-    around(entry, before, real, wanted, |call, result| {
+    around(entry, (Some(at_hand), before), real, wanted, |call, result| {
         if begun(result) {
             // A communicator that was made where the guard did not see it cannot be compared with those of other ranks.
             let unseen = || {

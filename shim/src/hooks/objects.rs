@@ -98,6 +98,16 @@ impl Call {
         self.about.context = entry.map_or(0, Stream::context);
     }
 
+    /// Whether the call submits to a stream that the thread knows, and nothing in its context is captured: no look-up is needed. The call is then about it.
+    #[inline(always)]
+    pub fn is_on_known_stream(&mut self, stream: Handle) -> bool {
+        let handle = Some(stream as u64).filter(|handle| *handle > PER_THREAD);
+        let Some(number) = handle.and_then(|handle| self.slot.cached_stream(handle, self.epoch)) else { return false };
+        self.about_stream(number);
+        let context = self.guard.tracker.context_entry(self.about.context);
+        self.about.stream_entry.is_some_and(|stream| !stream.capturing()) && context.is_some_and(|c| !c.capturing())
+    }
+
     /// The call submits an operation to a stream. What is captured is not submitted.
     #[inline(always)]
     pub fn submits_to(&mut self, stream: Handle) {

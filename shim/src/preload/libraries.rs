@@ -51,10 +51,11 @@ struct Ready {
 }
 
 #[derive(Default)]
+#[repr(C)]
 pub struct Libraries {
+    absent: AtomicUsize,
     wanted: Vec<Wanted>,
     states: Mutex<Vec<State>>,
-    absent: AtomicUsize,
     /// Objects loaded at the last look, when that number changed, and the time of the look.
     loads: AtomicU64,
     changed: AtomicU64,

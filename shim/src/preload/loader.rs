@@ -33,15 +33,17 @@ const WHILE_FULL_NANOS: u64 = 1_000_000_000;
 /// The least gain in pace for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
+/// What [`Loader::may_have_pending`] asks lies together, at the end of `releases` and the beginning of `libraries`.
 #[derive(Default)]
+#[repr(C)]
 pub struct Loader {
     pub ahead: Ahead,
-    pub libraries: Libraries,
-    pub releases: Releases,
     queue: Mutex<Queue>,
     /// Libraries that print, or may.
     printing: Mutex<HashMap<u64, Prints>>,
+    pub releases: Releases,
     pending: AtomicUsize,
+    pub libraries: Libraries,
     pub(super) not_before: AtomicU64,
     /// The context was busy: nothing is tried before this.
     pub(super) busy_until: AtomicU64,
@@ -189,6 +191,8 @@ impl Loader {
         self.has_pending() || self.libraries.are_expected()
     }
 
+    /// Whether anything waits to be loaded or released, in any context. Acquire: partner of the Release where it is noted.
+    #[inline]
     pub fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire) > 0 || self.releases.any()
     }

@@ -15,12 +15,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// By context, the oldest first.
 #[derive(Default)]
+#[repr(C)]
 pub struct Releases {
     waiting: Mutex<Vec<(u32, Release)>>,
-    count: AtomicUsize,
     put_off: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
+    count: AtomicUsize,
 }
 
 impl Releases {

@@ -31,7 +31,7 @@ pub struct Hazards {
     /// And their number: a call that finds none need not look.
     waits: Mutex<Waits>,
     waiting: AtomicUsize,
-    writes: Writes,
+    pub writes: Writes,
     load_ended: AtomicU64,
     to_compile: Mutex<HashSet<u64>>,
     fillers: Mutex<Vec<Filler>>,
@@ -113,10 +113,10 @@ impl Hazards {
         self.with_waits(process, |waits| waits.submitted(wait, holds, &self.writes, is_done));
     }
 
-    /// Takes a lock only while a stream may be at a wait.
+    /// A write, for which this place was reserved. Takes a lock only while a stream may be at a wait.
     #[inline]
-    pub fn written(&self, process: &Process, write: &ValueWrite) {
-        self.writes.push(write);
+    pub fn written(&self, process: &Process, place: usize, write: &ValueWrite) {
+        self.writes.put(place, write);
         if self.has_waits() {
             door::inside(|| self.with_waits(process, |waits| waits.written(write)));
         }
