@@ -7,15 +7,12 @@
 use crate::folder::runs::{newest_in, process_folders};
 use crate::folder::source::{is_process_folder, Opened, Run, RECORDING};
 use crate::machine::files;
-use crate::words::format::size;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, size, write_line, Failure, Outcome, Output};
 use lazyguard_core::anonymise::{anonymise as copy_of, Pseudonyms};
 use lazyguard_core::api::counted;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// What to copy, and where to.
 #[derive(clap::Args)]
@@ -36,24 +33,18 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn anonymise(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    let mut copier = Copier {
-        most: arguments.last.map_or(usize::MAX, |last| last as usize),
-        pseudonyms: Pseudonyms::new(arguments.keep_kernel_names),
-        out: &mut out,
-    };
-    let outcome = copier.copy_what(&newest_in(&arguments.what), &arguments.out);
-    out.flush()?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    let most = arguments.last.map_or(usize::MAX, |last| last as usize);
+    let pseudonyms = Pseudonyms::new(arguments.keep_kernel_names);
+    print(|out| Copier { most, pseudonyms, out }.copy_what(&newest_in(&arguments.what), &arguments.out))
 }
 
-struct Copier<'a> {
+struct Copier<'a, 'o> {
     most: usize,
     pseudonyms: Pseudonyms,
-    out: &'a mut Output<'static>,
+    out: &'a mut Output<'o>,
 }
 
-impl Copier<'_> {
+impl Copier<'_, '_> {
     fn copy_what(&mut self, what: &Path, out: &Path) -> Result<(), Failure> {
         let run = Run::find(what)?;
         match &run.folder {

@@ -2,8 +2,7 @@
 
 use crate::folder::source::duration;
 use crate::inspect::attach::look_at;
-use crate::words::format::Format;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use std::time::Duration;
 
 /// Which process to look at.

@@ -4,9 +4,7 @@
 
 use crate::folder::old_runs::sight;
 use crate::folder::source::duration;
-use crate::words::format::size;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{size, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::old_runs::{all_in, Left, State};
 use lazyguard_core::run_folder::private_bases;

@@ -2,8 +2,7 @@
 
 use crate::folder::source::duration;
 use crate::inspect::doctor::{examine, start_driver};
-use crate::words::format::Format;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -3,8 +3,7 @@
 use crate::folder::runs::one_process;
 use crate::folder::source::duration;
 use crate::inspect::dump::ask;
-use crate::words::format::Format;
-use crate::words::{Failure, Outcome};
+use crate::words::{Failure, Format, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -6,8 +6,7 @@
 //! Must not: ask a process anything, write anything, or take longer than the half second in which a heartbeat is waited for.
 
 use crate::folder::live::{Depth, Job, Life, ProcessNow};
-use crate::words::output::{write_line, Output};
-use crate::words::{exit_code, Outcome};
+use crate::words::{exit_code, print, write_line, Outcome};
 use lazyguard_core::api::{counted, lasted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,10 +25,7 @@ pub(crate) fn health(arguments: Arguments) -> Outcome {
     let mut job = Job::new(arguments.what);
     let processes = job.look(Depth::Tables);
     let health = Health::of(&processes, job.problems());
-    let mut out = Output::standard();
-    write_line!(out, "{}", health.line)?;
-    out.flush()?;
-    Ok(ExitCode::from(health.code))
+    print(|out| Ok(write_line!(out, "{}", health.line)?)).map(|_| ExitCode::from(health.code))
 }
 
 #[derive(Debug, PartialEq, Eq)]

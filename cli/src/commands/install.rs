@@ -8,12 +8,10 @@
 
 use crate::machine::files;
 use crate::machine::library::{self, LIBRARY};
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, write_line, Failure, Outcome};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 const COMMAND: &str = "lazyguard";
 
@@ -33,14 +31,14 @@ pub(crate) fn install(arguments: &Arguments) -> Outcome {
     let failed = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
     let to = &arguments.to;
     fs::create_dir_all(to).map_err(|error| failed(to, error))?;
-    let mut out = Output::standard();
-    // The library first: a command without its library would fail.
-    for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
-        let written = files::read(file).map_err(|error| failed(file, error))?;
-        let path = to.join(name);
-        files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
-        write_line!(out, "{}", path.display())?;
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| {
+        // The library first: a command without its library would fail.
+        for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
+            let written = files::read(file).map_err(|error| failed(file, error))?;
+            let path = to.join(name);
+            files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
+            write_line!(out, "{}", path.display())?;
+        }
+        Ok(())
+    })
 }

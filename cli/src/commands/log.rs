@@ -5,10 +5,8 @@
 use crate::folder::runs::one_process;
 use crate::folder::source::{duration, Opened};
 use crate::forms::records::Printer;
-use crate::words::format::Format;
 use crate::words::names::{lane_name, Names};
-use crate::words::output::{say, Output};
-use crate::words::Outcome;
+use crate::words::{say, Format, Outcome, Output};
 use lazyguard_core::report::{event_of, event_of_record, events};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::Lane;

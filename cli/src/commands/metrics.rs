@@ -5,8 +5,7 @@
 use crate::folder::live::{Depth, Job};
 use crate::folder::source::duration;
 use crate::forms::prometheus::{families, writer};
-use crate::words::output::{say, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,11 +77,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let text = families::text(&job.look(Depth::Records));
     match &output {
         Some(path) => writer::replace(path, &text)?,
-        None => {
-            let mut out = Output::standard();
-            out.raw().write_all(text.as_bytes())?;
-            out.flush().map_err(Failure::Output)?;
-        }
+        None => drop(print(|out| Ok(out.raw().write_all(text.as_bytes())?))?),
     }
     job.problems().iter().for_each(say);
     if text.is_empty() && job.problems().is_empty() {

@@ -3,9 +3,7 @@
 use crate::folder::profile::{read, Folder};
 use crate::folder::profile_cache;
 use crate::machine::files;
-use crate::words::format::size;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{printed, say, size, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
@@ -56,16 +54,13 @@ fn most_bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    let code = match &arguments.action {
-        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, &mut out)?,
-        Action::Show { folder: None } => list(&mut out)?,
-        Action::Verify { folder } => verify(&Folder::read(folder)?, &mut out)?,
-        Action::Merge { folders } => merge(folders, &mut out)?,
-        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, &mut out)?,
-    };
-    out.flush()?;
-    Ok(code)
+    printed(|out| match &arguments.action {
+        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, out),
+        Action::Show { folder: None } => list(out),
+        Action::Verify { folder } => verify(&Folder::read(folder)?, out),
+        Action::Merge { folders } => merge(folders, out),
+        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, out),
+    })
 }
 
 fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {

@@ -4,10 +4,8 @@ use super::dump::{process_meant, process_or_folder};
 use crate::folder::runs::{newest_in, process_folders};
 use crate::folder::source::{duration, Run};
 use crate::inspect::dump::mark_ready;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Which processes.
@@ -22,13 +20,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn ready(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    for process in processes(&arguments.what)? {
-        mark_ready(process, Duration::from_nanos(arguments.timeout))?;
-        write_line!(out, "process {process} is ready: what it loads from now on is LG110")?;
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| {
+        processes(&arguments.what)?.into_iter().try_for_each(|process| {
+            mark_ready(process, Duration::from_nanos(arguments.timeout))?;
+            Ok(write_line!(out, "process {process} is ready: what it loads from now on is LG110")?)
+        })
+    })
 }
 
 fn processes(what: &Path) -> Result<Vec<u32>, Failure> {

@@ -9,9 +9,7 @@ use crate::forms::report::{self, Format as FindingsFormat};
 use crate::forms::timing;
 use crate::inspect::{attach, dump};
 use crate::judge::collect::holds_processes;
-use crate::words::format::Format;
-use crate::words::output::Output;
-use crate::words::{Failure, Outcome};
+use crate::words::{printed, Failure, Format, Outcome};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -83,14 +81,6 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
         return printed(|out| report::report_all(what, format, out));
     }
     printed(|out| report_one(&run, format, out))
-}
-
-/// Prints a report, as far as it comes.
-fn printed(report: impl FnOnce(&mut Output<'_>) -> Outcome) -> Outcome {
-    let mut out = Output::standard();
-    let outcome = report(&mut out);
-    out.flush()?;
-    outcome
 }
 
 fn plain(format: FindingsFormat) -> Result<Format, Failure> {

@@ -9,8 +9,7 @@ use crate::folder::process::{guarded, proc_is_mounted};
 use crate::folder::source::duration;
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{say, write_line, Failure, Outcome, Output};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,7 +84,7 @@ fn plain(
         thread::sleep(interval);
         let processes = look(job);
         let mut out = Output::standard();
-        table::lines(&processes, &[], None).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+        out.lines(table::lines(&processes, &[], None))?;
         if again {
             write_line!(out, "")?;
         }

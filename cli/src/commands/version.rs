@@ -3,7 +3,7 @@
 //! Must not: load the library, or fail where there is none.
 
 use crate::machine::library;
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output};
 use lazyguard_core::build_note::CUDA_HEADERS;
 use lazyguard_core::trace::layout;
 use std::io;

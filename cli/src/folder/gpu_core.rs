@@ -3,9 +3,7 @@
 //! Must not: read a file as a whole. A core may hold the device's memory, and tables and device code are a small part of it.
 
 use crate::machine::files;
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::gpu_core::{self, GpuCore};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::GPU_CORE;
@@ -18,12 +16,10 @@ use std::process::ExitCode;
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
     let core = core.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(core))?,
-        Format::Text => core.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?,
-    }
-    out.flush()?;
+    print(|out| match format {
+        Format::Json => Ok(out.json(&core)?),
+        Format::Text => Ok(out.lines(core.lines())?),
+    })?;
     // The readable part has been reported; the exit code tells a script that there was another.
     Ok(if core.defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

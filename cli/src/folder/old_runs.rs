@@ -5,7 +5,7 @@
 use crate::folder::process::{ask_as, exists, Status};
 use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
-use crate::words::output::say;
+use crate::words::say;
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
 use lazyguard_core::run_folder::{private_bases, Private};
 use rustix::fs::{flock, FlockOperation};

@@ -3,8 +3,7 @@
 //! Must not: change a part that it cannot read, or remove an image that a part names.
 
 use crate::machine::files;
-use crate::words::output::say;
-use crate::words::Failure;
+use crate::words::{say, Failure};
 use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, PART};
 use std::collections::HashSet;
 use std::fs;

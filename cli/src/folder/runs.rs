@@ -15,8 +15,7 @@
 use crate::folder::process::denied;
 use crate::folder::source::{is_process_folder, Run};
 use crate::machine::files;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, Failure, Outcome};
 use chrono::DateTime;
 use lazyguard_core::api::counted;
 use lazyguard_core::run_folder::file::{MARK, OF_A_JOB};
@@ -24,7 +23,6 @@ use serde::Deserialize;
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 /// The deepest nesting: the folder that `--out` names, a job's, a rank's run in it, a run that its program has started, and one in that.
@@ -209,10 +207,7 @@ pub(crate) fn list(what: &Path) -> Outcome {
     if runs.is_empty() {
         return Err(Failure::Input(format!("{}: holds no folders of runs", what.display())));
     }
-    let mut out = Output::standard();
-    runs.iter().try_for_each(|run| write_line!(out, "{}", run.line()))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| Ok(out.lines(runs.iter().map(OneRun::line))?))
 }
 
 /// The one process that a command is to read: the one that the user has named, or the only one of a run.

@@ -13,9 +13,7 @@ use crate::judge::collect::{self, Whole};
 use crate::judge::process::Process;
 use crate::judge::stood::is_by_the_guard;
 use crate::stacks;
-use crate::words::format::Format;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{say, write_line, Failure, Format, Outcome, Output};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
@@ -23,7 +21,6 @@ use lazyguard_core::run_folder::file::{LOG, RUN};
 use lazyguard_core::stack::STACKS;
 use lazyguard_core::trace::read::ProcessState;
 use serde::Serialize;
-use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,7 +75,7 @@ pub(crate) fn report_one(run: &Run, format: Format, out: &mut Output<'_>) -> Out
     if has_anything || whole.recorded.is_some() {
         let found = Found { run, process, whole, log };
         match format {
-            Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
+            Format::Json => out.json(&found.json())?,
             Format::Text => found.write_text(out)?,
         }
         out.flush()?;
@@ -103,13 +100,13 @@ fn no_run_folder(folder: &Path) -> Failure {
 }
 
 impl Found<'_> {
-    fn json(&self) -> Value {
+    fn json(&self) -> ProcessReport<'_> {
         let Self { process, whole, .. } = self;
         let names = process.names();
         let has_stacks = process.folder.join(STACKS).exists() && stacks::problem_in(&process.folder).is_none();
         let gpu = names.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
         let hazards = process.hazards.iter().map(|seen| &seen.hazard);
-        json!(ProcessReport {
+        ProcessReport {
             hang: whole.reported.as_ref(),
             lasts: self.lasts(),
             run: process.summary.as_ref(),
@@ -118,7 +115,7 @@ impl Found<'_> {
             gpu,
             gpu_says: gpu.map_or_else(Vec::new, |core| gpu_core::said(core, whole.reported.as_ref())),
             hazards: process.knows_hazards.then(|| hazards.collect()),
-        })
+        }
     }
 
     fn lasts(&self) -> Option<Lasts> {
@@ -169,15 +166,12 @@ impl Found<'_> {
             (None, None) => {}
         }
         if let Some(core) = &process.names().gpu {
-            gpu_core::lines(core, reported.as_ref()).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(gpu_core::lines(core, reported.as_ref()))?;
             write_line!(out, "")?;
         }
         self.write_end(out)?;
         match process.knows_hazards {
-            true => {
-                let lines = process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard));
-                lines.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
-            }
+            true => out.lines(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard)))?,
             false => write_line!(out, "the hazards cannot be told: the recording cannot be read")?,
         }
         match recorded {
@@ -214,7 +208,7 @@ impl Found<'_> {
                 let said = [by_the_guard.filter(|_| recorded.is_some()).cloned(), revoked];
                 let lines = summary.lines();
                 let new = lines.iter().filter(|line| !said.iter().flatten().any(|said| said == *line));
-                new.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
+                out.lines(new)?;
             }
             None if self.process.folder.join(RUN).exists() => {
                 write_line!(out, "the summary (run.json) cannot be read: how the program ended is not known")?;

@@ -1,7 +1,7 @@
 //! What `lazyguard log` prints of one record, as a JSON object.
 
-use crate::words::format::Took;
 use crate::words::names::lane_name;
+use crate::words::Took;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::hazard::{Flags, HazardEvent};

@@ -2,8 +2,7 @@
 
 use super::records::Printer;
 use crate::folder::recorded::Recorded;
-use crate::words::format::{utc, Format, Took};
-use crate::words::output::{write_line, Output};
+use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
 use lazyguard_core::report::{HangReport, Newest, Outcome};
@@ -23,7 +22,7 @@ pub(crate) fn write_hang(
     newest: Option<Newest>,
     without: usize,
 ) -> io::Result<()> {
-    hang.lines(newest).iter().skip(without).try_for_each(|line| write_line!(out, "{line}"))
+    out.lines(hang.lines(newest).iter().skip(without))
 }
 
 impl Recorded {
@@ -62,9 +61,7 @@ impl Recorded {
         if self.opened.state() == "ended" {
             return Ok(());
         }
-        for line in self.snapshot.unwatched() {
-            write_line!(out, "{line}{when}")?;
-        }
+        out.lines(self.snapshot.unwatched().iter().map(|line| format!("{line}{when}")))?;
         if self.snapshot.blocked.is_empty() {
             write_line!(out, "no driver call was in progress{when}; the last record of each thread:")?;
             self.write_newest(out)?;
@@ -77,7 +74,7 @@ impl Recorded {
         }
         match self.snapshot.streams.is_empty() {
             true => write_line!(out, "no stream had work outstanding that these could wait for")?,
-            false => hang.outstanding().iter().try_for_each(|line| write_line!(out, "{line}"))?,
+            false => out.lines(hang.outstanding())?,
         }
         write_line!(out, "")
     }
@@ -107,7 +104,7 @@ impl Recorded {
                 "this hang is over: none of these calls was in progress when the process was last seen"
             )?,
         }
-        told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
+        out.lines(told.ends_in_words().iter().map(|end| format!("  {end}")))
     }
 
     fn write_newest(&self, out: &mut Output<'_>) -> io::Result<()> {

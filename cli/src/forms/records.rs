@@ -5,9 +5,8 @@
 use super::record_line::{Address, Line};
 use crate::folder::source::Opened;
 use crate::stacks::symbolize::Symbolizer;
-use crate::words::format::{Format, Took};
 use crate::words::names::Names;
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Format, Output, Took};
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::GraphSeen;
 use lazyguard_core::hazard::HazardEvent;

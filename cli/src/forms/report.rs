@@ -9,8 +9,7 @@ use crate::judge::judged::Rules;
 use crate::judge::seen::Seen;
 use crate::judge::{baseline, suppress};
 use crate::machine::files;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{write_line, Failure, Outcome, Output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,10 +33,10 @@ pub(crate) fn report_all(root: &Path, format: crate::words::format::Format, out:
     match format {
         crate::words::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         crate::words::format::Format::Text => {
-            text::processes(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(text::processes(&seen))?;
             if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
-                text::hazards(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+                out.lines(text::hazards(&seen))?;
             }
         }
     }
@@ -64,7 +63,7 @@ pub(crate) fn report_hazards(
         Format::Sarif => sarif::text(&seen),
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
-            seen.problem_lines().chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(seen.problem_lines().chain(text::hazards(&seen)))?;
             return Ok(exit_code(&seen));
         }
     };
@@ -77,7 +76,7 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
     let rules = Rules::default();
     let seen = Seen::of(what, found(what)?, &rules);
     files::write(file, &html::text(&seen))?;
-    seen.problem_lines().try_for_each(|problem| write_line!(out, "{problem}"))?;
+    out.lines(seen.problem_lines())?;
     write_line!(out, "{}", text::result(&seen))?;
     write_line!(out, "page: {}", file.display())?;
     Ok(exit_code(&seen))

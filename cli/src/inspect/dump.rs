@@ -17,9 +17,7 @@ use crate::folder::source::RECORDING;
 use crate::machine::files;
 use crate::machine::parallel::Beside;
 use crate::stacks::symbolize::Symbolizer;
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
 use rustix::process::getuid;
@@ -29,7 +27,6 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
@@ -49,28 +46,21 @@ pub(crate) fn can_be_asked(process: u32) -> bool {
 pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
     let asked = Asked::of(process)?;
     let answer = asked.answer(Purpose::Report, limit)?;
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
-        Format::Text => {
-            let text = match serde_json::from_str::<DumpReport>(&answer) {
-                Ok(mut dump) => {
-                    // The process has only addresses; its files have the names.
-                    Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
-                    dump.text().as_str().to_owned()
-                }
-                // The answer of another version; its lines are the library's, which has escaped what is foreign in them.
-                Err(_) => {
-                    let path = asked.folder.join(ANSWER_TEXT);
-                    let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-                    text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
-                }
-            };
-            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
+    let text = match serde_json::from_str::<DumpReport>(&answer) {
+        _ if matches!(format, Format::Json) => return print(|out| Ok(writeln!(out.raw(), "{}", answer.trim_end())?)),
+        Ok(mut dump) => {
+            // The process has only addresses; its files have the names.
+            Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
+            dump.text().as_str().to_owned()
         }
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+        // The answer of another version, whose lines the library has escaped.
+        Err(_) => {
+            let path = asked.folder.join(ANSWER_TEXT);
+            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+            text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+        }
+    };
+    print(|out| Ok(out.lines(text.trim_end().lines())?))
 }
 
 /// Tells a process that it is ready, and waits until it knows.

@@ -2,7 +2,7 @@
 //!
 //! Must not: give another result than one thread would.
 
-use crate::words::output::Progress;
+use crate::words::Progress;
 use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,9 +9,8 @@ use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
 use crate::machine::system::host_name;
 use crate::machine::system::unix_now;
-use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, KILL, REVOKE};
-use crate::words::{output, Failure};
+use crate::words::{exit_code, output, Failure};
 use lazyguard_core::settings::{
     self, FolderFacts, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_PROFILE, RUN_ROOT, SETTINGS,
 };

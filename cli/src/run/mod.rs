@@ -52,9 +52,8 @@ use crate::judge::seen::{self, Finished};
 use crate::machine::library;
 use crate::machine::nvml::Sampler;
 use crate::machine::system::{unix_now, Exec};
-use crate::words::exit_code;
 use crate::words::on_hang::{FAIL, REVOKE};
-use crate::words::{output, Failure};
+use crate::words::{exit_code, output, Failure};
 use environment::{
     acts_on_hang, host, make_root, names_profile, on_hang_is, own_profile, settings_of, variable, variables_of,
 };

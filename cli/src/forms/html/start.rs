@@ -7,7 +7,7 @@ use crate::forms::timing::cold_start_of;
 use crate::judge::process::Process;
 use crate::judge::timing::{ColdStart, Part};
 use crate::machine::parallel;
-use crate::words::format::Took;
+use crate::words::Took;
 use std::fmt::Display;
 
 const WIDTH: i64 = 1000;

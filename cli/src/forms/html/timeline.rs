@@ -5,7 +5,7 @@
 use super::kinds::What;
 use super::markup::{short, Attribute, Markup};
 use super::moments::{Lane, Moments, Slice, MOST_PROCESSES, MOST_SLICES};
-use crate::words::format::Took;
+use crate::words::Took;
 use std::fmt::Display;
 
 const WIDTH: i64 = 1200;

@@ -3,7 +3,7 @@
 use super::cold_start::write_missing;
 use super::table::{bar, share, took};
 use crate::judge::timing::{Blocking, Decade, Group};
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output};
 use lazyguard_core::api::counted;
 use std::io;
 

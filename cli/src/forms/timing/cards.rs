@@ -3,7 +3,7 @@
 use super::table::took;
 use crate::judge::timing::ColdStart;
 use crate::machine::nvml::{Card, Cards, Sample};
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output};
 use serde::Serialize;
 use std::io;
 use std::path::Path;

@@ -2,8 +2,7 @@
 
 use super::table::{bar, share, took};
 use crate::judge::timing::{ColdStart, FirstUse, Missing, Part, Sum};
-use crate::words::format::size;
-use crate::words::output::{write_line, Output};
+use crate::words::{size, write_line, Output};
 use lazyguard_core::api::counted;
 use std::io;
 

@@ -18,12 +18,9 @@ mod table;
 
 pub(crate) use read::{cold_start_of, Arguments};
 
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{write_line, Failure, Format, Outcome, Output};
 use read::ProcessTimes;
 use serde::Serialize;
-use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -67,7 +64,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
         }
     }
     if !all.is_empty() && matches!(unreadable, None | Some(Failure::Input(_))) {
-        writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes: all }))?;
+        out.json(&Timings { schema: SCHEMA, processes: all })?;
     }
     out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
@@ -91,7 +88,7 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
         match ProcessTimes::read(run, &asked) {
             Ok(times) => {
                 times.write_text(out)?;
-                times.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
+                out.lines(&times.cut_short)?;
             }
             Err(Failure::Input(why)) => write_line!(out, "{why}")?,
             Err(failure) => return Err(failure),

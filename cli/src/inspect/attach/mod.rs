@@ -19,15 +19,12 @@ mod tracer;
 
 use crate::folder::process::Status;
 use crate::stacks::SEEN_FROM_OUTSIDE;
-use crate::words::format::Format;
-use crate::words::output::Output;
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;
 use lazyguard_core::stack::undeleted;
 use look::{Look, Looker};
 use python::Python;
 use seen::{Attached, ThreadSeen};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use target::{Target, DRIVER};
 
@@ -82,13 +79,10 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
         candidates,
         refused,
     };
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
-        Format::Text => text::write(&attached, all_threads, &mut out)?,
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| match format {
+        Format::Json => Ok(out.json(&attached)?),
+        Format::Text => Ok(text::write(&attached, all_threads, out)?),
+    })
 }
 
 /// The process, its threads as they are now, and what could not be read of them.

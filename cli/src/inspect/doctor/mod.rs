@@ -21,9 +21,8 @@ pub(crate) mod sanitizer;
 mod start;
 
 use crate::machine::elf::{own_machine, Elf};
-use crate::words::format::Format;
 use crate::words::on_hang::KILL;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use closure::{loader_of, Closure};
 use finding::{About, Findings};
 use lazyguard_core::settings::{Settings, ON_HANG, SETTINGS};

@@ -8,8 +8,7 @@
 use super::driver::Driver;
 use super::finding::Findings;
 use crate::machine::files;
-use crate::words::output::Output;
-use crate::words::Outcome;
+use crate::words::{print, Outcome};
 use cudarc::driver::result::{self, device, DriverError};
 use lazyguard_core::run_folder::private_bases;
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
@@ -178,20 +177,15 @@ fn devices(names: &[String]) -> String {
 /// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
 /// child.
 pub(crate) fn child() -> Outcome {
-    let mut out = Output::standard();
-    let answer = match started() {
-        Ok(names) => Answer::Started(names),
-        Err((call, error)) => {
-            let refused = |name| Answer::Refused { call: call.to_owned(), code: error.0 as i32, name };
-            // Said without the name first: the driver may crash when asked for it.
-            writeln!(out.raw(), "{}", serde_json::json!(refused(None)))?;
-            out.flush()?;
-            refused(error.error_name().ok().map(|name| name.to_string_lossy().into_owned()))
-        }
+    let say = |answer| print(|out| Ok(writeln!(out.raw(), "{}", serde_json::json!(answer))?));
+    let (call, error) = match started() {
+        Ok(names) => return say(Answer::Started(names)),
+        Err(refused) => refused,
     };
-    writeln!(out.raw(), "{}", serde_json::json!(answer))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let refused = |name| Answer::Refused { call: call.to_owned(), code: error.0 as i32, name };
+    // Without the name first: the driver may crash when asked for it.
+    say(refused(None))?;
+    say(refused(error.error_name().ok().map(|name| name.to_string_lossy().into_owned())))
 }
 
 fn started() -> Result<Vec<String>, (&'static str, DriverError)> {
