@@ -1,7 +1,5 @@
 //! `lazyguard anonymise`: copies the recordings of a run without what names the user, the machine, or the program's own code.
 //!
-//! Only recordings are copied: verdict and rank follow from them. Reports, stacks, logs and summaries are full of names, and stay.
-//!
 //! Must not: decide what is kept (the core does), write over anything, or name a folder as the user or the machine is named.
 
 use crate::folder::runs::{newest_in, process_folders};

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to take away.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Only list what would be removed.

@@ -39,7 +39,6 @@ fn code_name(wanted: &str) -> String {
     }
 }
 
-/// The lines of a page without their Markdown.
 fn plain(page: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut table: Vec<Vec<String>> = Vec::new();
@@ -72,7 +71,6 @@ fn plain(page: &str) -> Vec<String> {
     lines
 }
 
-/// The rows of a table, each column as wide as its widest cell.
 fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let row = |cells: &Vec<String>| {

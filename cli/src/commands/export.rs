@@ -77,7 +77,6 @@ fn program(arguments: &Arguments, opened: &Opened, hang: Option<HangReport>) -> 
     })
 }
 
-/// Writes a file by default into the run folder, and says in a line what is in it.
 fn write_out(
     arguments: &Arguments,
     opened: &Opened,

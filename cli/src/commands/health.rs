@@ -1,9 +1,6 @@
-//! `lazyguard health`: whether the processes of a run are well, in one line and an exit code, for liveness probes and scripts.
+//! `lazyguard health`: whether the processes of a run are well, in one line and an exit code. It reads what their watchdogs have written.
 //!
-//! The processes' own watchdogs decide what is a hang. This command reads what they have written, and whether they still run: a process
-//! that hangs could not answer a question, and its files can be read from another container.
-//!
-//! Must not: ask a process anything, write anything, or take longer than the half second in which a heartbeat is waited for.
+//! Must not: ask a process anything, or take longer than the half second in which a heartbeat is waited for.
 
 use crate::folder::live::{Depth, Job, Life, ProcessNow};
 use crate::words::{exit_code, print, write_line, Outcome};
@@ -100,7 +97,6 @@ fn more(others: usize, what: impl Fn(u64) -> String) -> String {
     }
 }
 
-/// Why it cannot be said whether a process that exists is well.
 fn why_unknown(process: &ProcessNow) -> Option<String> {
     let why = match process.life {
         Life::Stopped => "is stopped, by a signal or a debugger".to_owned(),

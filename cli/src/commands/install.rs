@@ -1,8 +1,5 @@
-//! `lazyguard install`: copies this command and its library into a folder.
-//!
-//! An init container of an image that holds nothing else runs it: it needs no shell, no `cp` and no C library.
-//!
-//! Each copy is complete before it gets its name: a process that starts meanwhile has the old file or the new one.
+//! `lazyguard install`: copies this command and its library into a folder, as an init container does without a shell. Each copy is complete
+//! before it gets its name.
 //!
 //! Must not: write to a file that is in use.
 

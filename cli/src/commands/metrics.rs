@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How soon the command ends at a signal.
 const POLL: Duration = Duration::from_millis(100);
 
 /// What is asked for.

@@ -112,7 +112,6 @@ fn bytes(images: &HashSet<ImageId>) -> u64 {
     images.iter().map(|id| id.bytes).sum()
 }
 
-/// A line for each profile in the user's cache.
 fn list(out: &mut Output<'_>) -> Outcome {
     let cache = profile_cache::folder().ok_or_else(|| Failure::Input(profile_cache::NONE.to_owned()))?;
     let entries = fs::read_dir(&cache).into_iter().flatten().flatten();

@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two looks at a process from outside.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What is asked for.

@@ -16,9 +16,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks, unless the user says otherwise.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest interval that is of use.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// What is asked for.

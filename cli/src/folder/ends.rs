@@ -1,7 +1,6 @@
-//! How the processes under `lazyguard run` ended. The command is the parent of its program and of every orphan, and ends processes itself
-//! when it has to. It writes what it has seen into its mark, `supervised.json`.
+//! How the processes under `lazyguard run` ended, which it writes into its mark, `supervised.json`.
 //!
-//! Must not: guess. A process that a parent of its own reaped has no entry.
+//! Must not: guess. A process that another parent reaped has no entry.
 
 use crate::machine::files;
 use serde::{Deserialize, Serialize};
@@ -9,19 +8,15 @@ use serde_json::Value;
 use signal_hook::low_level::signal_name;
 use std::path::Path;
 
-/// The file, in the folder of a run.
 pub(crate) const MARK: &str = "supervised.json";
-/// The key under which it has the list.
 pub(crate) const KEY: &str = "ended";
 
-/// An entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEnd {
     /// The process's number, as it is known to the process itself.
     pub process: u32,
     /// When it started, in clock ticks since boot: identifies it among processes with this id. `None` where it could not be read.
     pub start_ticks: Option<u64>,
-    /// The status that it ended with.
     pub exit_code: Option<i32>,
     /// The signal that ended it. Both are `None` where another process reaped it.
     pub signal: Option<i32>,
@@ -32,7 +27,6 @@ pub(crate) struct ProcessEnd {
 }
 
 impl ProcessEnd {
-    /// For a process whose end was not orderly, or is unknown.
     pub fn in_words(&self) -> String {
         match (self.ended_by_run, self.signal, self.exit_code) {
             (true, Some(signal), _) => format!("was ended by `lazyguard run`, by {}", signal_in_words(signal)),

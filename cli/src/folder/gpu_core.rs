@@ -38,7 +38,6 @@ fn read(file: File) -> Result<GpuCore, String> {
     gpu_core::read(&cache).map_err(|refused| refused.to_string())
 }
 
-/// The lines about the core dump in a process's folder, beside those about the process's hang.
 pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
     match core {
         Ok(core) => {
@@ -55,7 +54,6 @@ pub(crate) fn unreadable(why: &str) -> String {
     format!("the core dump of the GPU cannot be read: {why}")
 }
 
-/// What a core dump adds to the verdicts of a hang.
 pub(crate) fn said(core: &GpuCore, hang: Option<&HangReport>) -> Vec<String> {
     hang.map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
 }

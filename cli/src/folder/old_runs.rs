@@ -18,10 +18,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The files that mark a folder as a run's.
 const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
 
-/// The most entries examined in a private folder, or removed from one.
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. A later sweep removes what remains.
@@ -44,7 +42,6 @@ impl Left {
     }
 }
 
-/// The facts of this machine by which the core decides which private folders to remove.
 pub(crate) fn sight() -> Sight<'static> {
     Sight {
         user: getuid().as_raw(),
@@ -153,7 +150,6 @@ fn status(folder: &Path) -> &'static str {
     }
 }
 
-/// The runs in the folders that a folder has for later processes, the newest first.
 fn runs_in(folder: &Path) -> Vec<Left> {
     let named_by_process = |name: &str| name.split('-').all(|part| part.parse::<u32>().is_ok());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -88,12 +88,10 @@ impl Opened {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
 
-    /// Whether the process has ended without an orderly end.
     pub fn was_cut_off(&self) -> bool {
         !self.alive && self.recording.facts().state != ProcessState::Ended
     }
 
-    /// The state of the process, in a word for programs.
     pub fn state(&self) -> &'static str {
         match self.recording.facts().state {
             ProcessState::Ended => "ended",
@@ -103,7 +101,6 @@ impl Opened {
         }
     }
 
-    /// The same for a person.
     pub fn state_in_words(&self) -> String {
         let facts = self.recording.facts();
         match facts.state {
@@ -132,14 +129,12 @@ impl Opened {
         ends::words(seen, self.state() == "ended", || self.state_in_words())
     }
 
-    /// Whether the process ran on this machine, as far as is known.
     pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // If this machine's name is unknown, the recording may be of this machine.
         host.is_empty() || host_name().is_none_or(|name| name == *host)
     }
 
-    /// The calls that had not returned when the recording was read, the oldest first.
     pub fn calls_in_progress(&self) -> VecDeque<Entry> {
         let threads = self.recording.threads().iter();
         let mut calls: Vec<_> = threads

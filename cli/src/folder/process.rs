@@ -1,11 +1,9 @@
 //! A process of this machine by its number: whether it exists, which user owns it, and which files of ours it has mapped.
 //!
-//! A process that cannot be seen is not taken for one that does not exist: a process of another user may be hidden (`hidepid`, a
-//! container's reduced rights), and the kernel then says only that it exists. Of a mapped file the kernel gives only the path. The file at
-//! that path is taken for the process's own if it names the process's start, and if it belongs to the process's user, to this user or to
-//! root. A folder that the user names himself is used without these checks.
+//! A hidden process (`hidepid`) exists. A file at a mapped path is the process's own if it names the process's start, and belongs to the
+//! process's user, this user or root.
 //!
-//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
+//! Must not: trust a process id alone: the kernel reuses ids.
 
 use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
@@ -18,7 +16,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What to do about something that belongs to another user.
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
     let known = owner.map(|owner| format!("user {owner}"));
     let (owner, them) = (known.as_deref().unwrap_or("another user"), known.as_deref().unwrap_or("that user"));
@@ -28,7 +25,6 @@ pub(crate) fn ask_as(owner: Option<u32>) -> String {
     )
 }
 
-/// The same for a path, if this user lacks permission.
 pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return None;
@@ -43,12 +39,10 @@ pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     })
 }
 
-/// Whether there is a `/proc` here that knows this process.
 pub(crate) fn proc_is_mounted() -> bool {
     Status::of(std::process::id()).started().is_some()
 }
 
-/// Why a process that exists cannot be seen, where there is no `/proc`.
 pub(crate) const NO_PROC: &str =
     "/proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
 

@@ -65,12 +65,10 @@ impl Folder {
         all
     }
 
-    /// The images that it has the bytes of.
     pub fn kept(&self) -> HashSet<ImageId> {
         self.images().into_iter().filter_map(|(id, _)| id).collect()
     }
 
-    /// Writes one part for all of them, and removes those.
     pub fn make_one_part(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
@@ -99,7 +97,6 @@ impl Folder {
     }
 }
 
-/// What a file of the profile holds, which is no link.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     files::open_unlinked(path).and_then(files::all_of)
 }

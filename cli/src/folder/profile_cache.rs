@@ -48,7 +48,6 @@ fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<Pat
     cache.map(|cache| cache.join("lazyguard/profiles"))
 }
 
-/// The profile of a program in the cache.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub folder: PathBuf,
@@ -98,7 +97,6 @@ fn changed(folder: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(folder).and_then(|about| about.modified()).ok()
 }
 
-/// Of all files in a folder and beneath it.
 fn bytes_in(folder: &Path) -> u64 {
     let of = |entry: fs::DirEntry| match entry.metadata() {
         Ok(about) if about.is_dir() => bytes_in(&entry.path()),
@@ -137,7 +135,6 @@ fn is_starter(program: &OsStr) -> bool {
     STARTERS.split(' ').any(|starter| starter == name)
 }
 
-/// Whether an argument is a file, and no option.
 fn is_script(word: &&OsString) -> bool {
     !word.as_bytes().starts_with(b"-") && Path::new(word).is_file()
 }

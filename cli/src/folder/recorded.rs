@@ -21,7 +21,6 @@ pub(crate) struct Recorded {
     pub diagnosis: Diagnosis,
     pub settings: Settings,
     pub preload: PreloadSummary,
-    /// The newest record of each thread, by the thread's number.
     pub newest: HashMap<u32, Entry>,
 }
 
@@ -193,7 +192,6 @@ impl Recorded {
         &self.opened
     }
 
-    /// The hang when the process was last seen; `None` without one.
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
         if self.diagnosis.status == Status::Well {
             return None;

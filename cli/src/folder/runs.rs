@@ -8,9 +8,7 @@
 //! | of a job under the library alone | the folders of its processes, beside the job's marker |
 //! | above folders that `--out` named | those folders: of several jobs, or of the machines of one job |
 //!
-//! A command that reads is given any of them. Of several runs it reads the newest, and says so: ranks are compared within one run alone.
-//!
-//! Must not: read what processes have left, beyond its names.
+//! A command reads the newest of several runs, and says so: ranks are compared within one run alone.
 
 use crate::folder::process::denied;
 use crate::folder::source::{is_process_folder, Run};
@@ -31,7 +29,6 @@ const MOST_RUNS: usize = 5;
 const START_WITHIN: u64 = 600_000_000_000;
 const MOST_NAMED: usize = 8;
 
-/// The keys read from the mark of a run.
 #[derive(Default, Deserialize)]
 struct Mark {
     /// The folder of the run whose program has started this one.
@@ -71,7 +68,6 @@ pub(crate) fn folders(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// A run, or the runs of all ranks of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OneRun {
     /// One folder; of a job with a folder for each machine, all of them.
@@ -197,7 +193,6 @@ pub(crate) fn newest_in(what: &Path) -> PathBuf {
     newest.folder_within(what)
 }
 
-/// The same without a line, for what looks again and again.
 pub(crate) fn newest_quietly(what: &Path) -> PathBuf {
     runs_in(what).first().map_or_else(|| what.to_owned(), |newest| newest.folder_within(what))
 }

@@ -1,10 +1,4 @@
-//! Finds a recording: in a run folder, or mapped into a process.
-//!
-//! The command finds the recording of a live process through `/proc/PID/maps`, without its run folder. In another mount namespace the
-//! process's path may name another file here; the right file names the process's start.
-//!
-//! An ended process may have left a private folder with its id in the name; the command takes the newest. A folder may hold other runs
-//! beneath its own, where several were given the same `LAZYGUARD_OUT`. The command says on standard error which one it took.
+//! Finds a recording: in a run folder, mapped into a process (`/proc/PID/maps`), or in the newest private folder that an ended process has left.
 //!
 //! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
@@ -24,10 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const HAZARDS: &str = "hazards.json";
 
-/// A folder that holds one of these is a process's.
 const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 
-/// What a command was asked to read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
@@ -46,7 +38,6 @@ impl Run {
         Ok(run)
     }
 
-    /// The same without a line.
     pub fn find_quietly(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
@@ -151,7 +142,6 @@ impl Run {
         }
     }
 
-    /// Opens the recording of a command that is about nothing else.
     pub fn must_open(&self) -> Result<Opened, Failure> {
         self.open()?.ok_or_else(|| {
             let folder = self.folder.as_deref().unwrap_or(Path::new("."));
@@ -160,7 +150,6 @@ impl Run {
     }
 }
 
-/// A duration or a moment, in nanoseconds, as settings have it.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
 }

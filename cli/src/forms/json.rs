@@ -15,7 +15,6 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 
-/// The version of the form; raised when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
 
 /// What `--json` of `lazyguard run` writes, and `--format json` of `lazyguard report` for the hazards or for several processes.

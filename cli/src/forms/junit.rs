@@ -1,8 +1,5 @@
-//! The run as a JUnit file: a test suite with a case for the run, one for each process, one for the comparison of the ranks in a job of several,
-//! and one for each hazard.
-//!
-//! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
-//! new one.
+//! The run as a JUnit file: a suite with a case for the run, each process, the comparison of the ranks, and each hazard. Cases keep their names
+//! from run to run.
 
 use super::text;
 use crate::judge::hangs::sentence;
@@ -54,7 +51,6 @@ pub(crate) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     report.to_string().map_err(|error| Failure::Input(format!("the JUnit file cannot be made: {error}")))
 }
 
-/// The machine: where the processes ran, else this one.
 fn host(seen: &Seen<'_>) -> String {
     let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
     host.or_else(host_name).unwrap_or_else(|| "localhost".to_owned())
@@ -111,7 +107,6 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     }
 }
 
-/// An attempt that hung, as a test that was run again.
 fn rerun(hung: &Hung) -> TestRerun {
     let mut rerun = TestRerun::new(NonSuccessKind::Failure);
     let folder = format!("lazyguard report {}", hung.folder.display());

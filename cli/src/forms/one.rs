@@ -1,7 +1,4 @@
-//! `lazyguard report` for one process.
-//!
-//! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
-//! are always known, because the recorder writes each one before the call is made.
+//! `lazyguard report` for one process. The live report and the recording are shown by the same code.
 
 use super::text;
 use crate::folder::gpu_core;
@@ -129,7 +126,6 @@ impl Found<'_> {
         })
     }
 
-    /// The summary is written at an orderly end; the recording has the state of the process.
     fn why_there_is_no_summary(&self) -> &'static str {
         let Some(opened) = self.whole.recorded.as_ref().map(Recorded::opened) else {
             return match self.run.recording.is_some() {

@@ -3,7 +3,6 @@
 use crate::stacks::symbolize::SourceLine;
 use std::path::{Component, Path, PathBuf};
 
-/// A line of source, and whether its file lies in the working folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Relative to the working folder where it lies in it, else as the program names it.

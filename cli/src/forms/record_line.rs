@@ -144,7 +144,6 @@ pub(super) struct Line<'a> {
     pub in_progress: bool,
 }
 
-/// An address in the form that other tools take.
 #[derive(Clone, Copy)]
 pub(super) struct Address(pub u64);
 
@@ -161,7 +160,6 @@ impl Serialize for Address {
 }
 
 impl<'a> Line<'a> {
-    /// What a record says by itself; names come later.
     pub fn of(entry: &Entry) -> Self {
         let record = &entry.record;
         let class = record.entry_point.class();

@@ -9,7 +9,6 @@ use lazyguard_core::report::{HangReport, Newest, Outcome};
 use lazyguard_core::Nanos;
 use std::io;
 
-/// Threads that are listed; the JSON form has them all.
 const MOST_THREADS: usize = 16;
 
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
@@ -128,7 +127,6 @@ impl Recorded {
         Printer::new(&self.opened, Format::Text, out)
     }
 
-    /// The process, as the first line of a report names it.
     fn who(&self) -> String {
         let facts = self.opened.recording.facts();
         let rank = self.opened.recording.rank();

@@ -142,7 +142,6 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
-    /// What the record is about: function, shape, memory, stream.
     fn write_objects(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line;
         behind(out, " of ", line.function)?;
@@ -176,7 +175,6 @@ impl Text<'_> {
     }
 }
 
-/// A fact behind its words, where it applies.
 fn behind(out: &mut fmt::Formatter<'_>, words: &str, fact: Option<impl fmt::Display>) -> fmt::Result {
     fact.map_or(Ok(()), |fact| write!(out, "{words}{fact}"))
 }

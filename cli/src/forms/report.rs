@@ -13,7 +13,6 @@ use crate::words::{write_line, Failure, Outcome, Output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How a report of hazards is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For a person.
@@ -43,7 +42,6 @@ pub(crate) fn report_all(root: &Path, format: crate::words::format::Format, out:
     Ok(exit_code(&seen))
 }
 
-/// Prints the hazards of a process, or of all processes under a root.
 pub(crate) fn report_hazards(
     what: &Path,
     format: Format,

@@ -1,5 +1,4 @@
-//! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
-//! and every hazard.
+//! The findings as SARIF 2.1.0: a rule for every code, a result for every hang and hazard.
 
 use super::places::Place;
 use super::text;
@@ -16,7 +15,6 @@ use serde_json::{json, Map, Value};
 use std::path::Path;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-/// The name of the folder that relative paths begin in.
 const HERE: &str = "WORKINGFOLDER";
 /// The name and version of the fingerprint that distinguishes results.
 const FINGERPRINT: &str = "lazyguardKey/v1";

@@ -10,22 +10,16 @@ use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most findings printed at the end of a run; the report has them all.
 const MOST_TOLD: usize = 8;
 /// Main threads whose stacks are printed of processes that were ended and do not hang.
 const MOST_ENDED_STACKS: usize = 2;
-/// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
-/// The most lines at the end of a run with several ranks, and of each hang in it.
 const MOST_OF_RANKS: usize = 20;
 const MOST_OF_ONE_HANG: usize = 4;
-/// Lines about a device's core dump at the end of a run; the report has them all.
 const MOST_OF_A_DEVICE: usize = 16;
-/// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
 
-/// What comes before the operations that have to meet.
 pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
     match hazard.prevented {
         true => "without the guard it is a hang once these meet:",
@@ -33,7 +27,6 @@ pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
     }
 }
 
-/// A hazard in full, without its first line.
 pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     let mut lines = vec![format!("  {}", hazard.what)];
     if !hazard.must_meet.is_empty() {
@@ -54,7 +47,6 @@ pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     lines
 }
 
-/// A hazard in full, for the report of one process.
 pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
@@ -92,7 +84,6 @@ fn none_or_counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// The program's name, as a line of `run` begins with it.
 pub(crate) fn program(seen: &Seen<'_>) -> String {
     let command = seen.run.and_then(|run| run.command.first());
     let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
@@ -150,7 +141,6 @@ fn has_ranks(seen: &Seen<'_>) -> bool {
     ranks.next().is_some_and(|first| ranks.any(|other| other != first))
 }
 
-/// Processes that have crashed, and the signal that ended the program itself.
 fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let crashed: Vec<_> = seen.processes.iter().filter(|process| process.has_crashed()).collect();
     let mut lines: Vec<_> = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).collect();
@@ -215,7 +205,6 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
-/// The outcome of a run that was made again after a hang.
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
     let each = seen
@@ -336,7 +325,6 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     title.into_iter().chain(all).collect()
 }
 
-/// The hazards of a run, each in full; what was prevented comes last.
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for found in &seen.judged.hazards {

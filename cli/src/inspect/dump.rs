@@ -1,13 +1,8 @@
-//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
-//! signalled or traced.
+//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped, signalled or traced.
 //!
-//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
-//! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
-//! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
-//! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
-//! that answer has Python's stacks, for which the process is forked. Where the next bit is set as well, the process is not ended: with
-//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does. The next bit alone says that
-//! the program is ready.
+//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there if that is greater. It goes into a word of
+//! the recording's header (`docs/TRACE_FORMAT.md`) or, without a recording in a file, into the modification time of an empty file. The answer
+//! is `dump.json` in the run folder, with a number that is not smaller. The number's lowest bits are the purpose ([`number_of`]).
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
@@ -38,7 +33,6 @@ const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
 
-/// Whether a process has a place for requests.
 pub(crate) fn can_be_asked(process: u32) -> bool {
     Asked::of(process).is_ok()
 }
@@ -101,7 +95,6 @@ struct Asked {
     way: Way,
 }
 
-/// Why a process is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Report,
@@ -124,7 +117,6 @@ fn number_of(purpose: Purpose, least: u64) -> u64 {
     (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
 }
 
-/// How the number of a request reaches the process.
 enum Way {
     Recording { reads: File, writes: File },
     File(File),
@@ -163,7 +155,6 @@ impl Asked {
         Failure::Input(format!("process {}: {text}", self.process))
     }
 
-    /// Asks, and waits for the answer for at most so long.
     fn answer(&self, purpose: Purpose, limit: Duration) -> Result<String, Failure> {
         let begin = Instant::now();
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
@@ -194,7 +185,6 @@ impl Asked {
         }
     }
 
-    /// An answer to this request, or to a later one.
     fn read(&self, number: u64) -> Result<Option<String>, Failure> {
         let path = self.folder.join(ANSWER);
         let text = match files::read_text_in(&self.folder, ANSWER) {
@@ -269,12 +259,10 @@ impl Way {
         }
     }
 
-    /// Whether the process is one that answers, as far as can be seen.
     fn takes_requests(&self) -> bool {
         self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(state::STEPPED_ASIDE)
     }
 
-    /// Makes a new request, of this number or a greater one; returns its number.
     fn raise(&self, least: u64, purpose: Purpose) -> io::Result<u64> {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;

@@ -4,14 +4,12 @@
 //!
 //! | file | read for |
 //! |---|---|
-//! | `hang.json` | the snapshot of a hang, some of whose records may be overwritten by now, with its stacks and the driver's answers |
-//! | `hazards.json` | how often each hazard arose: the recording has every hazard, and of a frequent one the first, second, fourth ... occurrence |
-//! | `run.json` | the guard's own account (preloading, losses), and whether `LAZYGUARD_ON_HANG` ended the process |
+//! | `hang.json` | the snapshot of a hang, whose records may be overwritten by now, with stacks and the driver's answers; diagnosed anew |
+//! | `hazards.json` | exact counts: the recording has the first, second, fourth ... occurrence of a frequent hazard |
+//! | `run.json` | the guard's own account, and whether `LAZYGUARD_ON_HANG` ended the process |
 //! | `supervised.json`, above | how the process ended, as its parent saw it |
 //!
-//! Verdicts are never read: the snapshot in `hang.json` is diagnosed anew. Without a recording the files are all that is known.
-//!
-//! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
+//! Must not: fail for the contents of one folder. A damaged file costs its own contents, and one line.
 
 use super::collectives::{self, Collectives};
 use super::communications::{self, Communications};
@@ -33,7 +31,6 @@ use std::path::Path;
 /// The state of a process whose only file is the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
-/// What a process has submitted that waits for other ranks: its kernels, and its calls of NCCL.
 fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
     let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
     if kernels.is_some() || calls.is_some() {
@@ -84,7 +81,6 @@ pub(crate) fn process(run: &Run) -> Process {
     whole(run, false).0
 }
 
-/// Beside what is known of a process, what it was found by.
 #[derive(Default)]
 pub(crate) struct Whole {
     pub reported: Option<HangReport>,
@@ -148,7 +144,6 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
 }
 
 impl Process {
-    /// The value that was read; else notes why, in one line.
     fn keep<T>(&mut self, read: Result<Option<T>, Failure>) -> Option<T> {
         read.unwrap_or_else(|failure| {
             self.problems.push(failure.to_string());
@@ -172,7 +167,6 @@ impl Process {
         (self.collectives, self.communications) = self.keep(communication.map(Some)).unwrap_or_default();
     }
 
-    /// What the other files say of a process without a recording that can be read.
     fn take_forms(&mut self, hang: Option<&HangReport>, hazards: Option<&HazardFile>) {
         let summary = self.summary.as_ref();
         let by_hazards = || hazards.map(|file| (file.process, file.program.clone()));

@@ -87,7 +87,6 @@ impl Collectives {
         self.kernels.get(usize::from(*kernel)).map(String::as_str)
     }
 
-    /// The one that was submitted then.
     pub fn index_at(&self, at: Nanos) -> Option<usize> {
         self.launches.binary_search_by_key(&at, |(at, _)| *at).ok()
     }

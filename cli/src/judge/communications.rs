@@ -27,7 +27,6 @@ impl Called {
         (self.name(), count, data_type, operator, root)
     }
 
-    /// Whether another rank's call is the same.
     pub fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
@@ -52,7 +51,6 @@ pub(crate) struct Peer {
     pub sends: bool,
 }
 
-/// A communicator that the process is a member of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
     /// What all its ranks know it by; 0 where that is not known.
@@ -169,14 +167,12 @@ impl Communications {
         self.members.iter().find(|member| member.id == id && id != 0)
     }
 
-    /// When the newest collective, send or receive was called.
     pub(crate) fn newest_call(&self) -> Option<Nanos> {
         let exchanges = |member: &Member| member.exchanges.values().map(|(_, newest)| newest.at).max();
         let newest = |member: &Member| member.calls.back().map(|called| called.at).max(exchanges(member));
         self.members.iter().filter_map(newest).max()
     }
 
-    /// The process's rank in the communicator with the most ranks.
     pub(crate) fn rank_in_the_largest(&self) -> Option<u64> {
         let ranks = self.members.iter().filter_map(|member| member.rank);
         ranks.max_by_key(|(_, size)| *size).map(|(rank, _)| u64::from(rank))

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The conditions under which a run fails; by default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailOn {
     pub hang: bool,
@@ -72,7 +71,6 @@ fn hazard_code(name: &str) -> Result<Code, String> {
     }
 }
 
-/// Whether a code is a hazard's; the others are hangs'.
 pub(crate) fn is_hazard(code: Code) -> bool {
     code.number() < 200
 }

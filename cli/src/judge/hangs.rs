@@ -36,13 +36,11 @@ fn those(processes: &[Process], which: impl Fn(&Process, &Stood) -> bool) -> Vec
     processes.iter().filter_map(seen).collect()
 }
 
-/// Hangs of several processes that have the same cause.
 pub(crate) struct SameHang<'a> {
     pub first: HangSeen<'a>,
     pub others: Vec<HangSeen<'a>>,
 }
 
-/// Ranks that hang for the same cause are one.
 pub(crate) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
     let causes =
         grouped(hangs, HangSeen::key).into_iter().map(|(_, mut same)| SameHang { first: same.remove(0), others: same });
@@ -140,7 +138,6 @@ impl HangSeen<'_> {
         self.verdict().map_or(self.title(), sentence)
     }
 
-    /// The wait, the facts and what to change, a line each.
     pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
         self.named().verdicts.iter().flat_map(|verdict| {
             let sentence = Some(verdict.sentence.clone()).filter(|said| !said.is_empty());

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Neither suppressed nor in the baseline.
     New,
     Known,
     /// Each occurrence is suppressed, by these lines: `FILE:LINE: TEXT`.
@@ -44,7 +43,6 @@ pub(crate) struct MetByProcess {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    /// Identifies it from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,
@@ -52,7 +50,6 @@ pub(crate) struct Finding {
     pub met_by: Vec<MetByProcess>,
     pub status: Status,
     pub fails: bool,
-    /// Whether `lazyguard explore` has provoked it.
     pub explored: Option<String>,
 }
 
@@ -60,7 +57,6 @@ pub(crate) struct Finding {
 pub(crate) struct Rules {
     pub fail_on: FailOn,
     pub suppressions: Vec<Suppression>,
-    /// The keys of the baseline, where there is one.
     pub baseline: Option<BTreeSet<String>>,
 }
 

@@ -1,6 +1,4 @@
-//! One judgement of a run: its processes, their hangs and hazards, which of them count, and where its time went.
-//!
-//! One pass over the run's folder ([`collect`]) and one judgement ([`judged`]) serve every form, so that the forms cannot differ.
+//! One judgement of a run: one pass over its folder ([`collect`]) and one judgement ([`judged`]) serve every form.
 //!
 //! Must not: read anything but the run's folder and the files that the user names, or write.
 

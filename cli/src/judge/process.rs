@@ -17,7 +17,6 @@ use std::sync::OnceLock;
 
 pub(crate) struct HazardSeen {
     pub hazard: Hazard,
-    /// Where the first call was made, if that is a line of source.
     pub line: Option<SourceLine>,
 }
 
@@ -38,7 +37,6 @@ pub(crate) struct Process {
     pub driver_version: i32,
     pub ended: String,
     pub stood: Option<Stood>,
-    /// The state of the hang since its report.
     pub newest: Option<Newest>,
     pub course: Course,
     pub end: Option<ProcessEnd>,
@@ -48,7 +46,6 @@ pub(crate) struct Process {
     pub knows_hazards: bool,
     pub is_read: bool,
     pub collectives: Option<Collectives>,
-    /// Its calls of NCCL, where it has made any.
     pub communications: Option<Communications>,
     /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
@@ -61,11 +58,9 @@ pub(crate) struct Process {
 /// The names in a process's hang, which take a tenth of a second, and what else of it takes time to read.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// The report of its hang, with names of functions, files and lines.
     pub report: Option<HangReport>,
     /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
-    /// Where its device stood, where a core dump of that was taken.
     pub gpu: Option<Result<GpuCore, String>>,
 }
 
@@ -114,7 +109,6 @@ impl Process {
         Names { report: Some(named), stacks, gpu }
     }
 
-    /// The lines about the core dump of its device, where there is one.
     pub fn gpu_lines(&self) -> Vec<String> {
         let hang = self.stood.as_ref().map(Stood::report);
         self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
@@ -161,7 +155,6 @@ impl Process {
         crashed && self.hang().is_none()
     }
 
-    /// The worst first.
     pub fn order(&self) -> (bool, u8, u8, bool, u64, &str) {
         let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
         let course = match self.course {

@@ -14,12 +14,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub command: Vec<String>,
-    /// The folder under which every process of the run has its own.
     pub root: PathBuf,
     pub started_unix_nanos: u64,
     pub nanos: u64,
     pub end: End,
-    /// The rank of the program in its job, where a launcher sets it.
     pub rank: Option<String>,
     pub unguarded: Unguarded,
 }
@@ -108,7 +106,6 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
 pub(crate) struct Seen<'a> {
     pub run: Option<&'a Finished>,
     pub root: &'a Path,
-    /// What paths of source files are relative to.
     pub here: PathBuf,
     pub processes: Vec<Process>,
     pub judged: Judged,

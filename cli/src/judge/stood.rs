@@ -66,7 +66,6 @@ impl Stood {
         lines
     }
 
-    /// Its rank by severity; the most severe is the lowest.
     pub fn place(&self) -> u8 {
         match self {
             Self::Hang(_) => 0,
@@ -91,7 +90,6 @@ pub(crate) fn is_of_a_crash(signal: i32) -> bool {
     Signal::from_named_raw(signal).is_some_and(|signal| crash.contains(&signal))
 }
 
-/// How a process ended that does not hang.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Course {
     /// A signal ended it, which `lazyguard run` did not send.

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 pub(crate) type Glibc = (u32, u32);
 
-/// A symbol of a table that one of the questions is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub name: String,
@@ -89,7 +88,6 @@ pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
     section.data().ok().map(<[u8]>::to_vec)
 }
 
-/// Whether a text is in a file's read-only data.
 pub(crate) fn says(path: &Path, text: &str) -> bool {
     section(path, ".rodata").is_some_and(|data| holds(&data, text.as_bytes()))
 }

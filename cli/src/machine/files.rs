@@ -1,11 +1,5 @@
-//! The only way to open files for reading: those of run folders, those that a recording names, those of the system.
-//!
-//! Other users may write where a folder lies, and a file that a recording names may since have been replaced. Opening a FIFO would block
-//! for good, and opening a device may have effects. So this module opens regular files only, and without waiting. A path that the user
-//! names on the command line may be a link. A file of a run folder never is one, and no link is followed there: it would lead to a file
-//! that the run has not written.
-//!
-//! `clippy.toml` forbids the standard library's functions everywhere else.
+//! The only way to open files for reading: regular files, and without waiting, since others may have put a FIFO or a device there. A path of the
+//! user's may be a link; a file of a run folder never is one. `clippy.toml` forbids the standard library's functions elsewhere.
 //!
 //! Must not: wait, except for an input that the user has named.
 
@@ -25,7 +19,6 @@ const MOST_BYTES: u64 = 1 << 28;
 /// The same for the mark of a run and the report of a hang, which the command reads while the program runs.
 const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
 
-/// Opens a regular file; where the path is a link, what it leads to.
 pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
@@ -34,7 +27,6 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true), 0)
 }
 
-/// Opens a regular file of a run folder, which is no link.
 pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
     open_unlinked(&folder.join(name))
 }
@@ -66,12 +58,10 @@ fn expect_regular(kind: FileType) -> io::Result<()> {
     Err(io::Error::other(format!("it is {what}, and no file")))
 }
 
-/// Opens a file of a run folder to write to it, which is no link.
 pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
     open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
 }
 
-/// A file that this process has locked against others, for as long as it holds this.
 #[derive(Debug)]
 pub(crate) struct Locked(File);
 
@@ -92,7 +82,6 @@ impl Drop for Locked {
     }
 }
 
-/// Makes a file that is not there yet and that its owner alone may open.
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
@@ -139,7 +128,6 @@ pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a file holds; where the path is a link, that to which it leads.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     all_of(open(path)?)
 }
@@ -148,7 +136,6 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     text_of(read(path)?)
 }
 
-/// What a file of a run folder holds.
 pub(crate) fn read_in(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
     all_of(open_in(folder, name)?)
 }

@@ -83,7 +83,6 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Its file; or why it cannot be preloaded here.
 pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
     let elf = Elf::read(path).map_err(|error| format!("{} {error}", path.display()))?;
     if elf.machine != own_machine() {

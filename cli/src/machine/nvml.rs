@@ -1,10 +1,6 @@
-//! The state of the cards while a program starts: power, clocks, temperature, and the reasons for lowered clocks.
+//! The state of the cards while a program starts, which a thread of `lazyguard run` asks of NVML and writes into the folder of the run.
 //!
-//! A thread of the supervising process asks the driver's management library (NVML). The library is optional. The answers go into one file
-//! in the folder of the run; the report joins them with the recordings by the wall clock.
-//!
-//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail. The file says why it
-//! holds nothing.
+//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail.
 
 use crate::machine::files;
 use crate::machine::parallel::Beside;
@@ -111,7 +107,6 @@ impl Cards {
     }
 }
 
-/// Samples the cards until it is stopped.
 pub(crate) struct Sampler(Option<Beside>);
 
 impl Sampler {
@@ -183,7 +178,6 @@ impl Cards {
         files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, None)
     }
 
-    /// Drops every second sample where there are too many.
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
         if much {
@@ -218,7 +212,6 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     }
 }
 
-/// The reasons by which the clocks are lower than they could be.
 fn named(bits: u64) -> Vec<String> {
     /// In the order of their bits.
     const NAMES: [&str; 9] = [

@@ -1,6 +1,4 @@
-//! Calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`; and the start of a program, which
-//! `std::process::Command` starts with another environment, with other descriptors and with other signals than it would have without this
-//! command.
+//! Calls of the C library that need `unsafe`; and the start of a program with environment, descriptors and signals as without this command.
 //!
 //! `nix` has neither the status of a child that a signal without a name has ended, nor the attributes of a file, nor `close_range`.
 //!
@@ -35,7 +33,6 @@ pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int
     }
 }
 
-/// Gives a signal that is ignored here its default action.
 pub(crate) fn do_not_ignore(signal: Signal) {
     // SAFETY: the default action runs no code of this process.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
@@ -45,7 +42,6 @@ pub(crate) fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The name of this machine, where the system tells it.
 pub(crate) fn host_name() -> Option<String> {
     let name = super::files::read_text("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
     Some(name).filter(|name| !name.is_empty())
@@ -71,7 +67,6 @@ pub(crate) fn has_close_range() -> bool {
 
 const LAST_SIGNAL: c_int = 64;
 
-/// How a program inherits signals.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
     /// Those that are ignored: bit 0 is that of signal 1. All others have their default action.
@@ -121,7 +116,6 @@ pub(crate) fn environment() -> Vec<CString> {
     entries
 }
 
-/// All that a program starts with.
 pub(crate) struct Exec {
     /// Its path, or a name to be looked up on the search path.
     pub file: CString,

@@ -1,6 +1,6 @@
-//! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
+//! The findings of a run that is over: what counts against it, and the files and lines that report it.
 //!
-//! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.
+//! Must not: write a file that the user did not ask for.
 
 use crate::forms::annotations::{self, Annotations, System};
 use crate::forms::{html, json, junit, sarif, text};
@@ -26,9 +26,7 @@ pub(crate) struct Wanted {
     pub baseline: Option<PathBuf>,
     pub write_baseline: Option<PathBuf>,
     pub annotations: Annotations,
-    /// A line that sums the run up.
     pub result: bool,
-    /// Whether the folder stays whatever is found.
     pub keeps_folder: bool,
     pub earlier: Vec<Hung>,
     /// The file of what `lazyguard explore` has learned.
@@ -44,7 +42,6 @@ impl Wanted {
     }
 }
 
-/// Puts the facts of the run into the fields of a file's name.
 pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
     // A name that is not UTF-8 has no fields.
     if let Some(template) = path.to_str() {
@@ -56,12 +53,9 @@ pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
 pub(crate) struct Conclusion {
     /// Why the run fails, beside the program's own exit code.
     pub failed: Option<FailedOn>,
-    /// Whether the run's folder is worth keeping.
     pub keep: bool,
     pub hung: Option<Hung>,
-    /// Whole lines for standard error.
     pub lines: Vec<String>,
-    /// Why files that were asked for are not there.
     pub unwritten: Vec<Failure>,
 }
 
@@ -75,7 +69,6 @@ fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
     Ok(Rules { fail_on: wanted.fail_on.clone(), suppressions, baseline: baseline_of(wanted)? })
 }
 
-/// Collects and judges the findings of a run; writes the files that the user asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
     let rules = rules(wanted)?;
     let mut seen =

@@ -44,7 +44,6 @@ pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// Whether the user has named a profile, or none (`off`).
 pub(super) fn names_profile(options: &Options) -> bool {
     let given = || variable(PROFILE).is_some_and(|value| !value.trim().is_empty());
     options.setting(PROFILE).is_some() || given()
@@ -72,7 +71,6 @@ pub(super) fn own_profile(options: &mut Options) -> Option<Own> {
     own
 }
 
-/// The environment of the program; complains where the library cannot be preloaded into it.
 pub(super) fn variables_of(
     options: &Options,
     root: &Root,

@@ -1,7 +1,4 @@
-//! For `--on-hang kill` and `fail`: whether a process of the run hangs, and the action that the user chose is due; and whether the program
-//! then answers the error.
-//!
-//! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
+//! For `--on-hang kill`, `fail` and `revoke`: whether the guard of a process asks for the action, and whether the process then answers.
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
@@ -63,12 +60,10 @@ pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
     folders_of_processes(places).into_iter().filter(is_rank).collect()
 }
 
-/// Whether a hang that the guard in this process has acted on has not ended.
 pub(super) fn stands_in(folder: &Path) -> bool {
     report_in(folder).is_some_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
 }
 
-/// The keys read of a process's report of a hang.
 #[derive(Debug, Deserialize)]
 struct Report {
     #[serde(default)]
@@ -78,7 +73,6 @@ struct Report {
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// The newest report of each process, by its folder.
     read: HashMap<PathBuf, Replaced<Report>>,
 }
 
@@ -87,7 +81,6 @@ impl Watch {
         folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
-    /// Whether the process has a report since the last look by which the action is due.
     pub fn is_due(&mut self, folder: &Path) -> bool {
         let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
         new.is_some_and(|hang| hang.acts && hang.resolved.is_none())
@@ -102,7 +95,6 @@ pub(super) fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
     own.into_iter().chain(nested).collect()
 }
 
-/// The folders of processes whose contexts the driver can be asked to end.
 pub(super) fn with_contexts(places: &[PathBuf]) -> Vec<PathBuf> {
     let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
     folders_of_processes(places).into_iter().filter(has_pipe).collect()

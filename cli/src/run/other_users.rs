@@ -1,13 +1,9 @@
-//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point. They
-//! may not write into the folder of the run.
+//! A place for the folders of processes that have changed their user (`gosu`, `su`, `setpriv`): they may not write into the run's folder.
 //!
-//! The place lies beside the private folders, under a name that cannot be guessed, in a folder that cannot be listed. As in `/tmp`, a
-//! process that knows the name may make a folder there, but cannot touch those of others. The program gets the name in its environment,
-//! which only processes of its user can read; those can control the program anyway. At the end, the command moves the contents of the place
-//! into the folder of the run.
+//! The place has a secret name in an unlisted folder beside the private folders. The program gets the name in its environment. At the end, the
+//! command moves the contents into the run's folder.
 //!
-//! Must not: follow a link, wait for anything but a regular file, or trust the contents further than that a process of the program has
-//! written them.
+//! Must not: follow a link, wait for anything but a regular file, or trust the contents.
 
 use super::root::{private_folder, process_with, random, remove_own, MARK};
 use crate::folder::process::{exists, numbers};
@@ -22,10 +18,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The most folders brought in, and the most files in each.
 const MOST_FOLDERS: usize = 4096;
 const MOST_FILES: usize = 64;
-/// The most bytes copied of all of them together.
 const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Debug)]
@@ -130,7 +124,6 @@ fn can_change_user() -> bool {
     capabilities(&status).map_or(geteuid().is_root(), |set| set >> capability::SETUID & 1 == 1)
 }
 
-/// Whether every user may go through a folder and all that are above it.
 fn everybody_gets_to(folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
     folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))

@@ -114,7 +114,6 @@ pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     of_search_path(name, &std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()))
 }
 
-/// A line for the user if the dynamic linker will preload nothing into this program.
 pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
     let path = resolve(name)?;
     let about = fs::metadata(&path).ok()?;
@@ -140,7 +139,6 @@ pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Opt
     Some(format!("{} is {why}: the guard's library cannot be loaded there, and it runs unguarded", path.display()))
 }
 
-/// Half a sentence if the program's file says that it uses CUDA.
 pub(super) fn uses_cuda(name: &OsStr) -> Option<String> {
     let path = resolve(name).filter(|path| is_built_for_cuda(path))?;
     Some(format!("{} is built for CUDA", path.display()))

@@ -1,11 +1,12 @@
-//! The folder of a run, in which every guarded process of the program has a folder of its own.
+//! The folder of a run, in which every guarded process has a folder of its own.
 //!
-//! With `--out` or `LAZYGUARD_OUT` the user chooses where it lies: each run has a folder of its own there, named by its start and its
-//! process. Runs that a launcher has started once a rank share the folder of their job, in which each has one named by its rank. Otherwise it is a private folder, where the guard puts its own private folders;
-//! the command removes it at the end unless it holds something worth keeping. A folder that the command made for the user is removed if it
-//! stayed empty. Under another `lazyguard run` it is a folder in the outer run's folder.
+//! | it lies | and is named by |
+//! |---|---|
+//! | where `--out` or `LAZYGUARD_OUT` says | its start and process; of ranks that a launcher started: their job and rank |
+//! | in the folder of an outer `lazyguard run` | its process |
+//! | beside the guard's private folders otherwise | its user and process; it is removed unless it holds something worth keeping |
 //!
-//! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
+//! Must not: reuse a folder with an earlier run, or remove anything in a folder that the user named.
 
 use crate::folder::ends::{self, ProcessEnd};
 use crate::folder::old_runs;
@@ -35,7 +36,6 @@ const EACH: &str = "rank%r-%p";
 
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
-/// The number of processes with a good end whose recordings are kept.
 const MOST_KEPT: usize = 8;
 
 /// The folder that the user wants, and the folder of an outer `lazyguard run`, from options and environment.
@@ -43,11 +43,9 @@ const MOST_KEPT: usize = 8;
 pub(super) struct Given<'a> {
     pub option: Option<&'a str>,
     pub variable: Option<&'a str>,
-    /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
     /// Where that run has processes of other users put their folders.
     pub for_other_users: Option<&'a str>,
-    /// What the ranks of this run's job have in common.
     pub job: Option<&'a str>,
 }
 
@@ -72,12 +70,10 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
-/// Where a run's folder lies.
 #[derive(Debug)]
 enum Kind {
     /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
     AskedFor(Vec<PathBuf>),
-    /// In the folder of another run, whose program has started this one.
     Nested,
     Private,
     /// Nowhere: none could be made, and nothing looks for one.
@@ -93,7 +89,6 @@ pub(super) struct Root {
     _mark: Option<Locked>,
 }
 
-/// The folder that could not be made, and why.
 type NotMade = (PathBuf, io::Error);
 
 impl Root {
@@ -113,7 +108,6 @@ impl Root {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
-    /// Whether a process has made a folder here, with or without a recording in it.
     pub fn had_a_process(&self) -> bool {
         folders(&self.path).iter().any(|folder| process_with(folder).is_some())
     }
@@ -245,7 +239,6 @@ impl Root {
         matches!(self.kind, Kind::AskedFor(_))
     }
 
-    /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
         template_in(self.text())
     }
@@ -349,7 +342,6 @@ pub(super) fn remove_own(folder: &Path) {
     old_runs::remove(folder);
 }
 
-/// Removes folders that this run has made above its own, and its own, as far as they are empty.
 fn remove_empty(made: &[PathBuf]) {
     let is_gone = |path: &PathBuf| match fs::remove_dir(path) {
         Err(error) => error.kind() == io::ErrorKind::NotFound,
@@ -363,7 +355,6 @@ pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
     runs::folders(root).unwrap_or_default()
 }
 
-/// The process that a folder is named after.
 pub(super) fn process_with(folder: &Path) -> Option<u32> {
     process_of(folder.file_name()?.to_str()?)
 }

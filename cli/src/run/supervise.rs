@@ -1,7 +1,6 @@
 //! Supervises the program from its start to its end: passes signals on, keeps the time, watches for hangs, reaps orphans.
 //!
-//! Must not: wait for any process but the program, unless it is to end all of them. Processes that the program leaves in the background
-//! keep running.
+//! Must not: wait for any process but the program, unless it is to end all of them.
 
 use super::hang::{self, Watch};
 use super::inherited::StandardError;
@@ -24,31 +23,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// The interval at which recordings of ended processes are thinned out.
 const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
-/// The interval at which the command checks whether all processes that it ends have ended.
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
 /// The time that killed processes get to end. A process that is stuck in the kernel does not end.
 const GOES_WITHIN: Duration = Duration::from_secs(5);
 /// How long the processes of a run have to leave their evidence, before it ends them.
 const EVIDENCE_WITHIN: Duration = Duration::from_secs(3);
-/// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
-    /// The interval at which to look for hangs and for processes that cannot write into the folder of the run.
     pub look_every: Duration,
     pub acts: bool,
     /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
     pub returns: Option<&'static str>,
-    /// How long the guard waits for the driver meanwhile.
     pub gpu_dump_wait: Duration,
-    /// Whether a process that cannot write into the folder of the run matters.
     pub needs_all: bool,
-    /// Whether only a few recordings are kept.
     pub thin_out: bool,
 }
 
@@ -56,14 +48,11 @@ pub(super) struct Limits {
 pub(super) struct Ended {
     pub end: End,
     pub interrupted: bool,
-    /// The ends of the processes that this one has reaped.
     pub processes: Vec<ProcessEnd>,
-    /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
     pub unguarded: Unguarded,
 }
 
-/// The program, what it has started, and the signals that this process catches.
 pub(super) struct Started {
     pub program: Pid,
     pub tree: Tree,
@@ -109,7 +98,6 @@ fn name_of(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Everything is to end, and how far that is.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     why: End,
@@ -120,7 +108,6 @@ struct Ending {
 /// A process whose blocked calls return an error on purpose.
 struct Failing {
     folder: PathBuf,
-    /// Until when it may go without an answer.
     until: Instant,
     /// Its calls of the driver when that was asked for, and when it had answered before.
     calls: Option<u64>,
@@ -160,7 +147,6 @@ struct Supervisor<'a> {
     limits: Limits,
     started: Instant,
     hang: Watch,
-    /// The processes whose blocked calls return an error on purpose.
     failing: Vec<Failing>,
     ending: Option<Ending>,
     interrupted: bool,
@@ -198,13 +184,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Writes a line, also where the program has closed its standard error.
     fn say(&mut self, text: impl std::fmt::Display) {
         self.standard_error.take_back();
         output::say(text);
     }
 
-    /// The time until the next check; `None` to wait for an event.
     fn pause(&self) -> Option<Duration> {
         if self.ending.is_some() {
             return Some(LOOK_AT_THE_END_EVERY);
@@ -250,8 +234,6 @@ impl Supervisor<'_> {
         }
     }
 
-    // --- children ---
-
     /// Reaps children that have ended: the program and orphans.
     fn reap(&mut self) -> Result<(), Failure> {
         loop {
@@ -273,7 +255,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns whether it has been stopped since the last call.
     fn notice_a_stop(&self) -> bool {
         if self.status.is_some() {
             return false;
@@ -286,8 +267,6 @@ impl Supervisor<'_> {
         }
         true
     }
-
-    // --- the end ---
 
     fn ended(self, status: ExitStatus) -> Ended {
         let end = match (status.code(), status.signal()) {
@@ -442,7 +421,6 @@ impl Supervisor<'_> {
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
-    /// Returns whether no process is left, or only processes that do not end.
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Processes that have been started meanwhile are found the next time.

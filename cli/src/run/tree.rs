@@ -1,7 +1,4 @@
-//! The processes that the program has started, and all their descendants.
-//!
-//! This process is their reaper: every orphan becomes its child, also a daemon in a session of its own. So its descendants are exactly the
-//! processes that the program has started.
+//! The processes that the program has started, and all their descendants: this process is their reaper, so all descend from it.
 //!
 //! Must not: touch a process that does not descend from this one.
 
@@ -33,7 +30,6 @@ impl Tree {
         Self { strangers: strangers.collect() }
     }
 
-    /// All processes that the program has started, itself included, that have not ended.
     pub fn processes(&self) -> Vec<Pid> {
         let seen = all();
         let all = self.among(&seen).into_iter();
@@ -45,7 +41,6 @@ impl Tree {
     fn among(&self, seen: &HashMap<i32, Stat>) -> HashSet<i32> {
         let own = getpid().as_raw_pid();
         let mut found = HashSet::new();
-        // A generation a round.
         let mut generation = HashSet::from([own]);
         while !generation.is_empty() {
             let children = seen.iter().filter(|(process, seen)| {

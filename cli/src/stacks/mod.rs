@@ -1,7 +1,5 @@
-//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame.
-//!
-//! The dump holds the stacks' bytes. The code files hold the unwind tables and the names; a file is used only if its build id is the one in
-//! the dump. Where a file is gone, the frames that the process itself has found are still reported, by file and offset.
+//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame. Where a code file is gone, the frames
+//! that the process itself has found are reported, by file and offset.
 //!
 //! Must not: name anything from a file other than the mapped one, or fail for the contents of a dump.
 
@@ -21,7 +19,6 @@ use std::path::Path;
 /// A note of a stack that the command has read from outside begins so; the thread's state follows.
 pub(crate) const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
 
-/// Whether the thread of such a stack was stopped.
 pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
     stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
 }
@@ -50,7 +47,6 @@ fn of_dump<T>(folder: &Path, what: impl FnOnce(&Dump<'_>) -> T) -> Option<Result
     Some(dump.map(|dump| what(&dump)).map_err(|error| format!("{}: {error}", path.display())))
 }
 
-/// A report with the frames that the dump adds to those it has.
 pub(crate) fn told_by(hang: &HangReport, stacks: &[StackSeen]) -> HangReport {
     let mut hang = hang.clone();
     for known in &mut hang.stacks {

@@ -1,8 +1,5 @@
-//! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and for a call in an inlined function
-//! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`.
-//!
-//! The recording says which file was mapped at an address; while the process lives, `/proc/PID/maps` does too. The file itself says what
-//! is at that place, unless it was written to since.
+//! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and in an inlined function
+//! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`. The recording and `/proc/PID/maps` say which file was mapped there.
 //!
 //! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
 
@@ -24,15 +21,12 @@ const MOST_KEPT: usize = 1 << 16;
 /// Functions named for one address: a call may lie in several, one put into the other.
 const MOST_FRAMES: usize = 32;
 
-/// Those of them that a line has room for.
 const MOST_WRITTEN: usize = 4;
 
-/// A file of code, and where it lay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Range {
     begin: u64,
     end: u64,
-    /// The load bias: memory address minus the file's address.
     bias: u64,
     path: String,
     /// The file must not have been modified later than this, in nanoseconds since 1970; 0 for the mapped file itself.
@@ -216,7 +210,6 @@ pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     found
 }
 
-/// A file's path, and when it was written to.
 type Key = (PathBuf, SystemTime);
 
 thread_local! {
@@ -245,7 +238,6 @@ fn mapped(maps: &str) -> impl Iterator<Item = Range> {
     })
 }
 
-/// Whether a file is a program with fixed addresses.
 fn is_fixed(path: &Path) -> bool {
     let mut head = [0; HEAD_BYTES];
     files::open(path).is_ok_and(|file| file.read_exact_at(&mut head, 0).is_ok()) && has_fixed_addresses(&head)

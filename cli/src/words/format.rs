@@ -14,7 +14,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// A duration in the unit in which it is easily read.
 pub(crate) struct Took(pub Nanos);
 
 impl std::fmt::Display for Took {
@@ -29,7 +28,6 @@ impl std::fmt::Display for Took {
     }
 }
 
-/// A size in the unit in which it is easily read.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

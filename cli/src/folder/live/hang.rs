@@ -15,7 +15,6 @@ pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
     pub is_hang: bool,
     pub code: &'static str,
-    /// What is waited for, in a sentence.
     pub sentence: String,
     pub call: String,
     pub since: Nanos,

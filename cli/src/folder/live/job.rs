@@ -54,7 +54,6 @@ impl Job {
         &self.problems
     }
 
-    /// Finds processes that are new, and forgets those whose folder is gone.
     fn find(&mut self) {
         self.problems.clear();
         let mut found = BTreeMap::new();
@@ -78,7 +77,6 @@ impl Job {
     }
 }
 
-/// The processes of one thing that was named, by where they are.
 fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)>, String> {
     let what = runs::newest_quietly(what);
     let one = |run: Run| {

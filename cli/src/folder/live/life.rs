@@ -1,7 +1,4 @@
-//! Whether a process runs, by its number and by its heartbeat.
-//!
-//! A process's number says it at once where the process can be seen. In another container, whose processes have numbers of their own, only
-//! the heartbeat does: the guard stores the time ten times a second in the header of the recording.
+//! Whether a process runs: by its number where it can be seen, else by its heartbeat, which the guard stores ten times a second.
 //!
 //! Must not: trust a process id alone, or compare clocks of two machines: a heartbeat counts when it moves.
 
@@ -16,13 +13,10 @@ const MISSING_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It runs, and so does its guard.
     Runs,
-    /// It is stopped, by a signal or a debugger.
     Stopped,
     /// It is there, and its heartbeat has been missing for so long: it is frozen, or the machine stands still.
     Frozen(Nanos),
-    /// It runs, and its guard has stepped aside.
     Unguarded,
     Ended,
     /// It was killed, or ended without an exit.
@@ -52,7 +46,6 @@ impl Life {
     }
 }
 
-/// The heartbeat of one process, as it was seen to move.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeat {
     last_seen: Option<Nanos>,

@@ -1,16 +1,7 @@
-//! What the processes of a run do now, as their files show it: the one model behind `lazyguard health`, `metrics` and `top`.
+//! What the processes of a run do now, as their files show it: the one model behind `lazyguard health`, `metrics` and `top`. No process is
+//! asked, stopped or slowed.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `life` | whether a process runs, by its number and by its heartbeat |
-//! | `tally` | what records add up to: loads, and the time for which threads were blocked |
-//! | `hang` | the report of a hang, and files that are read when they change |
-//! | `process` | one process, followed: its tables as they are, and the sums over its records |
-//! | `job` | all processes of what the user has named |
-//!
-//! The process writes its recording and its reports anyway. This reads them: no process is asked, stopped or slowed.
-//!
-//! Must not: write into a run folder; read a record twice, but for a stream that is at rest; or decide whether something is a hang: the process's own watchdog does.
+//! Must not: write into a run folder; read a record twice, but for a stream at rest; or decide whether something is a hang, as the watchdog does.
 
 mod hang;
 mod job;

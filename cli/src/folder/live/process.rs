@@ -33,7 +33,6 @@ pub(crate) enum Depth {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
-    /// The process id, as the process knows it.
     pub process: u32,
     pub program: String,
     pub host: String,
@@ -41,25 +40,19 @@ pub(crate) struct ProcessNow {
     pub life: Life,
     /// How it ended, in the words of its report; `None` of one that runs.
     pub end: Option<String>,
-    /// Driver calls made, and launches among them.
     pub calls: u64,
     pub launches: u64,
     /// Launches a second since the last look; `None` at the first.
     pub launches_per_second: Option<f64>,
-    /// The calls that threads are in, the longest first.
     pub waits: Vec<WaitNow>,
-    /// Kernels that run while no thread waits for them, a line each.
     pub runs: Vec<String>,
-    /// By class of stream what is outstanding.
     pub outstanding: BTreeMap<StreamClass, OutstandingNow>,
     /// The sums over the records; nothing without [`Depth::Records`].
     pub tally: Tally,
     /// Hazards by code: what was prevented apart. The counts of a process that runs are lower bounds.
     pub hazards: BTreeMap<(Code, bool), u64>,
-    /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
-    /// What the guard has revoked, as the process's summary has it.
     pub revoked: Vec<RevokedSeen>,
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
@@ -126,7 +119,6 @@ impl Followed {
         })
     }
 
-    /// Reads what is new, and says what the process does.
     pub fn look(&mut self, depth: Depth) -> Option<ProcessNow> {
         if let Some(before) = self.over() {
             return Some(before);
@@ -172,7 +164,6 @@ impl Followed {
         Some(now)
     }
 
-    /// The last that is known of a process that is over.
     fn over(&self) -> Option<ProcessNow> {
         let (_, before) = self.before.as_ref()?;
         (before.life == Life::Ended).then(|| ProcessNow { launches_per_second: None, ..before.clone() })

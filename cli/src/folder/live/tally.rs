@@ -7,7 +7,6 @@ use lazyguard_core::replay::Work;
 use lazyguard_core::trace::{Kind, Payload, Record, SLOW_NANOS};
 use lazyguard_core::Nanos;
 
-/// Why a thread was blocked in the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The program asked to wait for a context, a stream or an event.
@@ -21,7 +20,6 @@ pub(super) enum Cause {
     Other,
 }
 
-/// The causes in a word, in their order.
 pub(crate) const CAUSES: [&str; 6] = ["synchronize", "load", "allocation", "copy", "submit", "other"];
 
 impl Cause {

@@ -22,7 +22,6 @@ pub(super) enum What {
 }
 
 impl What {
-    /// All of them in their order, each with its name in the style sheet, and for a person.
     const TABLE: [(Self, &'static str, &'static str); 10] = [
         (Self::Blocked, "blocked", "blocked call"),
         (Self::Load, "load", "load or unload of code"),

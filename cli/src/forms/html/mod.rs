@@ -1,22 +1,5 @@
-//! The findings as one page (`--html`): the sentence and the fix, the wait as a picture, the timeline, stacks, hazards, the cold start.
-//!
-//! The page is a form of the same [`Seen`] as the text and the JSON object, and takes its sentences from where they do. It is one file: no
-//! network, no other file, and a policy that allows the page's own style and script and nothing else. Without the script it can be read;
-//! the script zooms the timeline.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `markup` | tags, and the escape of all foreign text |
-//! | `picture` | who waits for whom |
-//! | `ranks` | the ranks side by side |
-//! | `kinds` | what a slice of the timeline is |
-//! | `moments` | what was done in the last seconds, thinned |
-//! | `timeline` | that as a picture and as a table |
-//! | `device` | where the device stood, by a GPU core dump |
-//! | `start` | the cold start |
-//! | `page.css`, `page.js` | style and script |
-//!
-//! Its size is bounded: of everything that there may be many of, a page holds at most so many, and says how many it leaves out.
+//! The findings as one page (`--html`), without network or other files: its policy allows the page's own style and script alone. The page can
+//! be read without the script, which zooms the timeline. Of everything that there may be many of, it holds a bounded number, and counts the rest.
 //!
 //! Must not: judge, or say what the other forms do not.
 
@@ -46,12 +29,10 @@ const POLICY: &str =
 const MOST_HANGS: usize = 8;
 const MOST_PROCESSES: usize = 512;
 const MOST_HAZARDS: usize = 128;
-/// Verdicts of one hang, threads whose stacks it has, and frames of each.
 const MOST_VERDICTS: usize = 3;
 const MOST_THREADS: usize = 64;
 const MOST_FRAMES: usize = 128;
 const MOST_LINES: usize = 400;
-/// Characters of the line that is seen of something folded.
 const MOST_SUMMARY: usize = 240;
 
 pub(crate) fn text(seen: &Seen<'_>) -> String {
@@ -136,8 +117,6 @@ fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: impl Iterator<Item
     page.close_all(3);
 }
 
-// --- the finding ---
-
 fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Option<&Ranks>) {
     const HEADING: &str = r#"h1 id="verdict-heading""#;
     if let Some(ranks) = ranks {
@@ -198,8 +177,6 @@ fn waits(page: &mut Markup, stood: &[SameHang<'_>]) {
     });
 }
 
-// --- threads ---
-
 fn threads(page: &mut Markup, stood: &[SameHang<'_>]) {
     each_hang(page, stood, |page, _, same| {
         let report = same.first.named();
@@ -244,8 +221,6 @@ fn stack_of(page: &mut Markup, report: &HangReport, stack: &StackSeen) {
     page.close();
 }
 
-// --- hazards ---
-
 fn hazards(page: &mut Markup, seen: &Seen<'_>) {
     if seen.judged.hazards.is_empty() {
         page.line(FACT, "No hazard is known.");
@@ -269,8 +244,6 @@ fn hazards(page: &mut Markup, seen: &Seen<'_>) {
     }
     page.left_out(seen.judged.hazards.len(), MOST_HAZARDS, "more hazard");
 }
-
-// --- processes ---
 
 fn processes(page: &mut Markup, seen: &Seen<'_>) {
     let columns: [&dyn Display; 10] = [

@@ -1,10 +1,9 @@
 //! What the processes of a run did in the last seconds before the hang, thinned until a page can hold it.
 //!
-//! A lane is a thread with its calls, or a stream with the operations that are not known to have ended. Calls that follow each other closely
-//! are one slice that says how many they are: the further from the hang, the more. Loads, calls of NCCL, and calls in progress stay apart from the others.
-//! What is still too much is left out by its length, and counted.
+//! A lane is a thread with its calls, or a stream with its outstanding operations. Calls that follow each other closely are one slice; the
+//! further from the hang, the more.
 //!
-//! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
+//! Must not: keep more than a bounded number of slices; or judge.
 
 use super::kinds::What;
 use crate::folder::source::Opened;
@@ -21,7 +20,6 @@ use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
-/// How much is shown of the time before the hang.
 pub(super) const BEFORE: Nanos = 5_000_000_000;
 pub(super) const MOST_SLICES: usize = 3000;
 pub(super) const MOST_PROCESSES: usize = 128;
@@ -30,11 +28,9 @@ const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESS
 const MOST_OPERATIONS: usize = 16;
 const MOST_NAME: usize = 300;
 
-/// Something that began and, perhaps, ended.
 pub(super) struct Slice {
     pub what: What,
     pub start: u64,
-    /// `None` where no end of it is known.
     pub end: Option<u64>,
     pub label: String,
     pub text: String,
@@ -52,7 +48,6 @@ pub(super) struct Moments {
     pub whole: (u64, u64),
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
-    /// What is not there, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -62,7 +57,6 @@ struct Window {
     zero_is: &'static str,
     from: u64,
     until: u64,
-    /// When the last of the blocked calls was entered.
     all_blocked: u64,
 }
 
@@ -148,7 +142,6 @@ struct Share {
     names_process: bool,
 }
 
-/// The lanes of one process, and how much is not in them.
 #[derive(Default)]
 struct Collected {
     lanes: Vec<Lane>,
@@ -202,7 +195,6 @@ impl Thread {
         }
     }
 
-    /// Keeps the slices that say most, in their order.
     fn thin(&mut self, most: usize) {
         if self.slices.len() <= most {
             return;

@@ -1,6 +1,4 @@
-//! The wait as a picture: the threads above, below them what each waits for, down to what does not end.
-//!
-//! A picture shows the links of a verdict ([`Link`]), and each has a table that says the same.
+//! The wait as a picture: the threads above, below them the links ([`Link`]) of a verdict; and the same as a table.
 //!
 //! Must not: find out by itself who waits for whom.
 
@@ -16,11 +14,9 @@ const HIGH: i64 = 66;
 const GAP: i64 = 72;
 const MOST_IN_ROW: usize = 4;
 const MOST_LINKS: usize = 64;
-/// Characters of a line in a box, and of one beside an arrow.
 const IN_BOX: usize = 29;
 const BESIDE: usize = 40;
 
-/// A party as a box: a title and two lines.
 struct Node {
     party: Party,
     lines: [String; 3],
@@ -232,7 +228,6 @@ fn label(page: &mut Markup, (x, y, anchor): (i64, i64, &'static str), how: &str)
     }
 }
 
-/// A text in lines of about so many characters.
 pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

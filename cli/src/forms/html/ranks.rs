@@ -10,7 +10,6 @@ use crate::judge::ranks::Ranks;
 use lazyguard_core::api::counted;
 use std::collections::BTreeMap;
 
-/// Ranks of one group that have a square of their own.
 const MOST_SQUARES: usize = 256;
 
 struct Group {
@@ -24,7 +23,6 @@ struct Group {
     is_odd: bool,
 }
 
-/// The processes of a job side by side: which wait, and for which. Nothing where there is one process.
 pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&Ranks>) {
     if processes.len() < 2 {
         return;
@@ -62,10 +60,8 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
     page.close_all(2);
 }
 
-/// A group's width, and the room between the columns.
 const GROUP: i64 = 450;
 const ACROSS: i64 = WIDTH - 2 * GROUP - 8;
-/// A rank's square, and how many stand in a row.
 const SQUARE: i64 = 26;
 const IN_LINE: usize = 16;
 

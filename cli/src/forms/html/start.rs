@@ -14,7 +14,6 @@ const WIDTH: i64 = 1000;
 const LEFT: i64 = 190;
 const LANE: i64 = 26;
 pub(super) const MOST_BARS: usize = 64;
-/// Pixels from which on a part has room for its number.
 const ROOM: i64 = 20;
 const NUMBER: &str = r#"text text-anchor="middle""#;
 
@@ -92,7 +91,6 @@ fn spent(start: &Start, part: Part) -> u64 {
     start.summary.parts.iter().find(|spent| spent.part == part).map_or(0, |spent| spent.ns)
 }
 
-/// The colour: that of the timeline for the same kind of work.
 const fn class(part: Part) -> &'static str {
     match part {
         Part::Compile | Part::Modules | Part::Functions => "load",

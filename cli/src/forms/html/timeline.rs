@@ -9,7 +9,6 @@ use crate::words::Took;
 use std::fmt::Display;
 
 const WIDTH: i64 = 1200;
-/// Where the lanes begin, behind their names, and where they end.
 const LEFT: i64 = 200;
 const RIGHT: i64 = WIDTH - 36;
 const AXIS: i64 = 26;
@@ -68,7 +67,6 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     table(page, moments, &scale);
 }
 
-/// The buttons and the keys of the script.
 fn tools(page: &mut Markup) {
     page.open(r#"div class="tools" id="tools" hidden="""#, &[]);
     for (id, text, label) in [
@@ -215,7 +213,6 @@ fn tenths(value: i64) -> String {
     format!("{}.{}", value / 10, value % 10)
 }
 
-/// Times of a table, in the unit in which they are easily read.
 fn since_zero(at: i128) -> String {
     let nanos = u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX);
     format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(nanos))

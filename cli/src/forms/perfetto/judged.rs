@@ -1,8 +1,5 @@
-//! The verdicts of a run, as a timeline shows them: from when until when, with which facts, and tied to which calls and
-//! operations.
-//!
-//! Where the watchdog has reported a hang, the verdicts are those of its snapshot; otherwise they are of the recording. Where a reported
-//! hang is over and something still hangs, both are shown.
+//! The verdicts of a run on a timeline: from when until when, with which facts, and tied to which calls and operations. A reported hang that is
+//! over, and one that stands in the recording, are both shown.
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
@@ -16,7 +13,6 @@ pub(crate) struct Shown {
     pub name: String,
     /// When the oldest culprit was submitted: nothing is known to have moved since.
     pub from: Nanos,
-    /// When it was over; `None` where it lasted to the end.
     pub until: Option<Nanos>,
     pub facts: Vec<(String, String)>,
     pub culprits: Vec<(u32, Nanos)>,

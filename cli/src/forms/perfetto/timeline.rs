@@ -1,8 +1,6 @@
-//! From facts to tracks: the calls of each thread, the operations of each stream, and arrows for what waits for what.
+//! From facts to tracks: the calls of each thread, the operations of each stream, the verdicts, and arrows for what waits for what.
 //!
-//! Verdicts lie on a track of their own, with arrows to the operations and calls that they are about.
-//!
-//! Must not: keep more than a bounded number of records, whatever the recording's size.
+//! Must not: keep more than a bounded number of records.
 
 use super::judged::Shown;
 use super::operations::Operations;
@@ -26,7 +24,6 @@ pub(crate) struct Timeline<'a> {
     replay: Replay,
     operations: Operations<'a>,
     process: u32,
-    /// By thread, the track of its calls, and that of the guard's work in it.
     calls: HashMap<u32, u64>,
     guards: HashMap<u32, u64>,
     /// Verdicts, each with the arrows that may begin or end at it.
@@ -151,8 +148,6 @@ impl<'a> Timeline<'a> {
         self.operations.trace.instant(&Event { track, at, name, category: "other", flows: &[], facts })?;
         self.operations.trace.finish()
     }
-
-    // --- threads ---
 
     fn thread(&mut self, entry: &Entry) -> io::Result<u64> {
         if let Some(track) = self.calls.get(&entry.thread_number) {

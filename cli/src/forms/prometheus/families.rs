@@ -1,6 +1,4 @@
-//! The metrics, by what `live` says of the processes.
-//!
-//! Names end in their unit, counters in `_total`. docs/WATCHING.md has the table; a test compares it.
+//! The metrics: docs/WATCHING.md has the table. Names end in their unit, counters in `_total`.
 //!
 //! Must not: have a label whose values grow with the time that a program runs.
 
@@ -10,10 +8,8 @@ use lazyguard_core::hazard::StreamClass;
 use lazyguard_core::report::one_line;
 use lazyguard_core::Nanos;
 
-/// What a sample has beside the labels of its process.
 type Values = Vec<(Option<(&'static str, String)>, f64)>;
 
-/// The table: name, type, help, and the values of a process.
 type Row = (&'static str, &'static str, &'static str, fn(&ProcessNow) -> Values);
 
 const COUNTER: &str = "counter";

@@ -17,7 +17,6 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How long the end of a run waits for the last file: the file system may not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes the metrics of a run while it lasts.
 pub(crate) struct Writer(Option<Beside>);
 
 impl Writer {
@@ -34,7 +33,6 @@ impl Writer {
         Self(started.inspect_err(complain).ok())
     }
 
-    /// Writes the file for the last time.
     pub fn stop(self) {
         self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
     }

@@ -7,7 +7,6 @@ use crate::words::{write_line, Output};
 use lazyguard_core::api::counted;
 use std::io;
 
-/// Groups that are printed; the JSON form has them all.
 const MOST_GROUPS: usize = 20;
 
 pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> {

@@ -35,7 +35,6 @@ struct CardOfStart {
     clock_reached_ns: Option<u64>,
 }
 
-/// What was seen during the run of a folder, or of the folder above.
 fn seen(folder: Option<&Path>) -> Cards {
     let why = |why| Cards { why: Some(why), ..Cards::default() };
     match folder.and_then(Cards::of) {
@@ -87,7 +86,6 @@ impl CardsOfStart {
     }
 }
 
-/// What was seen where no process left a recording.
 pub(super) fn write_without_recording(root: &Path, out: &mut Output<'_>) -> io::Result<()> {
     let seen = seen(Some(root));
     if let Some(why) = seen.why.as_ref().filter(|why| *why != NOT_SAMPLED) {

@@ -6,7 +6,6 @@ use crate::words::{size, write_line, Output};
 use lazyguard_core::api::counted;
 use std::io;
 
-/// Rows of each table; the JSON form has them all.
 const MOST_ROWS: usize = 20;
 const MOST_STEPS: usize = 8;
 
@@ -148,7 +147,6 @@ fn added_up(sum: &Sum) -> String {
     format!("{} in {}, the longest {}", sum.count, took(sum.ns), took(sum.max_ns))
 }
 
-/// What both summaries say of what is missing.
 pub(super) fn write_missing(missing: &Missing, out: &mut Output<'_>) -> io::Result<()> {
     if missing.work > 0 {
         write_line!(

@@ -1,13 +1,5 @@
 //! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls blocked the host.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `read` | the recordings of a run, read once for both summaries |
-//! | `cold_start` | the summary of a start, for a person |
-//! | `blocking` | that of the calls that blocked the host |
-//! | `cards` | the cards at the beginning and in the steady state |
-//! | `table` | durations, shares and columns |
-//!
 //! Must not: decide anything. `judge/timing` defines each part and each reason.
 
 mod blocking;
@@ -36,7 +28,6 @@ struct Timings {
     processes: Vec<ProcessTimes>,
 }
 
-/// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
 pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
     let processes = read::processes(what)?;
     if processes.is_empty() {

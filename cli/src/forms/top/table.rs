@@ -12,10 +12,8 @@ const MOST_LISTED: usize = 8;
 
 const HEAD: [&str; 9] =
     ["RANK", "PROCESS", "PROGRAM", "STATE", "LAUNCHES/S", "LAUNCHES", "LOADS", "HAZARDS", "OLDEST WORK"];
-/// Columns with numbers are flush right.
 const NUMBERS: [bool; 9] = [false, true, false, false, true, true, true, true, false];
 
-/// The table of these processes. With a width, lines end there.
 pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option<usize>) -> Vec<String> {
     let mut lines = vec![summary(processes)];
     if !processes.is_empty() {

@@ -1,12 +1,8 @@
-//! Looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
-//! stacks, and what follows from that.
+//! Looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks. A thread that
+//! two looks find in the same frame of the same function is taken to be blocked. Only a thread that runs, or whose stack needs its registers, is
+//! stopped for a moment.
 //!
-//! The process is looked at twice. A thread that is in the same driver function in the same frame both times is taken to be blocked in it.
-//! Stacks come from `/proc/PID`, as long as a thread sleeps and the unwind tables are enough. Only a thread that runs, or whose stack cannot be
-//! followed without its registers, is stopped for a moment (`tracer.rs`).
-//!
-//! Must not: write to the process, send it a signal, call a function in it, or stop a thread for longer than it takes to copy its registers and
-//! its stack. Say more than a look from outside shows: which kernel does not end is not visible.
+//! Must not: write to the process, send it a signal, call a function in it, or say more than a look from outside shows.
 
 mod judge;
 mod look;
@@ -31,7 +27,6 @@ use target::{Target, DRIVER};
 /// How often all is looked at again because the process has opened a library meanwhile.
 const MOST_OPENED: usize = 3;
 
-/// Looks at this process twice, with so much time between, and prints what was seen; `all`: also threads that are not in the driver.
 pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {
     let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
     let stopped = match Status::of(process) {
@@ -85,7 +80,6 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     })
 }
 
-/// The process, its threads as they are now, and what could not be read of them.
 fn first_look(process: u32) -> Result<(Target, Vec<Look>, Vec<String>), String> {
     let mut opened = 0;
     loop {

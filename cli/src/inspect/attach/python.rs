@@ -1,12 +1,7 @@
 //! The Python stacks of a process's threads, by the interpreter's structures in its memory.
 //!
-//! Where these structures lie depends on the version. For 3.8 to 3.12 [`LAYOUTS`] has the offsets, as a C compiler gives them for the headers of
-//! that version on 64-bit machines. From 3.13 on, the interpreter itself has a table of them at the beginning of `_PyRuntime`.
-//!
-//! No thread is stopped: the stack of a thread that is blocked in a driver call does not change. All is read twice; of a thread whose frames
-//! differ a note says so.
-//!
-//! Why no library: `py-spy` is a program, stops the process, and its library part has no stable interface.
+//! For 3.8 to 3.12 [`LAYOUTS`] has the offsets, as a C compiler gives them; from 3.13 on the interpreter has a table of them (`_PyRuntime`). No
+//! thread is stopped: all is read twice, and a note names threads whose frames differ. (`py-spy` stops the process.)
 //!
 //! Must not: believe what is read: all counts are bounded, and a pointer that leads nowhere ends that stack.
 
@@ -36,7 +31,6 @@ pub(super) struct PythonFrame {
 #[derive(Default)]
 pub(super) struct Python {
     pub version: String,
-    /// The frames of each thread, the innermost first.
     pub threads: HashMap<u32, Vec<PythonFrame>>,
     pub moving: HashSet<u32>,
     pub note: Option<String>,
@@ -121,7 +115,6 @@ const fn layout(
 const WORDS: [(u8, [u64; 3]); 2] = [(13, [21, 29, 35]), (14, [24, 32, 40])];
 
 impl Layout {
-    /// By the table at the beginning of `_PyRuntime`.
     fn in_runtime(memory: &impl Memory, runtime: u64, minor: u8) -> Option<Self> {
         let (_, [next_thread, previous, file]) = *WORDS.iter().find(|(known, _)| *known == minor)?;
         if memory.array(runtime)? != *b"xdebugpy" {
@@ -153,7 +146,6 @@ impl Layout {
 }
 
 impl Python {
-    /// The interpreter of a process; `None` where it has none.
     pub fn of(target: &Target) -> Option<Self> {
         let memory = &target.memory;
         let images =

@@ -1,7 +1,5 @@
-//! Why the kernel does not let this command look into a process, and the setting that would have to change.
-//!
-//! The kernel answers "not permitted" for every reason. The rules are those of ptrace(2), "Ptrace access mode checking"; they are looked at in its
-//! order. What decides is gathered in [`Facts`] first, so that each rule can be tried without the machine that has it.
+//! Why the kernel does not let this command look into a process, and the setting to change: the rules of ptrace(2), "Ptrace access mode
+//! checking", in its order.
 //!
 //! Must not: name a rule that does not forbid it; where no rule is found, say so.
 
@@ -32,9 +30,7 @@ struct Facts {
     /// `kernel.yama.ptrace_scope`; `None` without Yama.
     yama: Option<u32>,
     filtered: bool,
-    /// How `/proc` hides processes, if it does.
     hidepid: Option<String>,
-    /// The security modules, and the process's label.
     modules: String,
     label: String,
 }
@@ -68,7 +64,6 @@ impl Facts {
         all(&self.users, self.own.0) && all(&self.groups, self.own.1)
     }
 
-    /// The rule that forbids to read the process's memory.
     fn rule(&self) -> String {
         let asks = "run this command as root, or give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE])";
         let user = self.users.first().or(self.owner.as_ref());
@@ -137,7 +132,6 @@ impl Facts {
     }
 }
 
-/// Why there is nothing to be read.
 pub(super) const NO_MEMORY: &str = "it has no memory of its own: it is a thread of the kernel, or has ended";
 
 const FILTER: &str = "a seccomp filter is on this command, as container engines set one: docker run --security-opt seccomp=unconfined or --cap-add \
@@ -149,7 +143,6 @@ fn hidepid(mounts: &str) -> Option<String> {
     (!matches!(option, "hidepid=0" | "hidepid=off")).then(|| option.to_owned())
 }
 
-/// Why a process's maps or memory cannot be read.
 pub(super) fn why(process: u32, error: &io::Error) -> String {
     match Status::of(process) {
         Status::Gone => return "there is no process with this id".to_owned(),

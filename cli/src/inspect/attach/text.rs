@@ -42,7 +42,6 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     )
 }
 
-/// How many of the threads are in the driver.
 fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     let threads = &attached.threads;
     let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();

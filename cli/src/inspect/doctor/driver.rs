@@ -21,7 +21,6 @@ const HIDDEN: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
-/// An ability of the guard that needs these driver functions.
 struct Feature {
     needs: &'static [&'static str],
     since: &'static str,
@@ -94,17 +93,14 @@ fn branch(release: &str) -> u32 {
     release.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// The release of a driver's file, which has it in its name.
 fn release_of_file(file: &Path) -> Option<String> {
     release(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)
 }
 
-/// Examines the driver that a program would load: the one that it is linked with, or else the one that `preloaded` has.
 pub(super) fn look(
     machine: &Machine,
     preloaded: &Answer,
     linked: Option<PathBuf>,
-
     found: &mut Findings,
 ) -> Option<Driver> {
     let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {

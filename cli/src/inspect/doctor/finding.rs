@@ -72,7 +72,6 @@ struct Examination<'a> {
     findings: &'a [Finding],
 }
 
-/// What was found about one thing after the other.
 #[derive(Default)]
 pub(super) struct Findings {
     all: Vec<Finding>,
@@ -82,7 +81,6 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// What the next findings are about.
     pub fn about(&mut self, about: About) -> &mut Self {
         self.about = about;
         self

@@ -109,7 +109,6 @@ fn library(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     Some(elf)
 }
 
-/// The settings in force, with what is wrong with them.
 fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     // `lazyguard run` acts on `kill` itself, and does not pass it to the guard.
     let of_run = |name: &str, value: &str| name == ON_HANG && value.trim() == KILL;

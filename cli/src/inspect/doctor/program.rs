@@ -53,7 +53,6 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     None
 }
 
-/// The file that the kernel loads for a program, and what is in it.
 pub(crate) type Loaded = (PathBuf, Result<Elf, Unreadable>);
 
 /// That of a program's name, through scripts. Says nothing.

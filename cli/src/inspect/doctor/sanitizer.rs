@@ -1,8 +1,5 @@
-//! AddressSanitizer's runtime as a shared library of the program. By default it ends a program in which another library comes first, as a
-//! preloaded one does.
-//!
-//! The guard's library switches that check off, in the function that the runtime calls for its defaults. Where the program defines this
-//! function itself, the environment has to switch the check off. Other sanitizers, and a runtime that is linked in, have no such check.
+//! AddressSanitizer's shared runtime ends a program in which a preloaded library comes first. The guard's library switches that check off, in
+//! the function for the runtime's defaults; where the program defines that function itself, the environment has to.
 
 use super::closure::Closure;
 use super::finding::Findings;
@@ -15,7 +12,6 @@ pub(crate) const VARIABLE: &str = "ASAN_OPTIONS";
 const OPTION: &str = "verify_asan_link_order";
 const OFF: &str = "verify_asan_link_order=0";
 
-/// The function that the runtime calls for its defaults.
 const OWN_OPTIONS: &str = "__asan_default_options";
 
 /// The runtime among the libraries that a program asks for: GCC's or LLVM's.
@@ -24,7 +20,6 @@ fn runtime_of(program: &Elf) -> Option<&str> {
     program.needed.iter().find(is_it).map(String::as_str)
 }
 
-/// Reports whether a program with AddressSanitizer starts under the guard.
 pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     let Some((program, runtime)) = closure.program().and_then(|program| Some((program, runtime_of(program)?))) else {
         return;

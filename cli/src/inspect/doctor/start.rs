@@ -1,7 +1,5 @@
-//! Whether the driver starts. A child process tries it, so that a driver that crashes or hangs costs one line.
-//!
-//! The child is this command, with an argument that only the doctor passes. It finds the driver through a link in a folder of its own:
-//! so it loads the driver that the doctor found, without the guard.
+//! Whether the driver starts. A child process tries it (this command, with an argument of the doctor's alone), so that a driver that crashes or
+//! hangs costs one line. It finds the doctor's driver through a link, without the guard.
 //!
 //! Must not: call the driver in this process.
 
@@ -23,7 +21,6 @@ const POLL: Duration = Duration::from_millis(5);
 
 pub(super) const ARGUMENT: &str = "--start-driver";
 
-/// What to do about an error of the driver's, where that is known.
 const ADVICE: [(i32, &str); 8] = [
     (3, "see that nothing has CUDA shut down: LD_PRELOAD, CUDA_INJECTION64_PATH"),
     (34, "take the folder of stubs out of LD_LIBRARY_PATH"),
@@ -35,7 +32,6 @@ const ADVICE: [(i32, &str); 8] = [
     (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
 ];
 
-/// Starts the driver, and reports the outcome; gives the names of its devices.
 pub(super) fn look(driver: &Driver, limit: Duration, found: &mut Findings) -> Vec<String> {
     if cfg!(target_feature = "crt-static") {
         found.note(
@@ -117,7 +113,6 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
     Ok(Tried { status, said: text(&said)?, complained })
 }
 
-/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -146,13 +141,8 @@ fn ending(status: ExitStatus) -> String {
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    /// With these devices.
     Started(Vec<String>),
-    Refused {
-        call: String,
-        code: i32,
-        name: Option<String>,
-    },
+    Refused { call: String, code: i32, name: Option<String> },
 }
 
 fn answer(said: &str) -> Option<Answer> {

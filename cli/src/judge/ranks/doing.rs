@@ -57,7 +57,6 @@ pub(crate) fn own_verdict(process: &Process) -> Option<String> {
 /// The clocks of two machines differ by no more than this, in nanoseconds.
 const CLOCKS_DIFFER: u64 = 10_000_000_000;
 
-/// What is known of the requests for a report that the processes of a job have had.
 pub(crate) struct Asked {
     /// Whether one has answered that the run has ended.
     by_the_run: bool,
@@ -88,7 +87,6 @@ fn unix_nanos(report: &HangReport) -> u64 {
     report.armed_unix_nanos.saturating_add(report.snapshot.at)
 }
 
-/// What a rank does that has not joined.
 pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if let Some(why) = own_verdict(process) {
         return Some(format!("and is blocked: {why}"));
@@ -141,7 +139,6 @@ fn was_stopped(process: &Process) -> bool {
     process.course == Course::Killed && seen_from_outside(process).is_some_and(|stack| stacks::was_stopped(&stack))
 }
 
-/// The driver call that a process was in; polling is none.
 fn call_in_progress(asked: &HangReport) -> Option<&Call> {
     asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
 }
@@ -185,7 +182,6 @@ fn when_it_was_ended(process: &Process) -> Option<String> {
     })
 }
 
-/// Parts of the paths of Python files that are not the program's.
 const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
 
 /// Where the main thread of a Python program is, in the program's own code: `nccl_job.py:7 in main`. The interpreter writes that thread

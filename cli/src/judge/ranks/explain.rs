@@ -49,18 +49,15 @@ impl Job<'_> {
         self.ranks.iter().filter_map(blocked).collect()
     }
 
-    /// Those of these ranks, as far as they are members of the communicator.
     fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
         ranks.iter().map(|rank| self.odd(*rank, id, None)).collect()
     }
 
-    /// Ranks that have left nothing to compare.
     fn not_compared(&self) -> Vec<u64> {
         let unread = self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank);
         unread.chain(self.missing()).collect()
     }
 
-    /// The ranks at the wait that explains the others.
     pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
         let communicator = self.named(wait.id);
         let of = communicator.in_words();
@@ -216,7 +213,6 @@ impl Job<'_> {
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 
-    /// Every rank that left a recording has called the same.
     pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();

@@ -105,7 +105,6 @@ impl Ranks {
         !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
     }
 
-    /// A sentence about nothing further.
     pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
         Self { sentence, compared_by, ..Self::default() }
     }
@@ -153,7 +152,6 @@ pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
 }
 
 impl Ranks {
-    /// The sentence, and the ranks one by one, those that are odd first.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.sentence.clone()];
         for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {

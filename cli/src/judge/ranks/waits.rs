@@ -6,10 +6,8 @@
 //! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times, or with another size as the Kth |
 //! | the call that makes a communicator | have not come to that call |
 //!
-//! Each is a fact: such a call cannot have ended. Of those of one rank the first one counts, because later ones may wait behind it. From
-//! the ranks that hang the waits lead to ranks that wait for none: those are behind. Where they lead in a circle, ranks have used
-//! two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first: what the
-//! others wait for may be what it would do next.
+//! The first such call of a rank counts. The waits lead from the ranks that hang to ranks that wait for none, which are behind, or in a cycle:
+//! ranks have used two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first.
 //!
 //! Must not: compare the clocks of two processes.
 
@@ -50,11 +48,9 @@ pub(crate) type Crossing = (u64, u64, (u64, u32), (u64, u32));
 
 pub(crate) struct Job<'a> {
     pub ranks: &'a BTreeMap<u64, &'a Process>,
-    /// Of each communicator its members, by the job's ranks.
     members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
     /// The communicators' ids in the order of their making on the lowest rank that has them.
     pub order: Vec<u64>,
-    /// By communicator and rank in it: the job's rank.
     ranks_in: BTreeMap<(u64, u32), u64>,
     /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
     differences: BTreeMap<u64, (u64, Vec<u64>)>,
@@ -146,7 +142,6 @@ impl<'a> Job<'a> {
         self.members.get(&id)?.get(&rank).copied()
     }
 
-    /// The first call of a rank that cannot have ended.
     fn first_wait(&self, rank: u64) -> Option<Wait> {
         let calls = calls(self.ranks.get(&rank)?)?;
         let of_members = calls.members.iter().filter(|member| member.id != 0).flat_map(|own| {
@@ -252,7 +247,6 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Ranks of the largest communicator that left nothing.
     pub fn missing(&self) -> Vec<u64> {
         let size = |id: &u64| self.members(*id).find_map(|(_, member)| member.rank).map_or(0, |(_, size)| size);
         let Some(largest) = self.order.iter().copied().max_by_key(size) else { return Vec::new() };

@@ -1,7 +1,5 @@
-//! The asynchronous calls that blocked the host: which, how long, and why.
-//!
-//! A call is judged once everything that overlaps it has been seen. A hazard that the guard noted in the call itself comes first; where
-//! there is none, a reason that fits all that is seen is called likely.
+//! The asynchronous calls that blocked the host: which, how long, and why. A call is judged once all that overlaps it has been seen; a hazard
+//! that the guard noted in the call comes first.
 //!
 //! Must not: blame a call of another thread that began after the call it is said to have blocked.
 
@@ -108,7 +106,6 @@ pub struct Other {
     pub max_ns: Nanos,
 }
 
-/// A call that blocked the host, not yet judged.
 struct Held {
     entry: Entry,
     kernel: Option<KernelId>,
@@ -136,7 +133,6 @@ pub struct BlockingFold {
     launched: HashSet<KernelId>,
     contexts: HashSet<u16>,
     groups: HashMap<Key, Group>,
-    /// What the guard noted of each call and kernel.
     noted: HashMap<(&'static str, Option<KernelId>), Reason>,
     all: Group,
     calls: u64,
@@ -217,7 +213,6 @@ impl BlockingFold {
         self.undecided.push(Held { entry, kernel, otherwise });
     }
 
-    /// Judges the calls that had returned by then.
     fn judge(&mut self, now: Nanos) {
         let returned: Vec<_> = self.undecided.extract_if(.., |held| held.entry.record.meant_at() <= now).collect();
         returned.iter().for_each(|held| self.count(held));
@@ -333,7 +328,6 @@ impl BlockingFold {
 }
 
 impl Group {
-    /// Takes in a call, or the calls of another group.
     fn add(&mut self, one: &Self) {
         if self.count == 0 || one.first_at_ns < self.first_at_ns {
             (self.first_at_ns, self.first_thread) = (one.first_at_ns, one.first_thread);

@@ -1,9 +1,6 @@
-//! From the process's start to its steady state: where the time went, and what the first of each thing cost.
+//! From the process's start to its steady state: where the time went, and what the first of each thing cost. [`SteadyState`] has the end.
 //!
-//! The steady state begins at the end of the last event that belongs to a start, if for a second after it, or for the rest of the run,
-//! no such event comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
-//!
-//! Must not: count a moment twice. The parts of the time until the steady state add up to all of it.
+//! Must not: count a moment twice. The parts add up to the time until the steady state.
 
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
@@ -20,7 +17,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The most kernels whose first launch is kept apart; further ones are counted.
 const MOST_KERNELS: usize = 1 << 14;
-/// Single things that are named because they took long.
 const MOST_STEPS: usize = 16;
 
 /// The start's times, since the process started or, if unknown, since the guard was armed.
@@ -187,7 +183,6 @@ impl Missing {
     }
 }
 
-/// Makes the summary. Show it each fact, and the calls in progress among them.
 #[derive(Default)]
 pub struct ColdStartFold {
     kernels: Kernels,

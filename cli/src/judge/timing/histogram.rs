@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// Buckets in an octave: values read back are right to about 6 %.
 const PARTS: u64 = 8;
 
-/// Durations, each counted among those about as long as it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// By octave and part of it; only what occurred, because there is one of these for every kernel.
@@ -21,7 +20,6 @@ impl Durations {
         self.count += 1;
     }
 
-    /// The approximate median; `None` without durations.
     pub fn median(&self) -> Option<Nanos> {
         let middle = self.count.checked_sub(1)? / 2;
         let mut before = 0;
@@ -62,7 +60,6 @@ const DECADES: [(Nanos, &str); 8] = [
     (Nanos::MAX, ">= 10 s"),
 ];
 
-/// Durations counted by the power of ten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decades([u64; DECADES.len()]);
 

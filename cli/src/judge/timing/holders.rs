@@ -36,7 +36,6 @@ const fn holds_lock(record: &Record) -> bool {
     }
 }
 
-/// The calls that others may have had to wait for, as far as they may still matter.
 #[derive(Default)]
 pub(super) struct Holders {
     all: Vec<Entry>,
