@@ -2,8 +2,7 @@
 //!
 //! Must not: decide what is kept (the core does), write over anything, or name a folder as the user or the machine is named.
 
-use crate::folder::runs::{newest_in, process_folders};
-use crate::folder::source::{is_process_folder, Opened, Run, RECORDING};
+use crate::folder::{is_process_folder, newest_in, process_folders, Opened, Run, RECORDING};
 use crate::machine::files;
 use crate::words::{print, say, size, write_line, Failure, Outcome, Output};
 use lazyguard_core::anonymise::{anonymise as copy_of, Pseudonyms};
@@ -57,7 +56,6 @@ impl Copier<'_, '_> {
         self.say_what_stays()
     }
 
-    /// Copies the recordings of all processes of a run. One that cannot be read does not keep the others from being copied.
     fn copy_all(&mut self, folder: &Path, out: &Path) -> Result<(), Failure> {
         let mut problems = Vec::new();
         let folders = process_folders(folder, &mut problems, |_| true);
@@ -89,10 +87,10 @@ impl Copier<'_, '_> {
     }
 
     fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
-        let unreadable = |error| Failure::Input(format!("{}: {error}", opened.path.display()));
+        let unreadable = |error| Failure::at(&opened.path, error);
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
         let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
-        written.map_err(|error| Failure::Input(format!("{}: {error}", to.display())))?;
+        written.map_err(|error| Failure::at(&to, error))?;
         write_line!(
             self.out,
             "{}: {} ({} of {})",
@@ -129,7 +127,7 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
     match is_empty {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Input(format!("{}: is not empty, and nothing is written over", folder.display()))),
-        Err(error) => Err(Failure::Input(format!("{}: {error}", folder.display()))),
+        Err(error) => Err(Failure::at(&folder, error)),
     }
 }
 
@@ -137,6 +135,6 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
 fn make_one_of(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
     let path = names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default();
-    fs::create_dir(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    fs::create_dir(&path).map_err(|error| Failure::at(&path, error))?;
     Ok(path)
 }

@@ -1,6 +1,6 @@
 //! `lazyguard attach`: looks at a process that runs without the guard.
 
-use crate::folder::source::duration;
+use crate::folder::duration;
 use crate::inspect::attach::look_at;
 use crate::words::{Format, Outcome};
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! Must not: decide what may be removed (the core does), or look at a folder that the user named with `--out` or `LAZYGUARD_OUT`.
 
+use crate::folder::duration;
 use crate::folder::old_runs::sight;
-use crate::folder::source::duration;
 use crate::words::{size, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::old_runs::{all_in, Left, State};

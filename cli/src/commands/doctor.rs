@@ -1,6 +1,6 @@
 //! `lazyguard doctor`: what the guard will and will not see, here and in a program.
 
-use crate::folder::source::duration;
+use crate::folder::duration;
 use crate::inspect::doctor::{examine, start_driver};
 use crate::words::{Format, Outcome};
 use std::path::PathBuf;

@@ -89,7 +89,6 @@ fn hang(process: &ProcessNow) -> String {
     format!("{} {}{call}{lasts}: {}", process.who(), hang.code, hang.sentence)
 }
 
-/// ` (and 2 more)`, where there are others.
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
     match others {
         0 => String::new(),

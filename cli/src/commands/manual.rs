@@ -28,7 +28,6 @@ fn help_of_run() -> String {
     run.render_help().to_string()
 }
 
-/// Prints the help of `run`, which has every setting.
 pub(crate) fn settings() -> Outcome {
     print(|out| Ok(out.lines(help_of_run().lines())?))
 }
@@ -38,7 +37,7 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
     all.build();
     if let Some(folder) = out {
         let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(all, folder));
-        written.map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+        written.map_err(|error| Failure::at(&folder, error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let about = match command {

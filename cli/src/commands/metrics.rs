@@ -2,8 +2,8 @@
 //!
 //! Must not: be in the guarded process. The command reads the files of the run.
 
+use crate::folder::duration;
 use crate::folder::live::{Depth, Job};
-use crate::folder::source::duration;
 use crate::forms::prometheus::{families, writer};
 use crate::words::{print, say, Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};

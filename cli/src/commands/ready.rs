@@ -1,8 +1,7 @@
 //! `lazyguard ready`: tells guarded processes that they are ready, so that what they load from then on is LG110.
 
 use super::dump::{process_meant, process_or_folder};
-use crate::folder::runs::{newest_in, process_folders};
-use crate::folder::source::{duration, Run};
+use crate::folder::{duration, newest_in, process_folders, Run};
 use crate::inspect::dump::mark_ready;
 use crate::words::{print, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,7 @@
 //!
 //! A running process that keeps no recording in a file is asked ([`dump`]); one that is not guarded is looked at from outside ([`attach`]).
 
-use crate::folder::source::{is_process_folder, Run};
-use crate::folder::{gpu_core, runs};
+use crate::folder::{gpu_core, is_process_folder, runs, Run};
 use crate::forms::one::report_one;
 use crate::forms::report::{self, Format as FindingsFormat};
 use crate::forms::timing;

@@ -5,8 +5,7 @@
 //! Must not: stop or ask a process.
 
 use crate::folder::live::{Depth, Job};
-use crate::folder::process::{guarded, proc_is_mounted};
-use crate::folder::source::duration;
+use crate::folder::{duration, guarded, proc_is_mounted};
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
 use crate::words::{say, write_line, Failure, Outcome, Output};

@@ -9,8 +9,7 @@ use lazyguard_core::trace::layout;
 use std::io;
 use std::sync::LazyLock;
 
-/// The command's: the version, the commit of a build that ships (an everyday one is not compiled again for every commit), and the
-/// recordings that this build reads.
+/// The version, the commit of a build that ships, and the recordings that this build reads.
 pub(crate) static COMMAND: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
     of(env!("CARGO_PKG_VERSION"), commit, layout::VERSION)

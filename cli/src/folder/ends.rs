@@ -43,8 +43,7 @@ impl ProcessEnd {
 
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
-/// The end in words as every form says it: what the run has seen, unless an orderly end with status 0 needs no more; else what the
-/// recording says.
+/// What the run has seen, unless an orderly end with status 0 needs no more; else what the recording says.
 pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOnce() -> String) -> String {
     let says_no_more = |end: &ProcessEnd| orderly && end.exit_code == Some(0) && !end.ended_by_run;
     seen.filter(|end| !says_no_more(end)).map_or_else(recorded, |end| end.in_words())
@@ -58,9 +57,7 @@ pub(crate) fn signal_in_words(signal: i32) -> String {
     }
 }
 
-/// The end of the process with this folder, if the `lazyguard run` that made the parent folder has seen it.
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
-    // The parent of a relative path may be none.
     let folder = folder.canonicalize().ok()?;
     // An unreadable mark is not reported: the process's folder may be intact.
     let mark = files::open_in(folder.parent()?, MARK).and_then(files::all_of_short).ok()?;

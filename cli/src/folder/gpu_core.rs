@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
-    let core = core.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;
+    let core = core.map_err(|why| Failure::at(&path, why))?;
     print(|out| match format {
         Format::Json => Ok(out.json(&core)?),
         Format::Text => Ok(out.lines(core.lines())?),
@@ -24,7 +24,6 @@ pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     Ok(if core.defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the core dump in a process's folder says; `None` where there is none.
 pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
     let opened = match files::open_in(folder, GPU_CORE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,

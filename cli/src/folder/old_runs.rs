@@ -29,7 +29,6 @@ pub(crate) fn remove(folder: &Path) {
 
 pub(crate) struct Left {
     pub path: PathBuf,
-    /// When the newest entry in it was made.
     since: SystemTime,
     owner: u32,
 }
@@ -69,16 +68,13 @@ pub(crate) fn folders_of(process: u32) -> Found {
     among(private_bases(std::env::var_os("TMPDIR")), process, getuid().as_raw())
 }
 
-/// Any user can make a folder of any name where private folders lie. So a folder counts if it belongs to the user that its name says. It is
-/// trusted if that is this user or root, or if this user is root. Another user's folder is never shown as the report of the process that
-/// was asked for.
+/// Any user can make such a folder: it counts if its owner is the user in its name, and is trusted if that is this user or root.
 fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     let mut found = Found::default();
     let entries = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
     for entry in entries {
         let private = Private::by_name(&entry.file_name());
         let Some(private) = private.filter(|private| !private.is_run && private.process == process) else { continue };
-        // For a link, the metadata of the link itself.
         let Ok(about) = entry.metadata() else { continue };
         let owner = about.uid();
         if !about.is_dir() || private.user != owner {
@@ -122,8 +118,7 @@ pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
     Ok(Some(newest.path))
 }
 
-/// Lists on standard error the other runs in a folder that several processes were given: the second and later ones have a folder in it,
-/// named by the process.
+/// Names on standard error the other runs in a folder that several processes were given.
 pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned(), 0) else { return };
     let others = runs_in(folder);

@@ -2,8 +2,8 @@
 
 use crate::folder::ends;
 use crate::folder::process::ask_as;
-use crate::machine::system::host_name;
-use crate::stacks::symbolize::Symbolizer;
+use crate::machine::host_name;
+use crate::stacks::Symbolizer;
 use crate::words::{Failure, Progress};
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
@@ -32,7 +32,6 @@ pub(crate) struct RecordingFile {
 
 impl RecordingFile {
     pub(super) fn of(file: File) -> Self {
-        /// Bytes in one of the blocks that `stat` counts.
         const BLOCK: u64 = 512;
         let has_holes = file.metadata().is_ok_and(|about| about.blocks().saturating_mul(BLOCK) < about.len());
         Self { file, has_holes }
@@ -53,7 +52,6 @@ impl Source for RecordingFile {
         match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
             Some(Ok(data)) => data,
             Some(Err(Errno::NXIO)) => u64::MAX,
-            // A file system that does not report it.
             Some(Err(_)) | None => offset,
         }
     }
@@ -64,7 +62,6 @@ pub(crate) struct Opened {
     pub recording: Recording<RecordingFile>,
     /// Whether its process is alive, as far as this user may know.
     pub alive: bool,
-    /// Whether that is unknown: a process with its id exists, and is hidden from this user.
     pub hidden: bool,
     pub(super) process: Option<u32>,
 }
@@ -83,7 +80,6 @@ impl Opened {
         (missing > 0).then(|| Failure::Input(why()))
     }
 
-    /// The process by the id that it has here, as long as it is alive.
     pub fn live_process(&self) -> Option<u32> {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
@@ -209,6 +205,14 @@ impl Opened {
         in_progress.iter().try_for_each(each)
     }
 
+    /// Shows every record to something that cannot fail.
+    pub fn visit(&self, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
+        self.each_record(|entry| {
+            each(entry);
+            Ok(())
+        })
+    }
+
     /// Goes through all records, with progress on standard error if that is a terminal.
     pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut progress = Progress::new();
@@ -225,7 +229,7 @@ impl Opened {
         }
         drop(progress);
         match records.error() {
-            Some(error) => Err(Failure::Input(format!("{}: {error}", self.path.display()))),
+            Some(error) => Err(Failure::at(&self.path, error)),
             None => Ok(()),
         }
     }

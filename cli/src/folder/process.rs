@@ -29,7 +29,6 @@ pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return None;
     }
-    // The nearest ancestor that this user may see.
     let about = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
     Some(match about.map(|about| about.uid()) {
         Some(owner) if owner == getuid().as_raw() => {
@@ -70,13 +69,11 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     }
 }
 
-/// The numbers of a line of `/proc/PID/status`; none where it has no such line.
 pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
     let line = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a file may be a process's: its owner is one of the process's user ids, this user or root.
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
     let of_process = || {
@@ -86,8 +83,7 @@ fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
 
-/// The recording that a process has mapped: the one whose header names this process, not one inherited from its parent. `None` if it has
-/// mapped none.
+/// The recording that a process has mapped, whose header names it: not one inherited from its parent.
 pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
     let own = PathBuf::from(format!("/proc/{process}"));
     let started = Status::of(process).started();
@@ -161,8 +157,7 @@ impl Stat {
         Some(Self { state, parent, flags, threads, started })
     }
 
-    /// Whether no thread of it runs any more. The state alone is that of the first thread, which may end before the others: because it has
-    /// called `pthread_exit`, or for a moment while the process is killed. Only a process that has ended can be reaped.
+    /// Whether no thread of it runs any more. The state is that of the first thread, which may end before the others.
     pub fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads < 2
     }
@@ -179,7 +174,6 @@ impl Stat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It exists, and started at this clock tick.
     Runs(u64),
     Stopped(u64),
     /// It exists; this user may know no more.

@@ -21,7 +21,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| Failure::at(&path, error);
         let mut found = Self { path: path.to_owned(), ..Self::default() };
         if found.has_a_link() {
             found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
@@ -76,8 +76,7 @@ impl Folder {
         self.parts.iter().try_for_each(fs::remove_file)
     }
 
-    /// Makes one part of all, and removes the images that were used longest ago, beyond `most` bytes, and those that no part names. Returns how
-    /// many went, and their bytes.
+    /// Makes one part of all, and removes the oldest images beyond `most` bytes and unnamed ones: how many, and their bytes.
     pub fn prune(&mut self, most: u64) -> io::Result<(usize, u64)> {
         self.known.prune(most);
         self.make_one_part()?;

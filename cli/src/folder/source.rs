@@ -45,7 +45,7 @@ impl Run {
                 let is_there = match fs::symlink_metadata(&recording) {
                     Ok(_) => true,
                     Err(error) => match denied(&recording, &error) {
-                        Some(why) => return Err(Failure::Input(format!("{}: {why}", what.display()))),
+                        Some(why) => return Err(Failure::at(&what, why)),
                         None => false,
                     },
                 };
@@ -54,7 +54,7 @@ impl Run {
             }
             Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::Input(format!("{}: {error}", what.display())));
+                return Err(Failure::at(&what, error));
             }
             Err(_) => {}
         }
@@ -67,7 +67,6 @@ impl Run {
         }
     }
 
-    /// The process that this number is of, where it runs and keeps no recording in a file.
     pub fn without_a_recording(what: &Path) -> Option<u32> {
         let process = what.to_str().filter(|_| !what.exists()).and_then(|text| text.parse().ok())?;
         let unrecorded = |maps: String| recording_of(process, &maps).is_ok_and(|recording| recording.is_none());
@@ -119,7 +118,7 @@ impl Run {
         read: impl FnOnce(RecordingFile) -> Result<T, Unreadable>,
     ) -> Result<Option<(&PathBuf, T)>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
-        let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+        let failure = |error: &dyn std::fmt::Display| Failure::at(&path, error);
         let file = self.open_file(path).map_err(|error| match denied(path, &error) {
             Some(why) => failure(&why),
             None => failure(&error),
@@ -158,12 +157,10 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
     OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }
 
-/// The hang that the watchdog has reported, if it has one, with the verdicts that this build comes to.
 pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
     Ok(read(folder, HANG)?.map(HangReport::diagnosed_anew))
 }
 
-/// A file of a run folder; `None` where it is not there.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let path = folder.join(name);
     let text = match files::read_text_in(folder, name) {
@@ -171,8 +168,8 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let why = denied(&path, &error).unwrap_or_else(|| error.to_string());
-            return Err(Failure::Input(format!("{}: {why}", path.display())));
+            return Err(Failure::at(&path, why));
         }
     };
-    serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    serde_json::from_str(&text).map(Some).map_err(|error| Failure::at(&path, error))
 }

@@ -3,9 +3,7 @@
 
 use super::places::Place;
 use super::text;
-use crate::judge::hangs::hangs;
-use crate::judge::judged::Status;
-use crate::judge::seen::{FailedOn, Seen};
+use crate::judge::{hangs, FailedOn, Seen, Status};
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::borrow::Cow;

@@ -2,12 +2,9 @@
 
 use super::text;
 use crate::folder::gpu_core;
-use crate::judge::explored::Explored;
-use crate::judge::judged::{Finding, MetByProcess, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::{compare, Ranks};
-use crate::judge::seen::{exit_code, End, Finished, Hung, Seen};
-use crate::judge::stood::Stood;
+use crate::judge::{
+    compare, exit_code, End, Explored, Finding, Finished, Hung, MetByProcess, Process, Ranks, Seen, Status, Stood,
+};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
 use lazyguard_core::report::{HangReport, StackSeen, Summary};

@@ -2,13 +2,10 @@
 //! from run to run.
 
 use super::text;
-use crate::judge::hangs::sentence;
-use crate::judge::judged::{Finding, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::compare;
-use crate::judge::seen::{End, FailedOn, Hung, Seen};
-use crate::judge::stood::{asks_to_end, Course, Stood};
-use crate::machine::system::host_name;
+use crate::judge::{
+    asks_to_end, compare, sentence, Course, End, FailedOn, Finding, Hung, Process, Seen, Status, Stood,
+};
+use crate::machine::host_name;
 use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
@@ -147,8 +144,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
     case
 }
 
-/// The case of a process without a hang. A failure if another signal killed it; skipped if `lazyguard run` or one of these signals ended
-/// it, or if its end is unknown.
+/// A failure if a signal killed it; skipped if `lazyguard run` or a request ended it, or its end is unknown.
 fn of_the_course(process: &Process) -> TestCaseStatus {
     match process.course {
         Course::Well => TestCaseStatus::success(),
@@ -159,7 +155,6 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
     }
 }
 
-/// The case of the ranks' comparison, in a job of several: a failure if one of them hangs in a collective.
 fn of_ranks(seen: &Seen<'_>, program: &str) -> Option<TestCase> {
     let ranks = seen.processes.iter().map(|process| process.rank.as_str()).filter(|rank| !rank.is_empty());
     if ranks.collect::<HashSet<_>>().len() < 2 {

@@ -1,14 +1,10 @@
 //! `lazyguard report` for one process. The live report and the recording are shown by the same code.
 
 use super::text;
-use crate::folder::gpu_core;
-use crate::folder::recorded::{Recorded, RecordingSeen};
-use crate::folder::runs::process_folders;
-use crate::folder::source::{is_process_folder, Run, RECORDING};
+use crate::folder::{gpu_core, is_process_folder, process_folders, Recorded, RecordingSeen, Run, RECORDING};
 use crate::forms::recorded::write_hang;
 use crate::judge::collect::{self, Whole};
-use crate::judge::process::Process;
-use crate::judge::stood::is_by_the_guard;
+use crate::judge::{is_by_the_guard, Process};
 use crate::stacks;
 use crate::words::{say, write_line, Failure, Format, Outcome, Output};
 use lazyguard_core::gpu_core::GpuCore;

@@ -1,6 +1,6 @@
 //! Paths of source files, relative to the folder in which the command was started where they lie in it.
 
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use std::path::{Component, Path, PathBuf};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

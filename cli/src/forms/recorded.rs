@@ -1,7 +1,7 @@
 //! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::records::Printer;
-use crate::folder::recorded::Recorded;
+use crate::folder::Recorded;
 use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
@@ -14,7 +14,6 @@ const MOST_THREADS: usize = 16;
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-/// A report without its first lines, with the state since.
 pub(crate) fn write_hang(
     out: &mut Output<'_>,
     hang: &HangReport,
@@ -78,7 +77,6 @@ impl Recorded {
         write_line!(out, "")
     }
 
-    /// Writes whether a hang that was reported live is over, and how it ended.
     pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut Output<'_>) -> io::Result<()> {
         if self.newest(hang).is_some() {
             return Ok(());

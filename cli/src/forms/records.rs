@@ -3,8 +3,8 @@
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
 use super::record_line::{Address, Line};
-use crate::folder::source::Opened;
-use crate::stacks::symbolize::Symbolizer;
+use crate::folder::Opened;
+use crate::stacks::Symbolizer;
 use crate::words::names::Names;
 use crate::words::{write_line, Format, Output, Took};
 use lazyguard_core::api::{Class, Quantity};
@@ -44,7 +44,6 @@ impl<'a, 'o> Printer<'a, 'o> {
         }
     }
 
-    /// What the nodes of the graph do that a call has made executable.
     fn holds(&self, graph: u64, record: &Record) -> Option<String> {
         let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
         let texts = self.opened.recording.strings();
@@ -85,7 +84,6 @@ impl<'a, 'o> Printer<'a, 'o> {
     }
 }
 
-/// A line for a person: time, thread, call, object, duration, and further facts.
 struct Text<'a> {
     line: &'a Line<'a>,
     kind: Kind,

@@ -3,11 +3,9 @@
 //! [`Format`] has the forms of a report of hazards; [`crate::words::format::Format`] has those of every other report.
 
 use super::{html, json, junit, sarif, text};
-use crate::folder::source::{is_process_folder, Run};
+use crate::folder::{is_process_folder, Run};
 use crate::judge::collect::{self, Collected};
-use crate::judge::judged::Rules;
-use crate::judge::seen::Seen;
-use crate::judge::{baseline, suppress};
+use crate::judge::{baseline, suppress, Rules, Seen};
 use crate::machine::files;
 use crate::words::{write_line, Failure, Outcome, Output};
 use std::path::{Path, PathBuf};
@@ -69,7 +67,6 @@ pub(crate) fn report_hazards(
     Ok(exit_code(&seen))
 }
 
-/// Writes the page of a process, or of all processes under a root, and says what it is about.
 pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Outcome {
     let rules = Rules::default();
     let seen = Seen::of(what, found(what)?, &rules);
@@ -88,7 +85,6 @@ fn exit_code(seen: &Seen<'_>) -> ExitCode {
     }
 }
 
-/// The processes that are meant by a process id, a folder, or the path of a recording.
 fn found(what: &Path) -> Result<Collected, Failure> {
     let run = Run::find(what)?;
     match &run.folder {

@@ -2,11 +2,8 @@
 
 use super::places::Place;
 use super::text;
-use crate::judge::hangs::{hangs, HangSeen};
-use crate::judge::judged::{Finding, Status};
-use crate::judge::process::Process;
-use crate::judge::seen::{exit_code, Seen};
-use crate::stacks::symbolize::SourceLine;
+use crate::judge::{exit_code, hangs, Finding, HangSeen, Process, Seen, Status};
+use crate::stacks::SourceLine;
 use crate::words::{pages, utc};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::messages;

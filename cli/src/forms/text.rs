@@ -1,17 +1,14 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use crate::judge::hangs::{by_cause, gist, hangs, suspected, SameHang};
-use crate::judge::judged::{Finding, MetByProcess, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::{compare, when_they_were_ended, Ranks};
-use crate::judge::seen::{End, FailedOn, Seen};
-use crate::judge::stood::{is_of_a_crash, Stood};
+use crate::judge::{
+    by_cause, compare, gist, hangs, is_of_a_crash, suspected, when_they_were_ended, End, FailedOn, Finding,
+    MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
+};
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_TOLD: usize = 8;
-/// Main threads whose stacks are printed of processes that were ended and do not hang.
 const MOST_ENDED_STACKS: usize = 2;
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
@@ -178,7 +175,6 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
         let ended = when_they_were_ended(&seen.processes);
-        // A hang says more.
         let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
         lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
             std::iter::once(line).chain(stack.iter().filter(move |_| at < most)).cloned()
@@ -263,12 +259,10 @@ fn beside(ranks: Option<&Ranks>, line: String) -> String {
     }
 }
 
-/// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
 fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);
     lines.extend(report.stacks_text().unmarked().map(str::to_owned));
-    // For a hang that is over, also how it ended.
     lines.extend(same.first.report.ends_in_words().into_iter().next());
     let gpu = same.first.process.gpu_lines();
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());

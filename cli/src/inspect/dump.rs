@@ -6,12 +6,9 @@
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
-use crate::folder::process::{file_of, maps_of, recording_of, Status};
-use crate::folder::recording_header::header_word;
-use crate::folder::source::RECORDING;
-use crate::machine::files;
-use crate::machine::parallel::Beside;
-use crate::stacks::symbolize::Symbolizer;
+use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDING};
+use crate::machine::{files, Beside};
+use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
@@ -51,22 +48,17 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
         Err(_) => {
             let path = asked.folder.join(ANSWER_TEXT);
             let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-            text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+            text.map_err(|error| Failure::at(&path, error))?
         }
     };
     print(|out| Ok(out.lines(text.trim_end().lines())?))
 }
 
-/// Tells a process that it is ready, and waits until it knows.
 pub(crate) fn mark_ready(process: u32, limit: Duration) -> Result<(), Failure> {
     Asked::of(process)?.answer(Purpose::Ready, limit).map(drop)
 }
 
-/// Asks all of these processes at once for their last report, and waits until each has answered or can no more, for at most so long. The
-/// answers lie in their folders. A process of another user is passed over, and one that takes no requests: it is not guarded, its
-/// guard is older, or has stepped aside.
-///
-/// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
+/// Asks all these processes at once, and waits for their answers. A thread does, which the kernel may hold: it is left behind then.
 pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
     let until = Instant::now() + limit;
     let asks = move |_: &_| {
@@ -89,7 +81,6 @@ pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
 
 struct Asked {
     process: u32,
-    /// When it started: distinguishes it from another process with its id.
     started: u64,
     folder: PathBuf,
     way: Way,
@@ -190,13 +181,12 @@ impl Asked {
         let text = match files::read_text_in(&self.folder, ANSWER) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+            Err(error) => return Err(Failure::at(&path, error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
         Ok(answers.filter(|&answers| answers >= number).map(|_| text))
     }
 
-    /// Whether the answer to this request is there, or will not come.
     fn has_answered(&self, number: u64) -> bool {
         match self.way.word(header::ANSWERED) {
             Some(answered) => answered >= number,
@@ -286,8 +276,7 @@ impl Way {
     }
 }
 
-/// The same file, open for writing. A recording is read-only even for its owner, so that it is not truncated by mistake; the owner can
-/// change that for a moment.
+/// The same file, open for writing: its owner makes a recording writable for a moment.
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let mut opened = files::open_to_write(&itself);

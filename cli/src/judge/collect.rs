@@ -15,10 +15,9 @@ use super::collectives::{self, Collectives};
 use super::communications::{self, Communications};
 use super::process::{HazardSeen, Process};
 use super::stood::{is_by_the_guard, Course, Stood};
-use crate::folder::ends::{self, ProcessEnd};
-use crate::folder::recorded::Recorded;
-use crate::folder::runs::{is_nested_in, is_run, process_folders};
-use crate::folder::source::{hang_in, read, Opened, Run, HAZARDS};
+use crate::folder::{
+    ends, hang_in, is_nested_in, is_run, process_folders, read, Opened, ProcessEnd, Recorded, Run, HAZARDS,
+};
 use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
@@ -28,16 +27,14 @@ use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
 use std::path::Path;
 
-/// The state of a process whose only file is the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
 fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
     let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
     if kernels.is_some() || calls.is_some() {
-        opened.each_record(|entry| {
+        opened.visit(|entry| {
             kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
             calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
-            Ok(())
         })?;
     }
     Ok((kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish)))
@@ -46,8 +43,7 @@ fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Comm
 /// The processes under a root, the worst first, and what could not be read of the root itself.
 pub(crate) type Collected = (Vec<Process>, Vec<String>);
 
-/// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. A root that is not there
-/// has none.
+/// Every process whose folder lies under the root, also in the folder of another process or run.
 pub(crate) fn under(root: &Path) -> Collected {
     all(root, |_| true)
 }
@@ -198,7 +194,7 @@ impl Process {
     }
 }
 
-/// How a process ended, in words. What the guard did is more exact than what its parent saw, unless that was the parent's own doing.
+/// The guard knows more than the parent saw, unless the parent ended it.
 fn how_it_ended(
     end: Option<ProcessEnd>,
     opened: Option<&Opened>,
@@ -225,8 +221,7 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     if report.resolved.is_some() || report.status == Status::Well {
         return Ok(());
     }
-    let ends = ends_of(&opened.recording, report.waited_in())
-        .map_err(|error| Failure::Input(format!("{}: {error}", opened.path.display())))?;
+    let ends = ends_of(&opened.recording, report.waited_in()).map_err(|error| Failure::at(&opened.path, error))?;
     let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
     if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
         report.resolved =
@@ -253,9 +248,6 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
 
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
     let mut gathered = Gathered::default();
-    opened.each_record(|entry| {
-        gathered.see(&opened.recording, entry);
-        Ok(())
-    })?;
+    opened.visit(|entry| gathered.see(&opened.recording, entry))?;
     Ok(gathered.hazards(&opened.recording))
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not: compare processes, or keep more than a bounded number of calls.
 
-use crate::folder::source::Opened;
+use crate::folder::Opened;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::report::{arguments_in_words, collective_name};
 use lazyguard_core::trace::{Communication, Kind, Lane, Payload, Record};
@@ -56,9 +56,7 @@ pub(crate) struct Member {
     /// What all its ranks know it by; 0 where that is not known.
     pub id: u64,
     pub name: Option<String>,
-    /// The process's rank in it, and how many ranks it has.
     pub rank: Option<(u32, u32)>,
-    /// When the call that made it was entered.
     pub born: Nanos,
     /// How many collectives were called on it, and how often it was split.
     pub collectives: u64,
@@ -106,7 +104,6 @@ impl Member {
 pub(crate) struct Meeting {
     pub entry_point: EntryPoint,
     pub since: Nanos,
-    /// What the communicator's ranks know it by, or 0.
     pub id: u64,
 }
 
@@ -123,7 +120,6 @@ pub(crate) struct Reader<'o> {
 }
 
 impl<'o> Reader<'o> {
-    /// `None` where the process was a member of no communicator.
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let recording = &opened.recording;
         let members: BTreeMap<_, _> = recording

@@ -10,12 +10,10 @@ use std::str::FromStr;
 pub(crate) struct FailOn {
     pub hang: bool,
     pub hazard: bool,
-    /// Hazards with one of these codes that were not prevented.
     pub codes: BTreeSet<Code>,
     pub prevented: bool,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
     pub unguarded: bool,
-    /// A run that passed in a later attempt.
     pub retried: bool,
 }
 

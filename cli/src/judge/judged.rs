@@ -3,7 +3,7 @@
 use super::fail_on::FailOn;
 use super::process::Process;
 use super::suppress::Suppression;
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::hazard::Hazard;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,7 +119,6 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
 
 #[derive(Default)]
 struct Merged {
-    /// The occurrence that came first, its line, and when it was.
     first: Option<(Hazard, Option<SourceLine>, u64)>,
     met_by: Vec<MetByProcess>,
     at_least: bool,

@@ -3,12 +3,10 @@
 use super::collectives::Collectives;
 use super::communications::Communications;
 use super::stood::{asks_to_end, Course, Stood};
-use crate::folder::ends::ProcessEnd;
-use crate::folder::gpu_core;
-use crate::folder::source::Run;
+use crate::folder::{gpu_core, ProcessEnd, Run};
 use crate::machine::parallel;
 use crate::stacks;
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary};
@@ -27,7 +25,6 @@ pub(crate) struct Process {
     pub name: String,
     pub process: u32,
     pub program: String,
-    /// Empty where it has none.
     pub rank: String,
     pub host: String,
     /// When its times begin; 0 where that is not known.
@@ -47,7 +44,6 @@ pub(crate) struct Process {
     pub is_read: bool,
     pub collectives: Option<Collectives>,
     pub communications: Option<Communications>,
-    /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
     pub launches: u64,
     pub has_ended: bool,
@@ -59,7 +55,6 @@ pub(crate) struct Process {
 #[derive(Default)]
 pub(crate) struct Names {
     pub report: Option<HangReport>,
-    /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
     pub gpu: Option<Result<GpuCore, String>>,
 }
@@ -75,7 +70,6 @@ impl Process {
         Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
     }
 
-    /// The processes that have left a recording, in the order of their ranks.
     pub fn recorded(processes: &[Self]) -> Vec<&Self> {
         let mut recorded: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
         recorded.sort_by_key(|process| process.number_in_job());
@@ -122,7 +116,6 @@ impl Process {
         }
     }
 
-    /// The hang, unless it is known to have ended by itself.
     pub fn hang(&self) -> Option<&HangReport> {
         match &self.stood {
             Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),

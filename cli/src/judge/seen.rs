@@ -5,7 +5,7 @@ use super::explored::Explored;
 use super::fail_on::FailOn;
 use super::judged::{Judged, Rules};
 use super::process::Process;
-use crate::folder::ends::signal_in_words;
+use crate::folder::signal_in_words;
 use crate::words::exit_code;
 use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,6 @@ pub(crate) struct Finished {
 /// The processes of a run that have used CUDA without the guard, as far as `lazyguard run` has seen them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unguarded {
-    /// Those that had loaded the driver, and not the guard's library.
     pub without_guard: Vec<String>,
     /// Why something should have been recorded, in half a sentence.
     pub expected: Option<String>,
@@ -75,7 +74,6 @@ pub(crate) enum FailedOn {
     Hang,
     Hazard,
     Unguarded,
-    /// An earlier attempt hung.
     Retried,
 }
 
@@ -120,7 +118,6 @@ pub(crate) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// What was collected under a root, judged; of no run of this command's own.
     pub fn of(root: &'a Path, (processes, unreadable): Collected, rules: &'a Rules) -> Self {
         Self {
             run: None,

@@ -20,7 +20,6 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    /// Whether the guard gets between callers and a function of this name.
     pub fn is_followed(&self) -> bool {
         lazyguard_core::api::EntryPoint::by_symbol(self.name.as_bytes()).is_some()
     }
@@ -44,7 +43,6 @@ pub(crate) struct Elf {
     pub symbols: Vec<Symbol>,
     /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
     pub glibc: Option<Glibc>,
-    /// Fat binaries that a CUDA runtime registers.
     pub fat_binaries: u64,
     pub has_device_code: bool,
 }
@@ -52,7 +50,6 @@ pub(crate) struct Elf {
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     File(io::Error),
-    /// It begins like this.
     NotElf(Vec<u8>),
     Narrow,
     Broken(String),
@@ -181,8 +178,7 @@ impl Elf {
         self.symbol(name).is_some_and(|symbol| !symbol.defined)
     }
 
-    /// The file that loads it, where that is no glibc's: its interpreter, or the file itself if it is a loader. A loader that is not there or
-    /// cannot be read is not looked at.
+    /// The loader, where it is not glibc's: the interpreter, or the file itself if it is one.
     pub fn other_loader(&self) -> Option<&Path> {
         match &self.interpreter {
             Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),

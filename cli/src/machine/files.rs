@@ -13,7 +13,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// The most bytes read of a whole file; files that this project writes are much smaller.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// The same for the mark of a run and the report of a hang, which the command reads while the program runs.
@@ -93,9 +92,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Replaces a file as a whole: no reader and no program that starts meanwhile gets a part of it, and no link of this name is followed. The
-/// content has another name until it is complete: hidden, and with this process's number, which keeps two writers apart.
-/// `mode` counts whatever the mask of this process is.
+/// Replaces a file as a whole, and follows no link. The content has a hidden name until it is complete; `mode` ignores the mask.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut unfinished = OsString::from(".");
@@ -144,8 +141,7 @@ pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
     text_of(read_in(folder, name)?)
 }
 
-/// Reads an input that the user has named, from its beginning to its end. It may be a pipe, as a shell makes one of `<(...)`; the command
-/// waits for it.
+/// Reads an input of the user's to its end: it may be a pipe, which the command waits for.
 #[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
 pub(crate) fn read_input(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
@@ -173,7 +169,6 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
-/// Writes a file that the user named, and the folders that lead to it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let made = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),

@@ -31,13 +31,10 @@ pub(crate) fn of_search_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
 }
 
-/// The folders in which the library of a command may be, as seen from the command's own folder: in the `lib` of a prefix, as in the archive;
-/// in a folder of its own there, as in the package of a distribution; beside the `bin` of `pip install --target`.
+/// Seen from the command's prefix: as in the archive, in a distribution's package, beside the `bin` of `pip install --target`.
 const FOLDERS: [&str; 3] = ["lib", "lib/lazyguard", "lazyguard"];
 
-/// The library of the command at this path: the one beside it, as in `target` and in an image. Else one of [`FOLDERS`] or of the Python
-/// packages of the command's prefix, of which there can be several: the first of the command's own version, else the first. Where there is
-/// none, the path beside the command.
+/// The library beside the command; else the first of its version in [`FOLDERS`] or the prefix's Python packages, else the first.
 fn of_command(command: &Path) -> PathBuf {
     let beside = command.with_file_name(LIBRARY);
     let Some(prefix) = command.parent().and_then(Path::parent).filter(|_| !beside.exists()) else { return beside };
@@ -73,7 +70,7 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
         ),
     };
     // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
-    let path = path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let path = path.canonicalize().map_err(|error| Failure::at(&path, error))?;
     if path.to_string_lossy().contains([':', ' ']) {
         return Err(Failure::Input(format!(
             "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",

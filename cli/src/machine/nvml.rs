@@ -23,7 +23,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
 const MOST_CARDS: u32 = 16;
-/// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The interval at which the file is rewritten, so that a kill leaves something.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
@@ -119,7 +118,6 @@ impl Sampler {
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        // Not reported here: the report says that the file is missing.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
         let started = Beside::start("card", move |stopped| look(&library, &path, &first, stopped)).ok();
@@ -213,7 +211,6 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
 }
 
 fn named(bits: u64) -> Vec<String> {
-    /// In the order of their bits.
     const NAMES: [&str; 9] = [
         "idle",
         "application clocks",

@@ -49,7 +49,6 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// `work` is told when it is to end.
     pub fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let ((stop, stopped), (end, ended)) = (channel(), channel());
         let works = move || {

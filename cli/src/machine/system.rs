@@ -117,7 +117,6 @@ pub(crate) fn environment() -> Vec<CString> {
 }
 
 pub(crate) struct Exec {
-    /// Its path, or a name to be looked up on the search path.
     pub file: CString,
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
@@ -132,8 +131,7 @@ impl Exec {
         Err(io::Error::from_raw_os_error(prepared.error))
     }
 
-    /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
-    /// process's memory, and an exec that fails leaves its error there: no descriptor is needed for that.
+    /// Starts the program in a child that uses this process's memory until its exec, where it leaves its error. No descriptor is needed.
     pub fn in_a_child(&self) -> io::Result<Pid> {
         let mut prepared = Prepared::of(self);
         // The C library's look-up has the arguments and the search path there.
@@ -154,7 +152,6 @@ impl Exec {
         if prepared.error == 0 {
             return Ok(child);
         }
-        // It has ended.
         let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
         Err(io::Error::from_raw_os_error(prepared.error))
     }
@@ -167,7 +164,6 @@ extern "C" fn begin(prepared: *mut c_void) -> c_int {
     127
 }
 
-/// The same with lists of pointers, each of which ends with a null pointer.
 struct Prepared<'a> {
     exec: &'a Exec,
     arguments: Vec<*const c_char>,
@@ -181,7 +177,6 @@ impl<'a> Prepared<'a> {
         Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), error: 0 }
     }
 
-    /// Returns only where the exec fails, with the error.
     fn exec(&mut self) {
         // SAFETY: the pointers are those of texts that `exec` keeps, and each list has its end. A set and an action are numbers alone.
         unsafe {

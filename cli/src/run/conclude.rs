@@ -4,11 +4,9 @@
 
 use crate::forms::annotations::{self, Annotations, System};
 use crate::forms::{html, json, junit, sarif, text};
-use crate::judge::explored::Explored;
-use crate::judge::fail_on::FailOn;
-use crate::judge::judged::{Rules, Status};
-use crate::judge::seen::{End, FailedOn, Finished, Hung, Seen};
-use crate::judge::{baseline, collect, hangs, ranks, suppress};
+use crate::judge::{
+    baseline, collect, hangs, ranks, suppress, End, Explored, FailOn, FailedOn, Finished, Hung, Rules, Seen, Status,
+};
 use crate::machine::files::write;
 use crate::words::{said, Failure};
 use lazyguard_core::settings::{expand_folder, FolderFacts};
@@ -29,7 +27,6 @@ pub(crate) struct Wanted {
     pub result: bool,
     pub keeps_folder: bool,
     pub earlier: Vec<Hung>,
-    /// The file of what `lazyguard explore` has learned.
     pub explored: Option<PathBuf>,
 }
 
@@ -51,7 +48,6 @@ pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
 
 #[derive(Debug)]
 pub(crate) struct Conclusion {
-    /// Why the run fails, beside the program's own exit code.
     pub failed: Option<FailedOn>,
     pub keep: bool,
     pub hung: Option<Hung>,
@@ -128,7 +124,6 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
     }
 }
 
-/// Writes the files that are asked for; returns why some could not be.
 fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> {
     let baseline = || {
         // Suppressed hazards are not added. Old keys stay, so that programs can share a baseline.

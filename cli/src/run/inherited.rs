@@ -4,8 +4,8 @@
 //!
 //! Must not: open anything before [`Descriptors::now`].
 
-use crate::folder::process::Stat;
-use crate::machine::system::{self, Signals};
+use crate::folder::Stat;
+use crate::machine::{system, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -51,7 +51,6 @@ impl Descriptors {
     pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Self {
         for (stream, descriptor) in [stdin(), stdout(), stderr()].into_iter().enumerate() {
             if was_closed(stream) {
-                // What the runtime has opened there is not for the program.
                 let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
             }
         }
@@ -141,7 +140,6 @@ impl StandardError {
 
     pub fn take_back(&mut self) {
         let Some(place) = self.place.as_ref().filter(|_| !self.is_held) else { return };
-        // Without waiting for a reader.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(place));
         self.is_held = rustix::fs::open(path, flags, Mode::empty()).and_then(dup2_stderr).is_ok();
@@ -152,8 +150,7 @@ fn of_process(process: Pid) -> PathBuf {
     PathBuf::from(format!("/proc/{process}/fd"))
 }
 
-/// Under which of its descriptors a process has this one's standard error, first where it was `seen` last; `None` if it has closed it. Where
-/// that cannot be known, as of a process that is ending, it is where it was.
+/// The descriptor under which a process has this one's standard error; `None` if closed. Where that is unknown, as `seen`.
 fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
     let Ok(own) = fstat(stderr().as_fd()) else { return Some(seen.to_owned()) };
     let is_it = |path: &Path| {

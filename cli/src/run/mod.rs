@@ -43,10 +43,9 @@ use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer::Writer;
 use crate::forms::timing;
-use crate::judge::seen::{self, Finished};
-use crate::machine::library;
+use crate::judge::{seen, Finished};
 use crate::machine::nvml::Sampler;
-use crate::machine::system::{unix_now, Exec};
+use crate::machine::{library, unix_now, Exec};
 use crate::words::on_hang::{FAIL, REVOKE};
 use crate::words::{exit_code, output, Failure};
 use environment::{
@@ -123,7 +122,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     };
     descriptors.give_up();
     let limits = limits(&options, &settings_of(&options));
-    // Without a folder or the guard, a line has said so.
     let library = library.filter(|_| root.is_there());
     let unguarded = library.as_deref().and_then(|library| unguarded(&options, &root, limits, library));
     let is_watched = unguarded.is_some();
@@ -190,7 +188,6 @@ fn unguarded(options: &Options, root: &Root, limits: Limits, library: &Path) -> 
     (settings_of(options).enabled && !leaves_it).then(|| unguarded::Watch::new(pause, library))
 }
 
-/// A line for each process whose findings are unknown. Brings what processes of other users have left into the folder of the run.
 fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_guarded: bool) -> Vec<String> {
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
     for line in &unread {
@@ -271,8 +268,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(library))
 }
 
-/// Handles a program that could not be started beside this command. If only resources were missing, and no option needs this command to
-/// stay, the program replaces this command. Returns the exit code where it did not.
+/// If only resources were missing and no option needs this command, the program replaces it. Returns the exit code where it did not.
 fn without_a_second_process(options: &Options, not_started: NotStarted, variables: &[program::Variable]) -> u8 {
     if !not_started.for_want_of_room || needs_this_command(options) {
         output::say(&not_started.line);
@@ -317,7 +313,6 @@ fn needs_this_command(options: &Options) -> bool {
 }
 
 /// Prints the findings, keeps or removes the folder, and decides the exit code.
-/// `unseen` has a line for each process whose findings are unknown.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);

@@ -6,7 +6,7 @@
 //! Must not: follow a link, wait for anything but a regular file, or trust the contents.
 
 use super::root::{private_folder, process_with, random, remove_own, MARK};
-use crate::folder::process::{exists, numbers};
+use crate::folder::{exists, numbers};
 use crate::machine::files::{self, Locked};
 use lazyguard_core::old_runs::process_of;
 use lazyguard_core::run_folder::private_bases;
@@ -64,8 +64,7 @@ impl OtherUsers {
         &self.place
     }
 
-    /// Moves every folder of a process, or of a nested run, into the folder of the run. If the process is alive, the folder stays where it
-    /// is, and its contents so far are copied.
+    /// Moves every folder into the run's; of a living process it copies the contents so far.
     pub fn bring_into(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -103,8 +102,7 @@ impl Drop for OtherUsers {
     }
 }
 
-/// Whether the process of a folder still runs: a process with its number exists and, as far as that can be known, has its owner. A process
-/// in a namespace of its own has a number that belongs to another one here.
+/// Whether a process with its number and, as far as that can be known, its owner exists.
 fn lives(folder: &Path) -> bool {
     let Some(process) = process_with(folder).filter(|process| exists(*process)) else { return false };
     // Of four, the one for files.
@@ -129,9 +127,7 @@ fn everybody_gets_to(folder: &Path) -> bool {
     folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))
 }
 
-/// Copies the files of a folder that another user may change meanwhile: only that user's own files without other hard links. The copies are
-/// readable for this user alone, as a recording is for the process's. `room` is the number of bytes left: a sparse file has any length,
-/// and takes no space until it is copied.
+/// Copies that user's own files without other hard links, readable for this user alone; `room` is the number of bytes left.
 fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
     let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let folder = rustix::fs::open(from, nofollow | OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;

@@ -2,9 +2,8 @@
 //!
 //! Must not: keep a process from being reaped.
 
-use crate::folder::ends::ProcessEnd;
-use crate::folder::process::{numbers, Stat};
-use crate::machine::system::unix_now;
+use crate::folder::{numbers, ProcessEnd, Stat};
+use crate::machine::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;

@@ -7,9 +7,8 @@
 use super::inherited::Descriptors;
 use super::signals::{stop_with_the_program, Caught};
 use super::{program, tree};
-use crate::judge::seen::Hung;
-use crate::machine::files;
-use crate::machine::system::Exec;
+use crate::judge::Hung;
+use crate::machine::{files, Exec};
 use crate::words::{exit_code, output, Failure};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};

@@ -8,11 +8,7 @@
 //!
 //! Must not: reuse a folder with an earlier run, or remove anything in a folder that the user named.
 
-use crate::folder::ends::{self, ProcessEnd};
-use crate::folder::old_runs;
-use crate::folder::process::exists;
-use crate::folder::runs::{self, is_run};
-use crate::folder::source::{is_process_folder, HAZARDS, RECORDING};
+use crate::folder::{ends, exists, is_process_folder, is_run, old_runs, runs, ProcessEnd, HAZARDS, RECORDING};
 use crate::machine::files::{self, Locked};
 use crate::words::Failure;
 use chrono::DateTime;
@@ -58,8 +54,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The job and the rank by which a run's folder is named, where a launcher has started `lazyguard run` once a rank, and all were given the
-/// same folder: unless the name in the template differs by rank or process.
+/// The job and the rank by which a folder is named that all ranks were given alike.
 pub(super) fn shared<'a>(given: Given<'a>, rank: Option<&'a str>) -> Option<(&'a str, &'a str)> {
     let template = given.template()?.replace("%%", "");
     let told_apart = ["%r", "%p"].iter().any(|field| template.contains(field));
@@ -84,8 +79,7 @@ enum Kind {
 pub(super) struct Root {
     path: PathBuf,
     kind: Kind,
-    /// The mark, locked: the lock shows a sweep, even one in another container, that the run is alive. `None` where the file system has no
-    /// locks.
+    /// The locked mark shows a sweep that the run is alive. `None` where the file system has no locks.
     _mark: Option<Locked>,
 }
 
@@ -122,8 +116,7 @@ impl Root {
         // The program may have overwritten the mark.
         let Some(content) = mark.as_object_mut() else { return };
         content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
-        // In place, because the lock is on this file. It only gets longer, so no old text remains. If the write fails, the ends are not
-        // recorded.
+        // In place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
@@ -185,8 +178,7 @@ impl Root {
         })
     }
 
-    /// A folder for this run alone in one that other runs may have too. `name` is given what tells a further name from the first. `missing`
-    /// are the folders above, if the user has asked for them.
+    /// A folder for this run alone. `name` gets what tells a further name from the first; `missing` are the folders above to make.
     fn new_in(
         folder: &Path,
         mark: &str,
@@ -251,8 +243,7 @@ impl Root {
         self.path.to_str().unwrap_or_default()
     }
 
-    /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
-    /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
+    /// Removes the recordings of all but the newest processes with a good end: a program may start hundreds.
     pub fn thin_out(&self) {
         if self.is_asked_for() {
             return;
@@ -308,8 +299,7 @@ impl Root {
         self.path.exists() && has_content
     }
 
-    /// Leaves the findings to the outer run, which judges them by its own options and removes them with its own. Returns whether there are
-    /// any. Recordings are not left: hundreds of inner runs would be too big.
+    /// Leaves the findings to the outer run, without recordings: hundreds would be too big. Returns whether there are any.
     fn leaves_findings(&self) -> bool {
         let mut any = false;
         for folder in folders(&self.path) {

@@ -14,8 +14,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::time::Duration;
 
-/// The signals that are passed on. `SIGKILL` and `SIGSTOP` cannot be caught; faults, `SIGTTIN` and `SIGTTOU` are caused by this process
-/// itself.
+/// Faults, `SIGTTIN` and `SIGTTOU` are caused by this process itself.
 const PASSED_ON: [Signal; 15] = [
     Signal::HUP,
     Signal::INT,

@@ -10,10 +10,9 @@ use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
 use super::tree::{self, Tree};
 use super::unguarded;
 use super::unseen::Unseen;
-use crate::folder::ends::ProcessEnd;
-use crate::folder::process::{proc_is_mounted, Stat};
+use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
-use crate::judge::seen::{End, Unguarded};
+use crate::judge::{End, Unguarded};
 use crate::machine::system;
 use crate::words::on_hang::{FAIL, REVOKE};
 use crate::words::{output, Failure};
@@ -124,8 +123,7 @@ impl Failing {
         answered.is_some() && answered != self.answered
     }
 
-    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, or that cannot be known. It may be
-    /// slow again by then.
+    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, as far as is known.
     fn goes_on(&self, process: u32) -> bool {
         let called = || self.calls.is_none_or(|before| hang::calls_of(&self.folder).is_none_or(|now| now != before));
         !hang::stands_in(&self.folder) && !is_stopped(process as i32) && called()
@@ -225,8 +223,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user
-    /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
+    /// A shell continues a job as a whole: a late second SIGCONT would end the program's next stop.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !there_is_a_terminal() || (!again && is_stopped(self.program.as_raw_pid())) {
@@ -320,9 +317,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
-    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well; after a revoke, those that do not
-    /// call the driver any more.
+    /// The guard has its blocked calls return an error. All processes are to do the same, so that none waits for this one.
     fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
         let until = Instant::now() + self.limits.kill_after;
         if self.failing.is_empty() {
@@ -401,8 +396,7 @@ impl Supervisor<'_> {
         !all.is_empty()
     }
 
-    /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
-    /// blame. Signals are passed on when they have answered, or the time is over.
+    /// Every guarded process leaves what it does at this moment: the one that hangs is rarely the one to blame.
     fn gather_evidence(&self) {
         let alive = self.alive();
         ask_all(alive.clone(), Purpose::End, EVIDENCE_WITHIN);

@@ -2,7 +2,7 @@
 //!
 //! Must not: touch a process that does not descend from this one.
 
-use crate::folder::process::Stat;
+use crate::folder::Stat;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,8 +13,7 @@ fn all() -> HashMap<i32, Stat> {
     processes.filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
-/// The processes that the program has started. A shell that replaced itself by this command (`exec`) may have left children, such as
-/// `tee`: those are not the program's.
+/// A shell that replaced itself by this command (`exec`) may have left children, such as `tee`, that are not the program's.
 #[derive(Debug)]
 pub(super) struct Tree {
     strangers: Vec<(i32, u64)>,

@@ -4,7 +4,7 @@
 
 use super::remembered::Identity;
 use super::unseen::{in_words, is_given, processes_in, records_elsewhere};
-use crate::judge::seen::Unguarded;
+use crate::judge::Unguarded;
 use crate::machine::files;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;

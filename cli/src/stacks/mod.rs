@@ -7,6 +7,8 @@ mod dump;
 mod files;
 pub(crate) mod symbolize;
 
+pub(crate) use symbolize::{SourceLine, Symbolizer};
+
 use crate::stacks::symbolize::at_place;
 pub(crate) use dump::Module as CodeModule;
 use dump::{Dump, Module, Thread};

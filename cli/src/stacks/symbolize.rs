@@ -97,8 +97,7 @@ impl Symbolizer {
         at_place(found, &place)
     }
 
-    /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
-    /// names yet.
+    /// Names the addresses of a report: calls, launches, host functions, and frames without names.
     pub fn name_in(&self, hang: &mut HangReport) {
         let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
         // A function is named by its first instruction, and a call by what lies before the address it returns to.
@@ -180,8 +179,7 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
     }
 }
 
-/// The function that holds an address, after those inlined into it there, innermost first. Without debug information, the symbol table
-/// and the line table decide.
+/// The function that holds an address, after those inlined there, innermost first; else by the symbol and line tables.
 pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     let frame = |function: Option<String>, at: Option<Location<'_>>| {
         let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
@@ -195,8 +193,7 @@ pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
         }
     }
     if let Some(last) = found.last_mut() {
-        // A lambda or a local class has its whole name only in the table of symbols. A cold part of a function (`.cold`) has no name of
-        // its own there.
+        // Only the symbol table has the whole name of a lambda or a local class, and none of a `.cold` part.
         let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
         last.function = whole.map(readable).or(last.function.take());
     }
@@ -229,8 +226,7 @@ pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<
     })
 }
 
-/// The files of code in a process's memory. A program that is not position-independent lies at the addresses that it names
-/// itself.
+/// A program that is not position-independent lies at the addresses that it names itself.
 fn mapped(maps: &str) -> impl Iterator<Item = Range> {
     modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
         let bias = if is_fixed(Path::new(&path)) { 0 } else { base };

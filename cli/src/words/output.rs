@@ -97,8 +97,7 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// A progress line on standard error, of what takes longer than a second; silent where that is not a terminal, and inside other work that
-/// has one.
+/// A progress line on a terminal's standard error, of work that takes longer than a second and lies in no other.
 pub(crate) struct Progress {
     shown: Option<u64>,
     since: Instant,

@@ -56,7 +56,7 @@ impl<T> Default for Replaced<T> {
 }
 
 impl<T: DeserializeOwned> Replaced<T> {
-    /// The file, if it is a new one. A file that cannot be read now is read the next time.
+    /// A file that cannot be read now is read the next time.
     pub fn look(&mut self, folder: &Path, name: &str) -> Option<&T> {
         let file = files::open_in(folder, name).ok()?;
         let about = file.metadata().ok()?;

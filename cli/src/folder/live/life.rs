@@ -19,7 +19,6 @@ pub(crate) enum Life {
     Frozen(Nanos),
     Unguarded,
     Ended,
-    /// It was killed, or ended without an exit.
     Gone,
     /// It keeps no recording in a file; whether it runs is not known.
     #[default]
@@ -59,7 +58,6 @@ impl Heartbeat {
         }
     }
 
-    /// Whether another look may tell more about a process of which this is known.
     pub fn is_undecided(&self, facts: &Facts, status: Status) -> bool {
         self.moved.is_none() && matches!(self.life(facts, status), Life::Frozen(_) | Life::Gone)
     }
@@ -70,8 +68,7 @@ impl Heartbeat {
     }
 }
 
-/// How old the newest heartbeat is by this machine's monotonic clock, which is the process's where the process is seen. `None` where
-/// that makes no sense.
+/// The age of the newest heartbeat by this machine's monotonic clock, where that makes sense.
 fn age_by_clock(facts: &Facts) -> Option<Nanos> {
     let now = clock_gettime(ClockId::Monotonic);
     let now =

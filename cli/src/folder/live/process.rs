@@ -38,7 +38,6 @@ pub(crate) struct ProcessNow {
     pub host: String,
     pub rank: String,
     pub life: Life,
-    /// How it ended, in the words of its report; `None` of one that runs.
     pub end: Option<String>,
     pub calls: u64,
     pub launches: u64,
@@ -111,7 +110,6 @@ impl Followed {
         self.live.is_some()
     }
 
-    /// Whether another look, in a moment, may tell more about whether it runs.
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
             let facts = live.tables().facts();
@@ -178,7 +176,6 @@ impl Followed {
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
         let (calls, launches) = recording.calls_and_launches();
-        // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
         let settings = settings_of(recording);
         let hang = self.hang.newest.as_ref().filter(|_| goes_on).and_then(HangNow::of);
@@ -276,8 +273,7 @@ fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool
     recording.streams().iter().any(|s| rests(s.last_submitted) && recording.oldest(s).is_some())
 }
 
-/// The kernels that run while no thread waits for them. Who waits for whom is in the records, all of which this reads: few processes have a
-/// stream that is at rest.
+/// Kernels that run while no thread waits for them. This reads all records: few processes have a stream at rest.
 fn runs(run: &Run) -> Vec<String> {
     let recorded = run.open().ok().flatten().and_then(|opened| Recorded::read(opened).ok());
     recorded.map(|recorded| recorded.unwatched()).unwrap_or_default()
@@ -306,7 +302,6 @@ impl ProcessNow {
         exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)
     }
 
-    /// `rank 3, process 4242 (train)`.
     pub fn who(&self) -> String {
         let rank = if self.rank.is_empty() { String::new() } else { format!("rank {}, ", self.rank) };
         let program = if self.program.is_empty() { String::new() } else { format!(" ({})", self.program) };

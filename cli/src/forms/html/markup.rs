@@ -78,7 +78,6 @@ impl Markup {
 
     #[inline(never)]
     pub fn text(&mut self, text: impl Display) -> &mut Self {
-        // A `String` takes everything.
         let _ = write!(Escaped(&mut self.text), "{text}");
         self
     }
@@ -111,12 +110,10 @@ impl Markup {
         self.empty(r#"path d="M0 0L10 5L0 10z" class="tip""#, &[]).close_all(2)
     }
 
-    /// A rectangle: its left edge, its top, how wide and how high it is.
     pub fn rect(&mut self, class: &'static str, [x, y, width, height]: [&dyn Display; 4]) -> &mut Self {
         self.empty("rect", &[("class", &class), ("x", x), ("y", y), ("width", width), ("height", height)])
     }
 
-    /// Text in a picture; `tag` says its class, and where it is anchored.
     pub fn at(&mut self, tag: &'static str, (x, y): (impl Display, i64), text: impl Display) -> &mut Self {
         self.element(tag, &[("x", &x), ("y", &y)], &text)
     }

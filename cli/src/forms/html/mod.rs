@@ -13,9 +13,7 @@ mod start;
 mod timeline;
 
 use super::text;
-use crate::judge::hangs::{by_cause, gist, hangs, passed, suspected, SameHang};
-use crate::judge::ranks::{compare, Ranks};
-use crate::judge::seen::Seen;
+use crate::judge::{by_cause, compare, gist, hangs, passed, suspected, Ranks, SameHang, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
 use std::fmt::Display;
@@ -96,7 +94,6 @@ fn begin(seen: &Seen<'_>) -> Markup {
     page
 }
 
-/// What stood still: hangs, those that are suspected, and what was slow; a cause each.
 fn stood<'a>(seen: &'a Seen<'_>) -> Vec<SameHang<'a>> {
     let all = [hangs(&seen.processes), suspected(&seen.processes), passed(&seen.processes)];
     all.into_iter().flat_map(by_cause).collect()
@@ -151,7 +148,6 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
     seen.unguarded().iter().for_each(|said| page.line(PROBLEM, said));
 }
 
-/// The hangs that a page holds; each has a heading where there are several processes.
 fn each_hang(page: &mut Markup, stood: &[SameHang<'_>], mut each: impl FnMut(&mut Markup, usize, &SameHang<'_>)) {
     for (number, same) in stood.iter().take(MOST_HANGS).enumerate() {
         if stood.len() > 1 || !same.others.is_empty() {

@@ -6,8 +6,8 @@
 //! Must not: keep more than a bounded number of slices; or judge.
 
 use super::kinds::What;
-use crate::folder::source::Opened;
-use crate::judge::process::Process;
+use crate::folder::Opened;
+use crate::judge::Process;
 use crate::machine::parallel;
 use crate::words::names::Names;
 use crate::words::{Failure, Took};
@@ -92,7 +92,6 @@ impl Window {
     }
 }
 
-/// `None` where no process has left a recording.
 pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let window = Window::of(processes)?;
     let mut chosen = Process::recorded(processes);
@@ -137,7 +136,6 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
 
 struct Share {
     lanes: usize,
-    /// Of each lane.
     slices: usize,
     names_process: bool,
 }
@@ -242,10 +240,7 @@ impl Collected {
                 thread.push(window, share, Growing { what, start, end, entry: *entry, took, count: 1 });
             }
         };
-        opened.each_record(|entry| {
-            see(entry, false);
-            Ok(())
-        })?;
+        opened.visit(|entry| see(entry, false))?;
         opened.calls_in_progress().iter().for_each(|entry| see(entry, true));
         Ok(Self::finish(process, report, &opened, threads, share))
     }

@@ -31,7 +31,6 @@ impl Node {
     }
 }
 
-/// Draws who waits for whom in a verdict. `false` where nothing is known of that.
 pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, id: &str) -> bool {
     let links: Vec<_> = links_of(&report.snapshot, verdict).into_iter().take(MOST_LINKS).collect();
     if links.is_empty() {

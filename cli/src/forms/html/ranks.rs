@@ -4,9 +4,7 @@
 
 use super::markup::{short, Attribute, Markup, FACT_IN_PICTURE};
 use super::picture::{rounded, wrapped, WIDTH};
-use crate::judge::hangs::ranks_in_words;
-use crate::judge::process::Process;
-use crate::judge::ranks::Ranks;
+use crate::judge::{ranks_in_words, Process, Ranks};
 use lazyguard_core::api::counted;
 use std::collections::BTreeMap;
 
@@ -90,7 +88,6 @@ fn draw_group(page: &mut Markup, group: &Group, x: i64, y: i64) {
 }
 
 impl Group {
-    /// Of ranks that are not where the others are.
     fn odd(title: String, ranks: &[u64], lines: Vec<String>) -> Self {
         Self { lines, is_odd: true, ..Self::of(title, "operation culprit", ranks) }
     }
@@ -102,7 +99,6 @@ impl Group {
 }
 
 fn by_role(ranks: &Ranks, processes: &[Process]) -> Vec<Group> {
-    /// Ranks of one kind that are drawn one by one.
     const MOST_ALONE: usize = 8;
     let what = ranks.collective.as_deref().unwrap_or("the call");
     let number = ranks.number.map(|number| format!(" {number}")).unwrap_or_default();

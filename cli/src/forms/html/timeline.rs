@@ -116,7 +116,6 @@ struct Scale {
     until: i128,
 }
 
-/// A slice is at least so wide, in tenths of a pixel.
 const LEAST: i64 = 15;
 
 impl Scale {
@@ -130,14 +129,12 @@ impl Scale {
         i128::from(time) - i128::from(self.zero)
     }
 
-    /// In tenths of a pixel, cut off at the edges.
     fn x(&self, at: i128) -> i64 {
         let wide = i128::from((RIGHT - LEFT) * 10);
         let from_left = (at.clamp(self.from, self.until) - self.from) * wide / (self.until - self.from);
         LEFT * 10 + i64::try_from(from_left).unwrap_or(0)
     }
 
-    /// From where to where a slice lies; `None` where it is not in what is shown.
     fn place(&self, slice: &Slice) -> Option<(i64, i64)> {
         let (start, end) = (self.at(slice.start), slice.end.map_or(i128::MAX, |end| self.at(end)));
         let is_there = start <= self.until && end >= self.from;
@@ -196,7 +193,6 @@ fn step(span: i128) -> (i128, i128, &'static str) {
         if span / step <= 9 {
             break;
         }
-        // 1, 2, 5, 10, 20, 50
         let power = 10_i128.pow(step.ilog10());
         step = power * factor;
     }

@@ -24,8 +24,7 @@ pub(crate) fn of_report(hang: &HangReport) -> Vec<Shown> {
     verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
-/// When a reported hang was over, if none of its calls is among those in progress. The record of a return may be overwritten: the hang lasted
-/// at least until its report.
+/// When a reported hang was over, if none of its calls is in progress: at its report, or later.
 pub(crate) fn over<S: Source>(
     hang: &HangReport,
     recording: &Recording<S>,

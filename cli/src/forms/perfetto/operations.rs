@@ -20,8 +20,7 @@ pub(super) const ROWS: usize = 8;
 const MOST_ARROWS: usize = 16;
 const MOST_WAITS: usize = 16;
 
-/// An operation from which an arrow may go later: to which stream it was submitted, which one it was, and an arrow that
-/// begins there for when it has been written.
+/// An operation from which an arrow may go later; `arrow` begins there once it has been written.
 #[derive(Clone, Copy)]
 struct Origin {
     stream: u32,
@@ -60,7 +59,6 @@ pub(super) struct Operations<'a> {
     arrows: u64,
     streams: BTreeMap<u32, Stream>,
     busy: BTreeSet<u32>,
-    /// The operations that recorded events, by stream and submission.
     records_of_events: Remembered<(u32, Nanos), Origin>,
     /// The newest write, and the waits, by the eight bytes that they are about.
     writes: Remembered<u64, (ValueWrite, Origin)>,
@@ -97,7 +95,6 @@ impl<'a> Operations<'a> {
         self.arrows
     }
 
-    /// A new track under that of the process; those of one key are shown as one.
     pub fn track_below(&mut self, name: &str, key: &str) -> io::Result<u64> {
         self.trace.track(Track::Below { parent: self.process_track, name, key })
     }
@@ -178,7 +175,6 @@ impl<'a> Operations<'a> {
         Some(self.arrow_from(from))
     }
 
-    /// An arrow to the wait from the write that ends it, if the write was submitted first.
     fn value_wait(&mut self, wait: ValueWait, origin: Origin) -> Option<u64> {
         let word = word_of(wait.address);
         let write = self.writes.get(&word).copied().filter(|(write, _)| write.ends(&wait));
@@ -253,7 +249,6 @@ impl<'a> Operations<'a> {
         Ok(())
     }
 
-    /// Ends the operations that a call proves to have ended, at the time of the proof.
     pub fn complete(&mut self, proven: &Proven) -> io::Result<()> {
         for number in self.covered(proven.scope) {
             let Some(mut stream) = self.streams.remove(&number) else { continue };

@@ -5,7 +5,7 @@
 use super::judged::Shown;
 use super::operations::Operations;
 use super::writer::{Event, Facts, Trace, Track, Value};
-use crate::stacks::symbolize::Symbolizer;
+use crate::stacks::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{proves, Replay};
@@ -26,9 +26,7 @@ pub(crate) struct Timeline<'a> {
     process: u32,
     calls: HashMap<u32, u64>,
     guards: HashMap<u32, u64>,
-    /// Verdicts, each with the arrows that may begin or end at it.
     judgements: Vec<(Shown, Vec<u64>)>,
-    /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
     met: BTreeSet<u64>,
@@ -138,8 +136,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Writes what is still open, the verdicts as far as they lie in the range, and the last moment. Returns how many slices
-    /// there are, and bytes.
+    /// Writes what is open, the verdicts in the range, and the last moment. Returns the counts of slices and bytes.
     pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
         self.operations.finish()?;
         self.write_judgements(range)?;

@@ -7,7 +7,6 @@ use super::protobuf::{varint, Message};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
-/// Names that are interned; more are written out where they are used.
 const MOST_INTERNED: usize = 1 << 16;
 
 const SEQUENCE: u64 = 1;
@@ -111,7 +110,6 @@ impl Interned {
         Self { numbers: HashMap::new(), fields }
     }
 
-    /// Writes a text into a message; a new one is defined in `fresh`.
     fn write(&mut self, text: &str, message: &mut Message, fresh: &mut Message) {
         let [defines, by_number, by_text] = self.fields;
         let known = self.numbers.get(text).copied();

@@ -66,8 +66,7 @@ const TABLE: [Row; 16] = [
     ),
 ];
 
-/// The metrics of these processes in Prometheus' text format, version 0.0.4, as a file for a scrape or for node_exporter. Nothing without a
-/// process.
+/// Prometheus' text format, version 0.0.4. Nothing without a process.
 pub(crate) fn text(processes: &[ProcessNow]) -> String {
     let mut text = String::new();
     for (name, kind, help, values) in TABLE {

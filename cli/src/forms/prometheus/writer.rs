@@ -4,8 +4,7 @@
 
 use super::families;
 use crate::folder::live::{Depth, Job};
-use crate::machine::files;
-use crate::machine::parallel::Beside;
+use crate::machine::{files, Beside};
 use crate::words::{say, Failure};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Writer(Option<Beside>);
 
 impl Writer {
-    /// Begins to write. The thread inherits the signal mask of this one.
     pub fn start(root: &Path, file: PathBuf) -> Self {
         let root = root.to_owned();
         let started = Beside::start("metrics", move |stopped| {

@@ -49,7 +49,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                 }
                 times.write_text(&mut out)?;
             }
-            // An unreadable recording does not prevent the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }
@@ -61,7 +60,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
     let asked = Arguments { cold_start, blocking, slower_than: None };
     if !asked.wanted() {

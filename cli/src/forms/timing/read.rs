@@ -1,8 +1,7 @@
 //! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards::{self, CardsOfStart};
-use crate::folder::runs::process_folders;
-use crate::folder::source::{duration, Opened, Run, RECORDING};
+use crate::folder::{duration, process_folders, Opened, Run, RECORDING};
 use crate::judge::timing::{Blocking, BlockingFold, ColdStart, ColdStartFold, THRESHOLD_NANOS};
 use crate::words::Failure;
 use lazyguard_core::replay::{Fact, Replay};

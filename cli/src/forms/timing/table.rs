@@ -4,7 +4,6 @@ use lazyguard_core::Nanos;
 
 const BAR: u64 = 30;
 
-/// A duration with three digits or so, in a column of its own.
 pub(super) fn took(nanos: Nanos) -> String {
     crate::words::format::Took(nanos).to_string()
 }

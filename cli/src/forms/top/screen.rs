@@ -19,7 +19,6 @@ const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 const POLL: Duration = Duration::from_millis(100);
 
-/// The terminal's settings as they were; `None` while they are in force.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

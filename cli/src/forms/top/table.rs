@@ -79,7 +79,6 @@ fn row(now: &ProcessNow) -> [String; 9] {
     ]
 }
 
-/// Who waits for what, and since when: of a process that hangs also why.
 fn waits(now: &ProcessNow) -> Vec<String> {
     let mut lines: Vec<_> = now
         .waits

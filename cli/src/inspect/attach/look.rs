@@ -66,7 +66,6 @@ impl Doing {
         Some(Self::Sleeps { call: first.parse().ok()?, stack, address })
     }
 
-    /// Whether a stop leaves the thread as it was.
     fn may_be_stopped(self) -> bool {
         match self {
             Self::Runs => true,
@@ -125,7 +124,6 @@ impl<'a> Looker<'a> {
         self.refused.get().map(|error| refused::why_not_stopped(self.target.process, error)).into_iter().collect()
     }
 
-    /// A thread; `None` where it has ended.
     pub fn look_at(&self, thread: u32) -> Option<Look> {
         let name = self.target.of_thread(thread, "comm")?.trim_end_matches('\n').to_owned();
         let letter = self.target.of_thread(thread, "stat").as_deref().and_then(state_letter);

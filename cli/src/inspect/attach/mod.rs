@@ -13,7 +13,7 @@ mod target;
 mod text;
 mod tracer;
 
-use crate::folder::process::Status;
+use crate::folder::Status;
 use crate::stacks::SEEN_FROM_OUTSIDE;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;

@@ -43,7 +43,6 @@ struct Layout {
     threads: u64,
     next_thread: u64,
     thread_id: u64,
-    /// `native_thread_id`, from 3.11 on.
     native_id: Option<u64>,
     /// From a thread to its innermost frame: each is an offset, and what lies there is a pointer.
     frame: [Option<u64>; 2],
@@ -56,7 +55,6 @@ struct Layout {
     name: u64,
     first_line: u64,
     lines: u64,
-    /// Where the text of an ASCII and of another string begins.
     text: (u64, u64),
 }
 
@@ -83,7 +81,6 @@ const LAYOUTS: [(u8, Layout); 5] = [
     (12, layout(IN_3_12, Some(144), [Some(56), Some(0)], Pointer(56, 192), Some((70, 3)))),
 ];
 
-/// The offsets of a version before 3.13: the numbers are in the order of the names.
 const fn layout(
     [interpreters, threads, thread_id, previous, code, file, name, first_line, lines, ascii, other]: [u64; 11],
     native_id: Option<u64>,
@@ -234,8 +231,7 @@ impl<M: Memory> Reader<'_, M> {
         found
     }
 
-    /// The kernel's number of a thread. The C library's own structure has it, and is right after a fork as well, where the interpreter's field
-    /// may still be the parent's.
+    /// The C library's structure is right after a fork as well, where the interpreter's field may be the parent's.
     fn native_id(&self, thread: u64) -> Option<u32> {
         /// `tid` in the GNU C library's `struct pthread` on x86-64, which is where `pthread_self` points.
         const TID: u64 = 720;

@@ -3,7 +3,7 @@
 //!
 //! Must not: name a rule that does not forbid it; where no rule is found, say so.
 
-use crate::folder::process::{exists, numbers, proc_is_mounted, Status, NO_PROC};
+use crate::folder::{exists, numbers, proc_is_mounted, Status, NO_PROC};
 use crate::machine::files;
 use lazyguard_core::tasks::capabilities;
 use nix::errno::Errno;
@@ -23,11 +23,8 @@ struct Facts {
     groups: Vec<u32>,
     /// The owner of its files in `/proc/PID`: root for a process that may not be dumped.
     owner: Option<u32>,
-    /// The process that traces it already, or 0.
     tracer: u32,
-    /// Whether the processes are in different user namespaces, as far as that can be seen.
     other_namespace: bool,
-    /// `kernel.yama.ptrace_scope`; `None` without Yama.
     yama: Option<u32>,
     filtered: bool,
     hidepid: Option<String>,
@@ -160,7 +157,6 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
     }
 }
 
-/// Why its threads cannot be stopped for a moment, though its memory can be read.
 pub(super) fn why_not_stopped(process: u32, error: Errno) -> String {
     not_stopped(&Facts::of(process), error)
 }

@@ -3,7 +3,7 @@
 //! Must not: take names from a file whose build id is not the mapped one's (`stacks`).
 
 use super::refused;
-use crate::folder::process::Status;
+use crate::folder::Status;
 use crate::machine::files;
 use crate::stacks::CodeModule;
 use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module};
@@ -87,7 +87,6 @@ impl Target {
         image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
     }
 
-    /// The modules with the paths at which this command finds their files.
     pub fn named(&self) -> &[CodeModule] {
         self.named.get_or_init(|| {
             let now = crate::machine::system::unix_now().as_secs();

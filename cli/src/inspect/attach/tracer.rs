@@ -66,7 +66,6 @@ fn stops(thread: Pid) -> Result<bool, NotCopied> {
     Ok(false)
 }
 
-/// The registers by the numbers that DWARF gives them.
 #[cfg(target_arch = "x86_64")]
 fn registers(thread: Pid) -> nix::Result<Registers> {
     let now = ptrace::getregs(thread)?;

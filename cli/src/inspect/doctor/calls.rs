@@ -5,7 +5,7 @@
 use super::closure::Closure;
 use super::driver::Driver;
 use super::finding::Findings;
-use crate::machine::elf::Elf;
+use crate::machine::Elf;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::settings::Settings;
 

@@ -5,11 +5,10 @@
 use super::finding::Findings;
 use super::loader::{Answer, ABSENT};
 use super::machine::Machine;
-use crate::machine::elf::{machine_name, own_machine, says, Elf};
+use crate::machine::{machine_name, own_machine, says, Elf};
 use lazyguard_core::api::DRIVER_ENTRY_POINTS;
 use std::path::{Path, PathBuf};
 
-/// The name by which programs and CUDA runtimes open the driver.
 pub(super) const NAME: &str = "libcuda.so.1";
 
 /// Folders of drivers that are not on the linker's search path: WSL, containers, some distributions.
@@ -75,7 +74,6 @@ const FEATURES: [Feature; 5] = [
 ];
 
 pub(super) struct Driver {
-    /// Behind all links.
     pub file: PathBuf,
     pub elf: Elf,
     pub release: Option<String>,
@@ -213,7 +211,6 @@ fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     }
 }
 
-/// The release in the kernel module's own line: the first word that looks like one.
 fn module_release(text: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with("NVRM"))?.split_ascii_whitespace().find_map(release)
 }

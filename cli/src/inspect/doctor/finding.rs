@@ -76,7 +76,6 @@ struct Examination<'a> {
 pub(super) struct Findings {
     all: Vec<Finding>,
     about: About,
-    /// Whether there is a program that needs a driver and a device.
     pub needed: bool,
 }
 
@@ -102,7 +101,6 @@ impl Findings {
         self.add(Level::Problem, what, Some(todo.into()));
     }
 
-    /// A problem where a program needs the driver, else a note.
     pub fn obstacle(&mut self, what: impl Into<String>, todo: impl Into<String>) {
         self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
     }
@@ -119,7 +117,6 @@ impl Findings {
         self.all.iter().filter(|finding| finding.level == level).count()
     }
 
-    /// Prints the findings. The exit code is a failure if one is a problem.
     pub fn print(&self, format: Format) -> Outcome {
         let (problems, notes) = (self.count_of(Level::Problem), self.count_of(Level::Note));
         print(|out| match format {

@@ -3,7 +3,7 @@
 //! Must not: try a call that could change anything.
 
 use super::finding::Findings;
-use crate::folder::process::proc_is_mounted;
+use crate::folder::proc_is_mounted;
 use crate::machine::system;
 use nix::sched::{unshare, CloneFlags};
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};

@@ -4,7 +4,7 @@
 use super::closure::Closure;
 use super::finding::Findings;
 use super::machine::Machine;
-use crate::machine::elf::Elf;
+use crate::machine::Elf;
 use std::ffi::OsString;
 
 /// The variable that the runtime reads, the option of the check, and the text that switches the check off.
@@ -14,7 +14,6 @@ const OFF: &str = "verify_asan_link_order=0";
 
 const OWN_OPTIONS: &str = "__asan_default_options";
 
-/// The runtime among the libraries that a program asks for: GCC's or LLVM's.
 fn runtime_of(program: &Elf) -> Option<&str> {
     let is_it = |name: &&String| ["libasan.so", "libclang_rt.asan"].iter().any(|start| name.starts_with(start));
     program.needed.iter().find(is_it).map(String::as_str)
@@ -43,7 +42,6 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
 /// The `ASAN_OPTIONS` with which this program starts with the guard preloaded, where the guard's library cannot set the option.
 pub(crate) fn options_for(program: &Elf) -> Option<OsString> {
     let told = std::env::var_os(VARIABLE).unwrap_or_default();
-    // A value that the user has set stays.
     let is_said = told.to_string_lossy().contains(OPTION);
     (runtime_of(program).is_some() && program.exports(OWN_OPTIONS) && !is_said).then(|| {
         let mut options = told.clone();

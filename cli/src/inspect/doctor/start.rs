@@ -127,7 +127,6 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is empty, or a link.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -164,8 +163,7 @@ fn devices(names: &[String]) -> String {
     }
 }
 
-/// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
-/// child.
+/// The child: starts the driver, and prints the results. An unknown result code kills the child at most.
 pub(crate) fn child() -> Outcome {
     let say = |answer| print(|out| Ok(writeln!(out.raw(), "{}", serde_json::json!(answer))?));
     let (call, error) = match started() {

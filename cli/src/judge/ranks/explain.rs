@@ -66,7 +66,6 @@ impl Job<'_> {
         if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
             blamed.retain(|rank| !waits.contains_key(rank));
         }
-        // The ranks that wait in the same.
         let is_this = |other: &Wait| other.id == wait.id && other.within == wait.within;
         let waiters: Vec<u64> = waits.iter().filter(|(_, other)| is_this(other)).map(|(rank, _)| *rank).collect();
         let waiter = waiters.first().copied().unwrap_or(0);
@@ -155,7 +154,6 @@ impl Job<'_> {
         Ranks { different: self.odd_ones(&[waiter, other], wait.id), ..by_calls(sentence) }
     }
 
-    /// The ranks of a communicator by their state, those that are behind first.
     fn groups(&self, id: u64, waits: &BTreeMap<u64, Wait>) -> Vec<RankGroup> {
         let mut groups: BTreeMap<(u64, Option<String>), Vec<u64>> = BTreeMap::new();
         for (rank, member) in self.members(id) {
@@ -178,7 +176,6 @@ impl Job<'_> {
         }
     }
 
-    /// Ranks that have called collectives of several communicators in different orders.
     pub fn explain_circle(&self, circle: &[u64], waits: &BTreeMap<u64, Wait>) -> Ranks {
         let each = circle.iter().filter_map(|rank| {
             let wait = waits.get(rank)?;
@@ -241,7 +238,6 @@ fn amount_in_words(called: &Called) -> String {
 }
 
 impl NamedCommunicator {
-    /// `communicator 0`, `communicator 2 "tensor_parallel"`.
     fn in_words(&self) -> String {
         match &self.name {
             Some(name) => format!("communicator {} \"{name}\"", self.number),

@@ -134,7 +134,6 @@ pub fn wait(ranks: usize) -> &'static str {
     ["wait", "waits"][usize::from(ranks == 1)]
 }
 
-/// `; ranks 0, 2 wait in it`.
 pub fn waits_in_it(joined: &[u64]) -> String {
     match joined {
         [] => String::new(),

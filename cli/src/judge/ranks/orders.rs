@@ -28,7 +28,6 @@ impl<'a> Both<'a> {
     }
 }
 
-/// The first two ranks that have launched the two in different orders.
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) -> Option<Ranks> {
     let each = || ranks.iter().filter_map(|(rank, process)| Some((*rank, *process, Both::of(in_flight(process)?)?)));
     let (one, _, first) = each().find(|(.., both)| both.grid_first)?;

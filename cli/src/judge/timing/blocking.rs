@@ -19,17 +19,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// By default, a call that lasts at least this long counts as having blocked the host: a launch of a loaded kernel takes some
-/// microseconds, its first one some tens.
+/// The default threshold: a launch of a loaded kernel takes some microseconds, its first one some tens.
 pub const THRESHOLD_NANOS: Nanos = 100_000;
 
 /// A thread that waits for a lock does not return before its holder; the holder's return may be seen this much later.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// Codes of hazards that block the call itself.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
 const MOST_GROUPS: usize = 4096;
-/// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
 /// Asynchronous calls that blocked the host: launches, asynchronous copies and memsets, stream-ordered allocations,
@@ -126,7 +123,6 @@ pub struct BlockingFold {
     streams: Streams,
     holders: Holders,
     undecided: Vec<Held>,
-    /// Of each thread the hazards of the newest call with one.
     hazards: HashMap<u32, (Nanos, BTreeSet<Code>)>,
     /// Of each thread when its newest asynchronous call was entered: one that submits several operations has several records.
     newest: HashMap<u32, Nanos>,
@@ -141,7 +137,6 @@ pub struct BlockingFold {
 }
 
 impl BlockingFold {
-    /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, threshold: Nanos, end: Nanos) -> Self {
         Self {
             threshold: threshold.max(1),
@@ -274,7 +269,6 @@ impl BlockingFold {
         }
     }
 
-    /// The reason, whether it is certain, and the call of another thread that caused it.
     fn reason(&self, held: &Held, codes: &BTreeSet<Code>) -> (Reason, bool, Option<Entry>) {
         let (record, number) = (&held.entry.record, held.entry.thread_number);
         let (from, to) = (record.entered, record.meant_at());

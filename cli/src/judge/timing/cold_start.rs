@@ -190,7 +190,6 @@ pub struct ColdStartFold {
     end: Nanos,
     sweep: Sweep,
     parts: Parts,
-    /// Of each kernel its first launch, and the durations of the others.
     launches: HashMap<KernelId, (FirstUse, Durations)>,
     left_out: u64,
     /// Of each thread the newest first launch of a kernel, in which the guard may have loaded.
@@ -245,7 +244,6 @@ impl Beginning {
 }
 
 impl ColdStartFold {
-    /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, end: Nanos) -> Self {
         let facts = recording.facts();
         let began = Beginning::of(&facts.start, facts.armed_monotonic_nanos, facts.armed_unix_nanos);

@@ -84,7 +84,6 @@ impl Decades {
         self.0.iter_mut().zip(other.0).for_each(|(own, theirs)| *own += theirs);
     }
 
-    /// From the first class with something in it to the last.
     pub fn classes(&self) -> Vec<Decade> {
         let used = |&n: &usize| self.0[n] > 0;
         let (Some(first), Some(last)) = ((0..DECADES.len()).find(used), (0..DECADES.len()).rfind(used)) else {

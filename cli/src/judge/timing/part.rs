@@ -69,7 +69,6 @@ impl Part {
 
     pub const COUNT: usize = Self::TABLE.len();
 
-    /// All of them, the one that goes before the others first.
     pub fn all() -> [Self; Self::COUNT] {
         Self::TABLE.map(|(part, _)| part)
     }

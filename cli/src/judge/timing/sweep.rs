@@ -9,7 +9,6 @@ use std::collections::BinaryHeap;
 
 /// A start is over when the program does nothing that belongs to it for this long.
 pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
-/// The same, up to the end of a recording that ends first.
 pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 /// The program must also make this many submissions meanwhile: a program that does nothing is not steady.
 pub(super) const QUIET_SUBMISSIONS: u64 = 20;
