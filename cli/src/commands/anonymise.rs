@@ -116,10 +116,8 @@ impl Copier<'_, '_> {
 /// The name of the copy's folder. The user may have named the recording's own.
 fn name_of(opened: &Opened) -> String {
     let facts = opened.recording.facts();
-    match facts.rank.parse::<u32>() {
-        Ok(rank) => format!("rank{rank}-{}", facts.process),
-        Err(_) => format!("process-{}", facts.process),
-    }
+    let who = facts.rank.parse::<u32>().map_or_else(|_| "process".to_owned(), |rank| format!("rank{rank}"));
+    format!("{who}-{}", facts.process)
 }
 
 fn make_empty(folder: &Path) -> Result<(), Failure> {

@@ -90,9 +90,9 @@ fn hang(process: &ProcessNow) -> String {
 }
 
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
-    match others {
-        0 => String::new(),
-        others => format!(" (and {} more)", what(others as u64)),
+    match others == 0 {
+        true => String::new(),
+        false => format!(" (and {} more)", what(others as u64)),
     }
 }
 
@@ -111,7 +111,7 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow};
 
     fn stuck(is_hang: bool) -> ProcessNow {
         let hang = HangNow {

@@ -6,9 +6,8 @@
 use crate::machine::files;
 use crate::machine::library::{self, LIBRARY};
 use crate::words::{print, write_line, Failure, Outcome};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 const COMMAND: &str = "lazyguard";
 

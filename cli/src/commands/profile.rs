@@ -9,10 +9,9 @@ use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{fs, io};
 
 /// What to do with a profile.
 #[derive(clap::Args)]

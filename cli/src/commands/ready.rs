@@ -28,10 +28,7 @@ pub(crate) fn ready(arguments: &Arguments) -> Outcome {
 }
 
 fn processes(what: &Path) -> Result<Vec<u32>, Failure> {
-    let folders = match what.is_dir() {
-        true => process_folders(&newest_in(what), &mut Vec::new(), |_| true),
-        false => Vec::new(),
-    };
+    let folders = if what.is_dir() { process_folders(&newest_in(what), &mut Vec::new(), |_| true) } else { Vec::new() };
     let mut found = Vec::new();
     for folder in &folders {
         found.extend(Run::find_quietly(folder)?.open()?.and_then(|opened| opened.live_process()));

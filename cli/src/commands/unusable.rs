@@ -39,10 +39,7 @@ pub(crate) fn unusable(error: clap::Error) -> ExitCode {
 
 /// What is wrong with a value, without the parser's words; `run` has words of its own.
 fn plainly(error: &clap::Error, command: &str) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text),
-        _ => None,
-    };
+    let text = |kind| if let Some(ContextValue::String(text)) = error.get(kind) { Some(text) } else { None };
     match error.kind() {
         _ if command == "run" => None,
         ErrorKind::ValueValidation => Some(format!("{}: {}", text(ContextKind::InvalidValue)?, error.source()?)),

@@ -51,10 +51,7 @@ pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOn
 
 /// `signal 11 (SIGSEGV)`.
 pub(crate) fn signal_in_words(signal: i32) -> String {
-    match signal_name(signal) {
-        Some(known) => format!("signal {signal} ({known})"),
-        None => format!("signal {signal}"),
-    }
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), |known| format!("signal {signal} ({known})"))
 }
 
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {

@@ -125,10 +125,7 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(newest) = others.first() else { return };
     let whose =
         process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
-    let count = match others.len() {
-        1 => String::new(),
-        more => format!("; {} other runs are in it", more),
-    };
+    let count = if others.len() == 1 { String::new() } else { format!("; {} other runs are in it", others.len()) };
     let newer = if newest.since >= own.since { "newer" } else { "other" };
     say(format_args!(
         "several processes were given this folder; this is {whose}, the first{}. The {newer} run is {}{count}",
@@ -139,9 +136,10 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
 
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
-    match started_by_header(&folder.join(RECORDING)) {
-        Ok(started) if runs == Some(started) => ", which still runs",
-        _ => "",
+    let recorded = started_by_header(&folder.join(RECORDING)).ok();
+    match recorded.is_some() && runs == recorded {
+        true => ", which still runs",
+        false => "",
     }
 }
 

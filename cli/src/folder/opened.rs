@@ -228,10 +228,7 @@ impl Opened {
             }
         }
         drop(progress);
-        match records.error() {
-            Some(error) => Err(Failure::at(&self.path, error)),
-            None => Ok(()),
-        }
+        records.error().map_or(Ok(()), |error| Err(Failure::at(&self.path, error)))
     }
 }
 

@@ -11,10 +11,9 @@ use crate::words::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
 use rustix::io::Errno;
 use rustix::process::{getuid, test_kill_process, Pid};
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
     let known = owner.map(|owner| format!("user {owner}"));

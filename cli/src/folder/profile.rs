@@ -6,10 +6,9 @@ use crate::machine::files;
 use crate::words::{say, Failure};
 use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, PART};
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 #[derive(Default)]
 pub(crate) struct Folder {

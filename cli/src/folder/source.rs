@@ -44,10 +44,7 @@ impl Run {
                 let recording = what.join(RECORDING);
                 let is_there = match fs::symlink_metadata(&recording) {
                     Ok(_) => true,
-                    Err(error) => match denied(&recording, &error) {
-                        Some(why) => return Err(Failure::at(&what, why)),
-                        None => false,
-                    },
+                    Err(error) => denied(&recording, &error).map_or(Ok(false), |why| Err(Failure::at(what, why)))?,
                 };
                 let recording = is_there.then_some(recording);
                 return Ok(Self { folder: Some(what.to_owned()), recording, process: None });
@@ -119,10 +116,7 @@ impl Run {
     ) -> Result<Option<(&PathBuf, T)>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::at(&path, error);
-        let file = self.open_file(path).map_err(|error| match denied(path, &error) {
-            Some(why) => failure(&why),
-            None => failure(&error),
-        })?;
+        let file = self.open_file(path).map_err(|error| failure(&denied(path, &error).unwrap_or(error.to_string())))?;
         let read = read(RecordingFile::of(file)).map_err(|error| match error {
             // For a file of another name, zeros mean nothing.
             Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {

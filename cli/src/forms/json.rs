@@ -242,10 +242,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
         status: finding.status.word(),
         fails: finding.fails,
         explored: finding.explored.as_deref(),
-        suppressed_by: match &finding.status {
-            Status::Suppressed(by) => by,
-            _ => &[],
-        },
+        suppressed_by: if let Status::Suppressed(by) = &finding.status { by } else { &[] },
         met_by: &finding.met_by,
     }
 }

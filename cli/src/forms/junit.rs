@@ -113,10 +113,8 @@ fn rerun(hung: &Hung) -> TestRerun {
 
 fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
     let own = if process.program.is_empty() { "a program" } else { &process.program };
-    let mut name = match process.rank.as_str() {
-        "" => format!("process {own}"),
-        rank => format!("process {own}, rank {rank}"),
-    };
+    let rank = if process.rank.is_empty() { String::new() } else { format!(", rank {}", process.rank) };
+    let mut name = format!("process {own}{rank}");
     let number = names.entry(name.clone()).or_insert(0);
     *number += 1;
     if *number > 1 {

@@ -13,8 +13,7 @@ use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Record};
 use std::collections::HashMap;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Of the calls about an executable graph, the one that does not say what it does.
 const DESTROYS: &str = "cuGraphExecDestroy";

@@ -79,9 +79,9 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
 
 /// The readable part has been reported; the exit code tells a script that there was an unreadable one.
 fn exit_code(seen: &Seen<'_>) -> ExitCode {
-    match seen.problems().next() {
-        None => ExitCode::SUCCESS,
-        Some(_) => ExitCode::FAILURE,
+    match seen.problems().next().is_none() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

@@ -75,9 +75,9 @@ fn met_by(all: &[MetByProcess]) -> String {
 }
 
 fn none_or_counted(count: usize, noun: &str) -> String {
-    match count {
-        0 => format!("no {noun}"),
-        _ => counted(count as u64, noun),
+    match count == 0 {
+        true => format!("no {noun}"),
+        false => counted(count as u64, noun),
     }
 }
 
@@ -89,10 +89,8 @@ pub(crate) fn program(seen: &Seen<'_>) -> String {
 }
 
 pub(crate) fn result(seen: &Seen<'_>) -> String {
-    let processes = match seen.processes.len() {
-        0 => "no process was recorded".to_owned(),
-        count => counted(count as u64, "process"),
-    };
+    let count = seen.processes.len() as u64;
+    let processes = if count == 0 { "no process was recorded".to_owned() } else { counted(count, "process") };
     let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
     let mut by_status = BTreeMap::new();
@@ -104,21 +102,16 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
         true => hazards,
         false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
     });
-    match seen.judged.hazards.len() - met.len() {
-        0 => {}
-        prevented => parts.push(format!("{prevented} prevented")),
-    }
-    for (course, what) in [("signalled", "ended by a signal"), ("killed", "ended by `lazyguard run`")] {
-        match seen.processes.iter().filter(|process| process.word() == course).count() {
-            0 => {}
-            count => parts.push(format!("{count} {what}")),
-        }
-    }
+    let of = |course| seen.processes.iter().filter(|process| process.word() == course).count();
+    let counts = [
+        (seen.judged.hazards.len() - met.len(), "prevented"),
+        (of("signalled"), "ended by a signal"),
+        (of("killed"), "ended by `lazyguard run`"),
+    ];
+    parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     if let Some(run) = seen.run {
-        parts.push(match &run.end {
-            End::Exited(0) => format!("{:.1} s", run.nanos as f64 / 1e9),
-            end => format!("{end} after {:.1} s", run.nanos as f64 / 1e9),
-        });
+        let how = if run.end == End::Exited(0) { String::new() } else { format!("{} after ", run.end) };
+        parts.push(format!("{how}{:.1} s", run.nanos as f64 / 1e9));
     }
     format!("{}: {}", program(seen), parts.join(", "))
 }
@@ -209,10 +202,9 @@ fn healed(seen: &Seen<'_>) -> Option<String> {
         .enumerate()
         .map(|(at, hung)| format!("attempt {} hung: {} {}", at + 1, hung.code, hung.sentence));
     let each = each.collect::<Vec<_>>().join(" ");
-    let fails = match seen.failed {
-        Some(FailedOn::Retried) => format!(" This fails the run, as --fail-on {} says.", seen.fail_on),
-        _ => String::new(),
-    };
+    let fails = (seen.failed == Some(FailedOn::Retried))
+        .then(|| format!(" This fails the run, as --fail-on {} says.", seen.fail_on));
+    let fails = fails.unwrap_or_default();
     let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
     has_passed.then(|| format!("completed in attempt {attempt}; {each}{fails}"))
 }
@@ -273,10 +265,7 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
 }
 
 fn line_of(process: &Process) -> String {
-    let word = match process.word() {
-        "well" if process.met() > 0 => "hazards",
-        word => word,
-    };
+    let word = if process.word() == "well" && process.met() > 0 { "hazards" } else { process.word() };
     let cause = match &process.stood {
         Some(Stood::Over(report)) => gist(report)
             .filter(|_| report.stands())
@@ -287,10 +276,8 @@ fn line_of(process: &Process) -> String {
         _ => Vec::new(),
     };
     let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
-    let hazards = match process.met() {
-        0 => String::new(),
-        count => format!("; {}", counted(count as u64, "hazard")),
-    };
+    let met = process.met() as u64;
+    let hazards = if met == 0 { String::new() } else { format!("; {}", counted(met, "hazard")) };
     let calls = process
         .summary
         .as_ref()

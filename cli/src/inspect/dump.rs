@@ -188,10 +188,8 @@ impl Asked {
     }
 
     fn has_answered(&self, number: u64) -> bool {
-        match self.way.word(header::ANSWERED) {
-            Some(answered) => answered >= number,
-            None => !matches!(self.read(number), Ok(None)),
-        }
+        let answered = self.way.word(header::ANSWERED).map(|answered| answered >= number);
+        answered.unwrap_or_else(|| !matches!(self.read(number), Ok(None)))
     }
 
     fn expect_alive(&self) -> Result<(), Failure> {

@@ -114,10 +114,8 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         found.newest = opened.newest(report);
     }
     let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
-    let recorded: Option<Recorded> = match opened {
-        Some(opened) if whole || reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
-        _ => None,
-    };
+    let opened = opened.filter(|_| whole || reported.is_none() && !orderly);
+    let recorded = opened.and_then(|opened| found.keep(Recorded::read(opened).map(Some)));
     let of_recording = recorded.as_ref().filter(|_| reported.is_none() && !orderly);
     // The process did not end by itself, and what it had submitted may stand.
     let may_stand =

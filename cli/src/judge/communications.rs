@@ -33,10 +33,7 @@ impl Called {
 
     fn name(&self) -> &'static str {
         // Two names for one call.
-        match collective_name(self.entry_point) {
-            "Bcast" => "Broadcast",
-            name => name,
-        }
+        Some(collective_name(self.entry_point)).filter(|name| *name != "Bcast").unwrap_or("Broadcast")
     }
 
     pub fn in_words(&self) -> String {

@@ -170,11 +170,8 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let made = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
-        _ => Ok(()),
-    };
-    let written = made.and_then(|()| fs::write(path, text));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let written = folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
     written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
 }
 

@@ -9,11 +9,10 @@ use crate::words::{exit_code, output};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
 use std::ffi::{CString, OsStr, OsString};
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The value of `LD_PRELOAD`: the library, then the user's libraries, without a copy of ours.
 pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {

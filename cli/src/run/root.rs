@@ -333,10 +333,7 @@ pub(super) fn remove_own(folder: &Path) {
 }
 
 fn remove_empty(made: &[PathBuf]) {
-    let is_gone = |path: &PathBuf| match fs::remove_dir(path) {
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-        Ok(()) => true,
-    };
+    let is_gone = |path: &PathBuf| fs::remove_dir(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true);
     // What lies above a folder that stays is not empty.
     let _ = made.iter().rev().all(is_gone);
 }

@@ -98,10 +98,8 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
         let next = module
             .and_then(|module| CodeFile::of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
             .filter(|_| found.len() < MOST_FRAMES);
-        match next {
-            Some(next) => now = next,
-            None => return found,
-        }
+        let Some(next) = next else { return found };
+        now = next;
     }
 }
 

@@ -154,10 +154,7 @@ pub(crate) fn at_place(mut functions: Vec<FrameSeen>, place: &FrameSeen) -> Vec<
 
 /// A name as the source has it, of C++ and of Rust.
 fn readable(name: &str) -> String {
-    match rustc_demangle::try_demangle(name) {
-        Ok(name) => format!("{name:#}"),
-        Err(_) => demangle(name),
-    }
+    rustc_demangle::try_demangle(name).map_or_else(|_| demangle(name), |name| format!("{name:#}"))
 }
 
 fn module(path: &str) -> std::borrow::Cow<'_, str> {
@@ -173,9 +170,10 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
         let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
         frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
     });
-    match known.collect::<Vec<_>>().join("; in ") {
-        known if known.is_empty() => place,
-        known => format!("{place} ({known})"),
+    let known = known.collect::<Vec<_>>().join("; in ");
+    match known.is_empty() {
+        true => place,
+        false => format!("{place} ({known})"),
     }
 }
 

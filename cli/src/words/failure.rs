@@ -22,9 +22,9 @@ impl Failure {
 
     /// As the parser of arguments has them.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            Self::Input(_) | Self::Output(_) => 1,
+        match matches!(self, Self::Usage(_)) {
+            true => 2,
+            false => 1,
         }
     }
 }

@@ -272,10 +272,7 @@ impl Collected {
             (explained(thread), usize::MAX - calls - thread.left_out, *number)
         });
         let streams = report.map_or(&[][..], |report| &report.snapshot.streams);
-        let for_streams = match share.lanes {
-            1 => 0,
-            lanes => streams.len().min(lanes / 3),
-        };
+        let for_streams = streams.len().min(share.lanes / 3);
         let for_threads = share.lanes - for_streams;
         let mut all = Self { threads: order.len().saturating_sub(for_threads), ..Self::default() };
         let mut names = Names::new(opened.recording.strings());

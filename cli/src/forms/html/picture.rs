@@ -160,9 +160,9 @@ fn in_call(call: &BlockedCall) -> String {
         .as_deref()
         .map(|name| format!(" of {}", lazyguard_core::report::demangle(name)))
         .unwrap_or_default();
-    match call.queries {
-        Some(_) => format!("polls {}", call.call),
-        None => format!("in {}{of}", call.call),
+    match call.queries.is_some() {
+        true => format!("polls {}", call.call),
+        false => format!("in {}{of}", call.call),
     }
 }
 

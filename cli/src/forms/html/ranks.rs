@@ -144,10 +144,7 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
     let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
         let mut processes = processes;
         processes.sort_by_key(|process| process.number_in_job());
-        let named = |process: &&Process| match process.rank.as_str() {
-            "" => process.process.to_string(),
-            rank => rank.to_owned(),
-        };
+        let named = |one: &&Process| if one.rank.is_empty() { one.process.to_string() } else { one.rank.clone() };
         let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
         let who = ranks.map_or_else(|| counted(processes.len() as u64, "process"), ranks_in_words);
         let class = if place == 0 { "thread" } else { "operation" };

@@ -221,10 +221,8 @@ fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {
-            let long = match slice.end {
-                Some(end) => Took(end.saturating_sub(slice.start)).to_string(),
-                None => "no end is known".to_owned(),
-            };
+            let long = slice.end.map(|end| Took(end.saturating_sub(slice.start)).to_string());
+            let long = long.unwrap_or_else(|| "no end is known".to_owned());
             let lane = short(&lane.name, 80);
             page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }

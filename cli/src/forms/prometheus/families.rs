@@ -130,7 +130,7 @@ fn seconds(nanos: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow};
     use lazyguard_core::api::Code;
 
     #[test]

@@ -37,10 +37,7 @@ struct CardOfStart {
 
 fn seen(folder: Option<&Path>) -> Cards {
     let why = |why| Cards { why: Some(why), ..Cards::default() };
-    match folder.and_then(Cards::of) {
-        None => why(NOT_SAMPLED.to_owned()),
-        Some(read) => read.unwrap_or_else(why),
-    }
+    folder.and_then(Cards::of).unwrap_or_else(|| Err(NOT_SAMPLED.to_owned())).unwrap_or_else(why)
 }
 
 pub(super) fn of_start(folder: Option<&Path>, summary: &ColdStart) -> CardsOfStart {

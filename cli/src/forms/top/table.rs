@@ -32,10 +32,7 @@ pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option
     lines.extend(problems.iter().map(|problem| format!("not there: {problem}")));
     let cut = |line: String| {
         let line = one_line(&line).into_owned();
-        match width {
-            Some(width) => line.chars().take(width).collect(),
-            None => line,
-        }
+        line.chars().take(width.unwrap_or(usize::MAX)).collect()
     };
     lines.into_iter().map(cut).collect()
 }
@@ -104,7 +101,8 @@ fn waits(now: &ProcessNow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow, Life, OutstandingNow, WaitNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow, WaitNow};
+    use crate::folder::live::{Life, OutstandingNow};
     use lazyguard_core::hazard::StreamClass;
 
     fn hanging() -> ProcessNow {

@@ -151,10 +151,8 @@ impl Python {
             .into_iter()
             .find_map(|(module, image)| Some((module, image, image.variable(memory, "_PyRuntime")?)))?;
         let said = image.variable(memory, "Py_Version").and_then(|at| memory.word(at));
-        let minor = match said {
-            Some(version) if version >> 24 & 0xff == 3 => Some((version >> 16 & 0xff) as u8),
-            _ => minor_in_name(module.name()),
-        };
+        let said = said.filter(|version| version >> 24 & 0xff == 3).map(|version| (version >> 16 & 0xff) as u8);
+        let minor = said.or_else(|| minor_in_name(module.name()));
         let mut python = Self {
             version: minor.map_or_else(|| "of an unknown version".to_owned(), |minor| format!("3.{minor}")),
             ..Self::default()
@@ -378,9 +376,9 @@ fn signed(bytes: &[u8]) -> i64 {
             break;
         }
     }
-    match number & 1 {
-        1 => -(number >> 1),
-        _ => number >> 1,
+    match number & 1 == 1 {
+        true => -(number >> 1),
+        false => number >> 1,
     }
 }
 

@@ -8,9 +8,8 @@ use crate::machine::files;
 use lazyguard_core::tasks::capabilities;
 use nix::errno::Errno;
 use rustix::process::{getgid, getuid};
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::{fs, io};
 
 const SYS_PTRACE: u32 = 19;
 

@@ -112,10 +112,8 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
 fn in_words(call: &DriverCall) -> String {
     let function = call.function.as_deref().unwrap_or("a driver function without a name");
     let still = if call.lasts { "at both looks" } else { "at the first look, and had gone on at the second" };
-    match call.waits_for {
-        Some(waits_for) => format!("in {function} {still}: {waits_for}"),
-        None => format!("in {function} {still}"),
-    }
+    let waits_for = call.waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
+    format!("in {function} {still}{waits_for}")
 }
 
 fn is_or_are(count: usize) -> &'static str {

@@ -189,10 +189,8 @@ fn python_place(stacks: &str) -> Option<String> {
     };
     let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
     let innermost = place(frames().next()?)?;
-    match frames().find(is_own).and_then(place) {
-        Some(own) if own != innermost => Some(format!("{own}, which has led to {innermost}")),
-        _ => Some(innermost),
-    }
+    let own = frames().find(is_own).and_then(place).filter(|own| *own != innermost);
+    Some(own.map(|own| format!("{own}, which has led to {innermost}")).unwrap_or(innermost))
 }
 
 #[cfg(test)]

@@ -239,9 +239,7 @@ fn amount_in_words(called: &Called) -> String {
 
 impl NamedCommunicator {
     fn in_words(&self) -> String {
-        match &self.name {
-            Some(name) => format!("communicator {} \"{name}\"", self.number),
-            None => format!("communicator {}", self.number),
-        }
+        let name = self.name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+        format!("communicator {}{name}", self.number)
     }
 }

@@ -143,10 +143,7 @@ pub fn waits_in_it(joined: &[u64]) -> String {
 
 /// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
 pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
-    let doing = match behind {
-        [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
-        _ => String::new(),
-    };
+    let doing = if let [OddRank { doing: Some(doing), .. }] = behind { format!(", {doing}") } else { String::new() };
     format!("{} {} not {done}{doing}{others}.", named(behind), have(behind.len()))
 }
 

@@ -350,9 +350,9 @@ fn in_words(reason: Reason, certain: bool, other: Option<&Other>) -> String {
         let of = other.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         text += &format!(": thread {} \"{}\" in {}{of}", other.thread, other.thread_name, other.call);
     }
-    match (certain, reason) {
-        (true, _) | (_, Reason::NotKnown) => text,
-        (false, _) => format!("likely: {text}"),
+    match certain || reason == Reason::NotKnown {
+        true => text,
+        false => format!("likely: {text}"),
     }
 }
 

@@ -266,10 +266,7 @@ impl ColdStartFold {
         let known = self.missing.work == 0 || record.kind != Kind::Call;
         let first = known && kernel.is_some_and(|kernel| !self.launches.contains_key(&kernel));
         let Some((part, of_start)) = self.parts.of(fact, first) else { return };
-        let took = match record.returned {
-            0 => self.end.saturating_sub(record.entered),
-            _ => record.took(),
-        };
+        let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
         if let Some(kernel) = kernel {
             self.launched(entry, kernel, took, part, known);
         }
