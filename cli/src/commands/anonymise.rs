@@ -91,14 +91,9 @@ impl Copier<'_, '_> {
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
         let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
         written.map_err(|error| Failure::at(&to, error))?;
-        write_line!(
-            self.out,
-            "{}: {} ({} of {})",
-            to.display(),
-            counted(copy.records, "record"),
-            size(copy.bytes.len() as u64),
-            size(opened.recording.facts().file_bytes)
-        )?;
+        let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));
+        let of = size(opened.recording.facts().file_bytes);
+        write_line!(self.out, "{}: {records} ({bytes} of {of})", to.display())?;
         for (count, why) in [
             (copy.older, "older"),
             (copy.unknown, "of a kind that this build does not know"),

@@ -65,13 +65,8 @@ pub(crate) fn profile(arguments: &Arguments) -> Outcome {
 fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     let kept = folder.kept();
     let images = &folder.known.images;
-    write_line!(
-        out,
-        "{} that the program loads itself, {} in {}",
-        counted(images.len(), "image"),
-        size(bytes(&kept)),
-        counted(folder.parts.len(), "part")
-    )?;
+    let (count, parts) = (counted(images.len(), "image"), counted(folder.parts.len(), "part"));
+    write_line!(out, "{count} that the program loads itself, {} in {parts}", size(bytes(&kept)))?;
     for id in folder.known.newest_first() {
         let Some(image) = images.get(&id) else { continue };
         let state = if kept.contains(&id) { "" } else { ", not kept" };

@@ -172,12 +172,8 @@ pub(crate) fn newest_in(what: &Path) -> PathBuf {
     let runs = runs_in(what);
     let Some(newest) = runs.first() else { return what.to_owned() };
     if runs.len() > 1 {
-        say(format_args!(
-            "the newest of {} runs: {}; lazyguard report --list {} lists them",
-            runs.len(),
-            newest.place(),
-            what.display()
-        ));
+        let (count, place, what) = (runs.len(), newest.place(), what.display());
+        say(format_args!("the newest of {count} runs: {place}; lazyguard report --list {what} lists them"));
     }
     let of_processes = folders(what).unwrap_or_default().iter().filter(|folder| is_process_folder(folder)).count();
     if of_processes > 0 {
@@ -212,12 +208,8 @@ pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
             let more = several.len().saturating_sub(MOST_NAMED);
             let more = (more > 0).then(|| format!("and {more} more"));
             let named: Vec<_> = named.chain(more).collect();
-            Err(Failure::Input(format!(
-                "{}: holds {} processes; name the folder of one of them: {}",
-                what.display(),
-                several.len(),
-                named.join(", ")
-            )))
+            let (count, named) = (several.len(), named.join(", "));
+            Err(Failure::at(&what, format!("holds {count} processes; name the folder of one of them: {named}")))
         }
     }
 }

@@ -83,24 +83,16 @@ impl Recorded {
         }
         let own = ends_of(&self.opened.recording, hang.waited_in());
         let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
-        match told.outcome() {
+        let became = match told.outcome() {
             Outcome::Revoked => {
-                write_line!(
-                    out,
-                    "the collectives of this hang were revoked (LAZYGUARD_ON_HANG=revoke): the context works on"
-                )?;
+                "the collectives of this hang were revoked (LAZYGUARD_ON_HANG=revoke): the context works on"
             }
             Outcome::FailedOnPurpose => {
-                write_line!(
-                    out,
-                    "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): the driver has ended its work"
-                )?;
+                "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): the driver has ended its work"
             }
-            _ => write_line!(
-                out,
-                "this hang is over: none of these calls was in progress when the process was last seen"
-            )?,
-        }
+            _ => "this hang is over: none of these calls was in progress when the process was last seen",
+        };
+        write_line!(out, "{became}")?;
         out.lines(told.ends_in_words().iter().map(|end| format!("  {end}")))
     }
 
@@ -141,28 +133,18 @@ impl Recorded {
         let rank = if rank.is_empty() { rank } else { format!(", rank {rank}") };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
         let last = self.snapshot.at.max(facts.last_seen);
-        format!(
-            "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
-            facts.program,
-            facts.process,
-            known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.end_in_words()),
-            last as f64 / 1e9,
-            utc(facts.armed_unix_nanos.saturating_add(last))
-        )
+        let ended = known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.end_in_words());
+        let (at, when) = (last as f64 / 1e9, utc(facts.armed_unix_nanos.saturating_add(last)));
+        format!("{} (process {}{rank}{host}) {ended}; last seen at +{at:.3} s ({when})", facts.program, facts.process)
     }
 
     pub(crate) fn write_account(&self, out: &mut Output<'_>) -> io::Result<()> {
         let recording = &self.opened.recording;
         let facts = recording.facts();
-        write_line!(
-            out,
-            "recording: {} ({:.1} MiB, format {}, LazyGuard {}, driver {})",
-            self.opened.path.display(),
-            facts.file_bytes as f64 / f64::from(1 << 20),
-            facts.version,
-            facts.lazyguard,
-            facts.driver_version
-        )?;
+        let (path, mebibytes) = (self.opened.path.display(), facts.file_bytes as f64 / f64::from(1 << 20));
+        let versions =
+            format!("format {}, LazyGuard {}, driver {}", facts.version, facts.lazyguard, facts.driver_version);
+        write_line!(out, "recording: {path} ({mebibytes:.1} MiB, {versions})")?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
         let (calls, launches) = recording.calls_and_launches();

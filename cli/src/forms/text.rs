@@ -278,19 +278,10 @@ fn line_of(process: &Process) -> String {
     let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
     let met = process.met() as u64;
     let hazards = if met == 0 { String::new() } else { format!("; {}", counted(met, "hazard")) };
-    let calls = process
-        .summary
-        .as_ref()
-        .map(|summary| format!(", {}", counted(summary.launches, "launch")))
-        .unwrap_or_default();
-    format!(
-        "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
-        process.title(),
-        process.ended,
-        process.nanos as f64 / 1e9,
-        cause,
-        process.name
-    )
+    let calls = process.summary.as_ref().map(|summary| format!(", {}", counted(summary.launches, "launch")));
+    let calls = calls.unwrap_or_default();
+    let (title, seconds, Process { ended, name, .. }) = (process.title(), process.nanos as f64 / 1e9, process);
+    format!("  {word:<9} {title} {ended}, {seconds:.1} s{calls}{cause}{hazards}: {name}")
 }
 
 /// What the program is to load before it says that it is ready: a kernel, or a place of its code, on a line of its own.

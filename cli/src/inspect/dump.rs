@@ -208,17 +208,12 @@ impl Asked {
     fn expect_requests_to_be_taken(&self, begin: Instant, limit: Duration) -> Result<(), Failure> {
         while self.way.word(header::ANSWERED) == Some(0) {
             if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
-                return Err(self.failure(match self.way.word(header::LAST_SEEN) {
-                    // The guard's threads begin with the first call that may wait.
-                    Some(0) => {
-                        "has called nothing yet that submits, loads or waits, and has no thread that answers; \
-                         lazyguard report reads its recording"
-                    }
-                    _ => {
-                        "does not take requests: its LazyGuard is older than this command; lazyguard report reads its \
-                         recording"
-                    }
-                }));
+                // The guard's threads begin with the first call that may wait.
+                let why = match self.way.word(header::LAST_SEEN) {
+                    Some(0) => "has called nothing yet that submits, loads or waits, and has no thread that answers",
+                    _ => "does not take requests: its LazyGuard is older than this command",
+                };
+                return Err(self.failure(&format!("{why}; lazyguard report reads its recording")));
             }
             self.expect_alive()?;
             std::thread::sleep(POLL);

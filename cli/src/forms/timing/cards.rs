@@ -1,9 +1,8 @@
 //! The cards at the beginning of a start and in the steady state, joined with the summary by the wall clock.
 
-use super::table::took;
 use crate::judge::timing::ColdStart;
 use crate::machine::nvml::{Card, Cards, Sample};
-use crate::words::{write_line, Output};
+use crate::words::{write_line, Output, Took};
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -69,7 +68,7 @@ impl CardsOfStart {
             write_line!(out, "  at the start  {}", in_words(start, card))?;
             write_line!(out, "  {then:<12}  {}", in_words(steady, card))?;
             if let Some(reached) = clock_reached_ns {
-                write_line!(out, "  its clock was first seen to be about that at +{}", took(*reached))?;
+                write_line!(out, "  its clock was first seen to be about that at +{}", Took(*reached))?;
             }
             if card.persistent == Some(false) {
                 write_line!(

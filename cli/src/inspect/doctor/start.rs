@@ -8,6 +8,7 @@ use super::finding::Findings;
 use crate::machine::files;
 use crate::words::{print, Outcome};
 use cudarc::driver::result::{self, device, DriverError};
+use lazyguard_core::order::grouped;
 use lazyguard_core::run_folder::private_bases;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -149,14 +150,8 @@ fn answer(said: &str) -> Option<Answer> {
 }
 
 fn devices(names: &[String]) -> String {
-    let mut kinds: Vec<(&String, usize)> = Vec::new();
-    for name in names {
-        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((name, 1)),
-        }
-    }
-    let kinds: Vec<_> = kinds.iter().map(|(name, count)| format!("{count} x {name}")).collect();
+    let kinds = grouped(names, |name| *name).into_iter().map(|(name, same)| format!("{} x {name}", same.len()));
+    let kinds: Vec<_> = kinds.collect();
     match kinds.is_empty() {
         true => "no device".to_owned(),
         false => kinds.join(", "),

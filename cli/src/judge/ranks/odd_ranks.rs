@@ -154,14 +154,9 @@ impl Ranks {
             let of_number = odd.collective.as_deref().zip(self.number);
             let collective = of_number.map(|(its, number)| format!(", the {} of them {its}", ordinal(number)));
             let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
-            lines.push(format!(
-                "  rank {} (process {}): {}{}{}",
-                odd.rank,
-                odd.process,
-                counted(odd.launched, "collective"),
-                collective.unwrap_or_default(),
-                doing.unwrap_or_default()
-            ));
+            let (launched, OddRank { rank, process, .. }) = (counted(odd.launched, "collective"), odd);
+            let more = [collective, doing].into_iter().flatten().collect::<String>();
+            lines.push(format!("  rank {rank} (process {process}): {launched}{more}"));
             lines.extend(odd.stack.iter().cloned());
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
