@@ -90,7 +90,7 @@ impl Copier<'_, '_> {
         let unreadable = |error| Failure::at(&opened.path, error);
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
         let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
-        written.map_err(|error| Failure::at(&to, error))?;
+        written.map_err(|error| Failure::at(to, error))?;
         let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));
         let of = size(opened.recording.facts().file_bytes);
         write_line!(self.out, "{}: {records} ({bytes} of {of})", to.display())?;
@@ -120,7 +120,7 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
     match is_empty {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Input(format!("{}: is not empty, and nothing is written over", folder.display()))),
-        Err(error) => Err(Failure::at(&folder, error)),
+        Err(error) => Err(Failure::at(folder, error)),
     }
 }
 

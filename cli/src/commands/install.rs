@@ -24,7 +24,7 @@ pub(crate) fn install(arguments: &Arguments) -> Outcome {
         .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?;
     let library = library::find(None)?;
     library::look_into(&library).map_err(Failure::Input)?;
-    let failed = |path: &Path, error: io::Error| Failure::at(&path, error);
+    let failed = |path: &Path, error: io::Error| Failure::at(path, error);
     let to = &arguments.to;
     fs::create_dir_all(to).map_err(|error| failed(to, error))?;
     print(|out| {

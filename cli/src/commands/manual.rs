@@ -37,7 +37,7 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
     all.build();
     if let Some(folder) = out {
         let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(all, folder));
-        written.map_err(|error| Failure::at(&folder, error))?;
+        written.map_err(|error| Failure::at(folder, error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let about = match command {

@@ -147,7 +147,7 @@ fn verify(folder: &Folder, out: &mut Output<'_>) -> Outcome {
 
 fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
     let Some((into, others)) = folders.split_first() else { return Ok(ExitCode::SUCCESS) };
-    let failed = |error: io::Error| Failure::at(&into, error);
+    let failed = |error: io::Error| Failure::at(into, error);
     fs::create_dir_all(into.join(IMAGES)).map_err(failed)?;
     let mut all = Folder::read(into)?;
     if all.has_a_link() {

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
-    let core = core.map_err(|why| Failure::at(&path, why))?;
+    let core = core.map_err(|why| Failure::at(path, why))?;
     print(|out| match format {
         Format::Json => Ok(out.json(&core)?),
         Format::Text => Ok(out.lines(core.lines())?),

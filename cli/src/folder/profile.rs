@@ -20,7 +20,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::at(&path, error);
+        let failed = |error: io::Error| Failure::at(path, error);
         let mut found = Self { path: path.to_owned(), ..Self::default() };
         if found.has_a_link() {
             found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));

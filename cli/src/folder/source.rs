@@ -51,7 +51,7 @@ impl Run {
             }
             Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::at(&what, error));
+                return Err(Failure::at(what, error));
             }
             Err(_) => {}
         }
@@ -115,7 +115,7 @@ impl Run {
         read: impl FnOnce(RecordingFile) -> Result<T, Unreadable>,
     ) -> Result<Option<(&PathBuf, T)>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
-        let failure = |error: &dyn std::fmt::Display| Failure::at(&path, error);
+        let failure = |error: &dyn std::fmt::Display| Failure::at(path, error);
         let file = self.open_file(path).map_err(|error| failure(&denied(path, &error).unwrap_or(error.to_string())))?;
         let read = read(RecordingFile::of(file)).map_err(|error| match error {
             // For a file of another name, zeros mean nothing.
@@ -162,8 +162,8 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let why = denied(&path, &error).unwrap_or_else(|| error.to_string());
-            return Err(Failure::at(&path, why));
+            return Err(Failure::at(path, why));
         }
     };
-    serde_json::from_str(&text).map(Some).map_err(|error| Failure::at(&path, error))
+    serde_json::from_str(&text).map(Some).map_err(|error| Failure::at(path, error))
 }
