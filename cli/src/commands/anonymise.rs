@@ -1,21 +1,15 @@
 //! `lazyguard anonymise`: copies the recordings of a run without what names the user, the machine, or the program's own code.
 //!
-//! Only recordings are copied: verdict and rank follow from them. Reports, stacks, logs and summaries are full of names, and stay.
-//!
 //! Must not: decide what is kept (the core does), write over anything, or name a folder as the user or the machine is named.
 
-use crate::folder::runs::{newest_in, process_folders};
-use crate::folder::source::{is_process_folder, Opened, Run, RECORDING};
+use crate::folder::{is_process_folder, newest_in, process_folders, Opened, Run, RECORDING};
 use crate::machine::files;
-use crate::words::format::size;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, size, write_line, Failure, Outcome, Output};
 use lazyguard_core::anonymise::{anonymise as copy_of, Pseudonyms};
 use lazyguard_core::api::counted;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// What to copy, and where to.
 #[derive(clap::Args)]
@@ -36,24 +30,18 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn anonymise(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    let mut copier = Copier {
-        most: arguments.last.map_or(usize::MAX, |last| last as usize),
-        pseudonyms: Pseudonyms::new(arguments.keep_kernel_names),
-        out: &mut out,
-    };
-    let outcome = copier.copy_what(&newest_in(&arguments.what), &arguments.out);
-    out.flush()?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    let most = arguments.last.map_or(usize::MAX, |last| last as usize);
+    let pseudonyms = Pseudonyms::new(arguments.keep_kernel_names);
+    print(|out| Copier { most, pseudonyms, out }.copy_what(&newest_in(&arguments.what), &arguments.out))
 }
 
-struct Copier<'a> {
+struct Copier<'a, 'o> {
     most: usize,
     pseudonyms: Pseudonyms,
-    out: &'a mut Output<'static>,
+    out: &'a mut Output<'o>,
 }
 
-impl Copier<'_> {
+impl Copier<'_, '_> {
     fn copy_what(&mut self, what: &Path, out: &Path) -> Result<(), Failure> {
         let run = Run::find(what)?;
         match &run.folder {
@@ -68,7 +56,6 @@ impl Copier<'_> {
         self.say_what_stays()
     }
 
-    /// Copies the recordings of all processes of a run. One that cannot be read does not keep the others from being copied.
     fn copy_all(&mut self, folder: &Path, out: &Path) -> Result<(), Failure> {
         let mut problems = Vec::new();
         let folders = process_folders(folder, &mut problems, |_| true);
@@ -100,18 +87,13 @@ impl Copier<'_> {
     }
 
     fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
-        let unreadable = |error| Failure::Input(format!("{}: {error}", opened.path.display()));
+        let unreadable = |error| Failure::at(&opened.path, error);
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
         let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
-        written.map_err(|error| Failure::Input(format!("{}: {error}", to.display())))?;
-        write_line!(
-            self.out,
-            "{}: {} ({} of {})",
-            to.display(),
-            counted(copy.records, "record"),
-            size(copy.bytes.len() as u64),
-            size(opened.recording.facts().file_bytes)
-        )?;
+        written.map_err(|error| Failure::at(to, error))?;
+        let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));
+        let of = size(opened.recording.facts().file_bytes);
+        write_line!(self.out, "{}: {records} ({bytes} of {of})", to.display())?;
         for (count, why) in [
             (copy.older, "older"),
             (copy.unknown, "of a kind that this build does not know"),
@@ -129,10 +111,8 @@ impl Copier<'_> {
 /// The name of the copy's folder. The user may have named the recording's own.
 fn name_of(opened: &Opened) -> String {
     let facts = opened.recording.facts();
-    match facts.rank.parse::<u32>() {
-        Ok(rank) => format!("rank{rank}-{}", facts.process),
-        Err(_) => format!("process-{}", facts.process),
-    }
+    let who = facts.rank.parse::<u32>().map_or_else(|_| "process".to_owned(), |rank| format!("rank{rank}"));
+    format!("{who}-{}", facts.process)
 }
 
 fn make_empty(folder: &Path) -> Result<(), Failure> {
@@ -140,7 +120,7 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
     match is_empty {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Input(format!("{}: is not empty, and nothing is written over", folder.display()))),
-        Err(error) => Err(Failure::Input(format!("{}: {error}", folder.display()))),
+        Err(error) => Err(Failure::at(folder, error)),
     }
 }
 
@@ -148,6 +128,6 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
 fn make_one_of(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
     let path = names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default();
-    fs::create_dir(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    fs::create_dir(&path).map_err(|error| Failure::at(&path, error))?;
     Ok(path)
 }

@@ -1,9 +1,8 @@
 //! `lazyguard attach`: looks at a process that runs without the guard.
 
-use crate::folder::source::duration;
+use crate::folder::duration;
 use crate::inspect::attach::look_at;
-use crate::words::format::Format;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use std::time::Duration;
 
 /// Which process to look at.

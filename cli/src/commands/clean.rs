@@ -2,11 +2,9 @@
 //!
 //! Must not: decide what may be removed (the core does), or look at a folder that the user named with `--out` or `LAZYGUARD_OUT`.
 
+use crate::folder::duration;
 use crate::folder::old_runs::sight;
-use crate::folder::source::duration;
-use crate::words::format::size;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{size, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::old_runs::{all_in, Left, State};
 use lazyguard_core::run_folder::private_bases;
@@ -14,7 +12,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to take away.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Only list what would be removed.

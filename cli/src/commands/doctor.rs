@@ -1,9 +1,8 @@
 //! `lazyguard doctor`: what the guard will and will not see, here and in a program.
 
-use crate::folder::source::duration;
+use crate::folder::duration;
 use crate::inspect::doctor::{examine, start_driver};
-use crate::words::format::Format;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use std::path::PathBuf;
 use std::time::Duration;
 

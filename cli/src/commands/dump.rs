@@ -1,10 +1,8 @@
 //! `lazyguard dump`: asks a guarded process for a report now.
 
-use crate::folder::runs::one_process;
-use crate::folder::source::duration;
+use crate::folder::{duration, one_process};
 use crate::inspect::dump::ask;
-use crate::words::format::Format;
-use crate::words::{Failure, Outcome};
+use crate::words::{Failure, Format, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,7 +24,6 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     ask(process_meant(&arguments.what)?, arguments.format, Duration::from_nanos(arguments.timeout))
 }
 
-/// A number that a process may have, or what is there.
 pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
         true => Ok(PathBuf::from(text)),

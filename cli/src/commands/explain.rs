@@ -2,11 +2,9 @@
 //!
 //! A page is Markdown. On a terminal it becomes text: headings underlined, code indented, tables in columns, marks left out.
 
-use crate::words::output::{write_line, Output};
 use crate::words::pages::{page, unmarked};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, write_line, Failure, Outcome};
 use lazyguard_core::diagnose::{Code, Confidence};
-use std::process::ExitCode;
 
 const WORDS: [(&str, &str); 8] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
@@ -20,39 +18,27 @@ const WORDS: [(&str, &str); 8] = [
 ];
 
 pub(crate) fn explain(code: Option<&str>) -> Outcome {
-    let mut out = Output::standard();
-    let Some(wanted) = code else {
-        for code in Code::ALL {
-            write_line!(out, "{:<9}  {}", code.name(), code.title())?;
+    print(|out| {
+        let Some(wanted) = code else {
+            let codes = Code::ALL.iter().map(|code| (code.name(), code.title()));
+            let lines = codes.chain(WORDS).map(|(word, meaning)| format!("{word:<9}  {meaning}"));
+            return Ok(out.lines(lines)?);
+        };
+        match (page(&code_name(wanted)), WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted))) {
+            (Some(page), _) => Ok(out.lines(plain(page))?),
+            (None, Some((word, meaning))) => Ok(write_line!(out, "{word}: {meaning}")?),
+            (None, None) => Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
         }
-        for (word, meaning) in WORDS {
-            write_line!(out, "{word:<9}  {meaning}")?;
-        }
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let name = code_name(wanted);
-    match page(&name) {
-        Some(page) => plain(page).iter().try_for_each(|line| write_line!(out, "{line}"))?,
-        None => match WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted)) {
-            Some((word, meaning)) => write_line!(out, "{word}: {meaning}")?,
-            None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
-        },
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn code_name(wanted: &str) -> String {
-    let is_number = wanted.bytes().all(|b| b.is_ascii_digit());
-    if is_number {
-        format!("LG{wanted}")
-    } else {
-        wanted.to_ascii_uppercase()
+    match wanted.bytes().all(|b| b.is_ascii_digit()) {
+        true => format!("LG{wanted}"),
+        false => wanted.to_ascii_uppercase(),
     }
 }
 
-/// The lines of a page without their Markdown.
 fn plain(page: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut table: Vec<Vec<String>> = Vec::new();
@@ -85,7 +71,6 @@ fn plain(page: &str) -> Vec<String> {
     lines
 }
 
-/// The rows of a table, each column as wide as its widest cell.
 fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let row = |cells: &Vec<String>| {

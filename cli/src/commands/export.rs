@@ -1,13 +1,11 @@
 //! `lazyguard export`: writes a recording in the format of another program.
 
-use crate::folder::runs::one_process;
-use crate::folder::source::{duration, hang_in, Opened};
+use crate::folder::{duration, hang_in, one_process, Opened};
 use crate::forms::cuda::reproducer;
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{write_line, Failure, Outcome, Output};
 use lazyguard_core::diagnose::{diagnose, SnapshotBuilder};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::{REPRODUCER, TIMELINE};
@@ -62,10 +60,7 @@ fn program(arguments: &Arguments, opened: &Opened, hang: Option<HangReport>) -> 
         Some(hang) => (hang.snapshot, hang.verdicts),
         None => {
             let mut builder = SnapshotBuilder::new(&opened.recording);
-            opened.each_record(|entry| {
-                builder.push(entry);
-                Ok(())
-            })?;
+            opened.visit(|entry| builder.push(entry))?;
             let snapshot = opened.standstill(&mut builder);
             let verdicts = diagnose(&snapshot).verdicts;
             (snapshot, verdicts)
@@ -78,7 +73,6 @@ fn program(arguments: &Arguments, opened: &Opened, hang: Option<HangReport>) -> 
     })
 }
 
-/// Writes a file by default into the run folder, and says in a line what is in it.
 fn write_out(
     arguments: &Arguments,
     opened: &Opened,
@@ -138,7 +132,6 @@ fn timeline(arguments: &Arguments, opened: &Opened, hang: Option<&HangReport>) -
 /// Removes an incomplete file, unless it is a device or a pipe.
 fn discard(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        // A failure here is harmless; the command reports the failure before.
         let _ = fs::remove_file(path);
     }
 }

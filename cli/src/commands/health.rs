@@ -1,13 +1,9 @@
-//! `lazyguard health`: whether the processes of a run are well, in one line and an exit code, for liveness probes and scripts.
+//! `lazyguard health`: whether the processes of a run are well, in one line and an exit code. It reads what their watchdogs have written.
 //!
-//! The processes' own watchdogs decide what is a hang. This command reads what they have written, and whether they still run: a process
-//! that hangs could not answer a question, and its files can be read from another container.
-//!
-//! Must not: ask a process anything, write anything, or take longer than the half second in which a heartbeat is waited for.
+//! Must not: ask a process anything, or take longer than the half second in which a heartbeat is waited for.
 
 use crate::folder::live::{Depth, Job, Life, ProcessNow};
-use crate::words::output::{write_line, Output};
-use crate::words::{exit_code, Outcome};
+use crate::words::{exit_code, print, write_line, Outcome};
 use lazyguard_core::api::{counted, lasted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,10 +22,7 @@ pub(crate) fn health(arguments: Arguments) -> Outcome {
     let mut job = Job::new(arguments.what);
     let processes = job.look(Depth::Tables);
     let health = Health::of(&processes, job.problems());
-    let mut out = Output::standard();
-    write_line!(out, "{}", health.line)?;
-    out.flush()?;
-    Ok(ExitCode::from(health.code))
+    print(|out| Ok(write_line!(out, "{}", health.line)?)).map(|_| ExitCode::from(health.code))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -96,15 +89,13 @@ fn hang(process: &ProcessNow) -> String {
     format!("{} {}{call}{lasts}: {}", process.who(), hang.code, hang.sentence)
 }
 
-/// ` (and 2 more)`, where there are others.
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
-    match others {
-        0 => String::new(),
-        others => format!(" (and {} more)", what(others as u64)),
+    match others == 0 {
+        true => String::new(),
+        false => format!(" (and {} more)", what(others as u64)),
     }
 }
 
-/// Why it cannot be said whether a process that exists is well.
 fn why_unknown(process: &ProcessNow) -> Option<String> {
     let why = match process.life {
         Life::Stopped => "is stopped, by a signal or a debugger".to_owned(),
@@ -120,7 +111,7 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow};
 
     fn stuck(is_hang: bool) -> ProcessNow {
         let hang = HangNow {

@@ -1,19 +1,13 @@
-//! `lazyguard install`: copies this command and its library into a folder.
-//!
-//! An init container of an image that holds nothing else runs it: it needs no shell, no `cp` and no C library.
-//!
-//! Each copy is complete before it gets its name: a process that starts meanwhile has the old file or the new one.
+//! `lazyguard install`: copies this command and its library into a folder, as an init container does without a shell. Each copy is complete
+//! before it gets its name.
 //!
 //! Must not: write to a file that is in use.
 
 use crate::machine::files;
 use crate::machine::library::{self, LIBRARY};
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
-use std::fs;
-use std::io;
+use crate::words::{print, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{fs, io};
 
 const COMMAND: &str = "lazyguard";
 
@@ -30,17 +24,17 @@ pub(crate) fn install(arguments: &Arguments) -> Outcome {
         .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?;
     let library = library::find(None)?;
     library::look_into(&library).map_err(Failure::Input)?;
-    let failed = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    let failed = |path: &Path, error: io::Error| Failure::at(path, error);
     let to = &arguments.to;
     fs::create_dir_all(to).map_err(|error| failed(to, error))?;
-    let mut out = Output::standard();
-    // The library first: a command without its library would fail.
-    for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
-        let written = files::read(file).map_err(|error| failed(file, error))?;
-        let path = to.join(name);
-        files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
-        write_line!(out, "{}", path.display())?;
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| {
+        // The library first: a command without its library would fail.
+        for (file, name) in [(&library, LIBRARY), (&command, COMMAND)] {
+            let written = files::read(file).map_err(|error| failed(file, error))?;
+            let path = to.join(name);
+            files::replace(&path, &written, Some(0o755)).map_err(|error| failed(&path, error))?;
+            write_line!(out, "{}", path.display())?;
+        }
+        Ok(())
+    })
 }

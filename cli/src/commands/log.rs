@@ -2,13 +2,10 @@
 //!
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
-use crate::folder::runs::one_process;
-use crate::folder::source::{duration, Opened};
+use crate::folder::{duration, one_process, Opened};
 use crate::forms::records::Printer;
-use crate::words::format::Format;
 use crate::words::names::{lane_name, Names};
-use crate::words::output::{say, Output};
-use crate::words::Outcome;
+use crate::words::{say, Format, Outcome, Output};
 use lazyguard_core::report::{event_of_record, events};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::Lane;
@@ -98,7 +95,6 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
 struct Filter<'a> {
     asked: &'a Arguments,
     thread: Option<u32>,
-    /// Numbers of the threads that have the name that was asked for.
     named: Vec<u32>,
     lane: Option<Lane>,
     end: Nanos,

@@ -4,8 +4,7 @@
 
 use crate::commands::arguments::Arguments;
 use crate::run::options::exit_codes;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Outcome};
 use clap::{Arg, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -29,12 +28,8 @@ fn help_of_run() -> String {
     run.render_help().to_string()
 }
 
-/// Prints the help of `run`, which has every setting.
 pub(crate) fn settings() -> Outcome {
-    let mut out = Output::standard();
-    help_of_run().lines().try_for_each(|line| write_line!(out, "{line}"))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| Ok(out.lines(help_of_run().lines())?))
 }
 
 pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
@@ -42,7 +37,7 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
     all.build();
     if let Some(folder) = out {
         let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(all, folder));
-        written.map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+        written.map_err(|error| Failure::at(folder, error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let about = match command {
@@ -52,19 +47,13 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
             None => return Err(Failure::Input(format!("there is no command {name:?}"))),
         },
     };
-    let mut page = Output::standard();
-    Man::new(about).render(page.raw())?;
-    page.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| Ok(Man::new(about).render(out.raw())?))
 }
 
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "lazyguard", &mut script);
-    let mut out = Output::standard();
-    out.raw().write_all(&script)?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| Ok(out.raw().write_all(&script)?))
 }
 
 #[cfg(test)]

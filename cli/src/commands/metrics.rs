@@ -2,11 +2,10 @@
 //!
 //! Must not: be in the guarded process. The command reads the files of the run.
 
+use crate::folder::duration;
 use crate::folder::live::{Depth, Job};
-use crate::folder::source::duration;
 use crate::forms::prometheus::{families, writer};
-use crate::words::output::{say, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +14,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How soon the command ends at a signal.
 const POLL: Duration = Duration::from_millis(100);
 
 /// What is asked for.
@@ -78,11 +76,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let text = families::text(&job.look(Depth::Records));
     match &output {
         Some(path) => writer::replace(path, &text)?,
-        None => {
-            let mut out = Output::standard();
-            out.raw().write_all(text.as_bytes())?;
-            out.flush().map_err(Failure::Output)?;
-        }
+        None => drop(print(|out| Ok(out.raw().write_all(text.as_bytes())?))?),
     }
     job.problems().iter().for_each(say);
     if text.is_empty() && job.problems().is_empty() {

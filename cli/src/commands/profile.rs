@@ -3,18 +3,15 @@
 use crate::folder::profile::{read, Folder};
 use crate::folder::profile_cache;
 use crate::machine::files;
-use crate::words::format::size;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{printed, say, size, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{fs, io};
 
 /// What to do with a profile.
 #[derive(clap::Args)]
@@ -56,28 +53,20 @@ fn most_bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    let code = match &arguments.action {
-        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, &mut out)?,
-        Action::Show { folder: None } => list(&mut out)?,
-        Action::Verify { folder } => verify(&Folder::read(folder)?, &mut out)?,
-        Action::Merge { folders } => merge(folders, &mut out)?,
-        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, &mut out)?,
-    };
-    out.flush()?;
-    Ok(code)
+    printed(|out| match &arguments.action {
+        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, out),
+        Action::Show { folder: None } => list(out),
+        Action::Verify { folder } => verify(&Folder::read(folder)?, out),
+        Action::Merge { folders } => merge(folders, out),
+        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, out),
+    })
 }
 
 fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     let kept = folder.kept();
     let images = &folder.known.images;
-    write_line!(
-        out,
-        "{} that the program loads itself, {} in {}",
-        counted(images.len(), "image"),
-        size(bytes(&kept)),
-        counted(folder.parts.len(), "part")
-    )?;
+    let (count, parts) = (counted(images.len(), "image"), counted(folder.parts.len(), "part"));
+    write_line!(out, "{count} that the program loads itself, {} in {parts}", size(bytes(&kept)))?;
     for id in folder.known.newest_first() {
         let Some(image) = images.get(&id) else { continue };
         let state = if kept.contains(&id) { "" } else { ", not kept" };
@@ -117,7 +106,6 @@ fn bytes(images: &HashSet<ImageId>) -> u64 {
     images.iter().map(|id| id.bytes).sum()
 }
 
-/// A line for each profile in the user's cache.
 fn list(out: &mut Output<'_>) -> Outcome {
     let cache = profile_cache::folder().ok_or_else(|| Failure::Input(profile_cache::NONE.to_owned()))?;
     let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
@@ -159,7 +147,7 @@ fn verify(folder: &Folder, out: &mut Output<'_>) -> Outcome {
 
 fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
     let Some((into, others)) = folders.split_first() else { return Ok(ExitCode::SUCCESS) };
-    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", into.display()));
+    let failed = |error: io::Error| Failure::at(into, error);
     fs::create_dir_all(into.join(IMAGES)).map_err(failed)?;
     let mut all = Folder::read(into)?;
     if all.has_a_link() {

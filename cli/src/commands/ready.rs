@@ -1,13 +1,10 @@
 //! `lazyguard ready`: tells guarded processes that they are ready, so that what they load from then on is LG110.
 
 use super::dump::{process_meant, process_or_folder};
-use crate::folder::runs::{newest_in, process_folders};
-use crate::folder::source::{duration, Run};
+use crate::folder::{duration, newest_in, process_folders, Run};
 use crate::inspect::dump::mark_ready;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Which processes.
@@ -22,20 +19,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn ready(arguments: &Arguments) -> Outcome {
-    let mut out = Output::standard();
-    for process in processes(&arguments.what)? {
-        mark_ready(process, Duration::from_nanos(arguments.timeout))?;
-        write_line!(out, "process {process} is ready: what it loads from now on is LG110")?;
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| {
+        processes(&arguments.what)?.into_iter().try_for_each(|process| {
+            mark_ready(process, Duration::from_nanos(arguments.timeout))?;
+            Ok(write_line!(out, "process {process} is ready: what it loads from now on is LG110")?)
+        })
+    })
 }
 
 fn processes(what: &Path) -> Result<Vec<u32>, Failure> {
-    let folders = match what.is_dir() {
-        true => process_folders(&newest_in(what), &mut Vec::new(), |_| true),
-        false => Vec::new(),
-    };
+    let folders = if what.is_dir() { process_folders(&newest_in(what), &mut Vec::new(), |_| true) } else { Vec::new() };
     let mut found = Vec::new();
     for folder in &folders {
         found.extend(Run::find_quietly(folder)?.open()?.and_then(|opened| opened.live_process()));

@@ -2,22 +2,18 @@
 //!
 //! A running process that keeps no recording in a file is asked ([`dump`]); one that is not guarded is looked at from outside ([`attach`]).
 
-use crate::folder::source::{is_process_folder, Run};
-use crate::folder::{gpu_core, runs};
+use crate::folder::{gpu_core, is_process_folder, runs, Run};
 use crate::forms::one::report_one;
 use crate::forms::report::{self, Format as FindingsFormat};
 use crate::forms::timing;
 use crate::inspect::{attach, dump};
 use crate::judge::collect::holds_processes;
-use crate::words::format::Format;
-use crate::words::output::Output;
-use crate::words::{Failure, Outcome};
+use crate::words::{printed, Failure, Format, Outcome};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two looks at a process from outside.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What is asked for.
@@ -83,14 +79,6 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
         return printed(|out| report::report_all(what, format, out));
     }
     printed(|out| report_one(&run, format, out))
-}
-
-/// Prints a report, as far as it comes.
-fn printed(report: impl FnOnce(&mut Output<'_>) -> Outcome) -> Outcome {
-    let mut out = Output::standard();
-    let outcome = report(&mut out);
-    out.flush()?;
-    outcome
 }
 
 fn plain(format: FindingsFormat) -> Result<Format, Failure> {

@@ -5,21 +5,17 @@
 //! Must not: stop or ask a process.
 
 use crate::folder::live::{Depth, Job};
-use crate::folder::process::{guarded, proc_is_mounted};
-use crate::folder::source::duration;
+use crate::folder::{duration, guarded, proc_is_mounted};
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{say, write_line, Failure, Outcome, Output};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks, unless the user says otherwise.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest interval that is of use.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// What is asked for.
@@ -85,7 +81,7 @@ fn plain(
         thread::sleep(interval);
         let processes = look(job);
         let mut out = Output::standard();
-        table::lines(&processes, &[], None).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+        out.lines(table::lines(&processes, &[], None))?;
         if again {
             write_line!(out, "")?;
         }

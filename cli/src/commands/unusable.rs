@@ -7,8 +7,7 @@ use lazyguard_core::report::one_line;
 use std::error::Error as _;
 use std::process::ExitCode;
 
-/// Arguments that cannot be used, or a question for help or the version. One line; of `lazyguard run`, the code that says that the program
-/// has not run.
+/// A question for help or the version is answered; else one line says what is wrong.
 pub(crate) fn unusable(error: clap::Error) -> ExitCode {
     let error = in_lines(error);
     if error.kind() == ErrorKind::DisplayVersion {
@@ -23,7 +22,6 @@ pub(crate) fn unusable(error: clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
@@ -41,10 +39,7 @@ pub(crate) fn unusable(error: clap::Error) -> ExitCode {
 
 /// What is wrong with a value, without the parser's words; `run` has words of its own.
 fn plainly(error: &clap::Error, command: &str) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text),
-        _ => None,
-    };
+    let text = |kind| if let Some(ContextValue::String(text)) = error.get(kind) { Some(text) } else { None };
     match error.kind() {
         _ if command == "run" => None,
         ErrorKind::ValueValidation => Some(format!("{}: {}", text(ContextKind::InvalidValue)?, error.source()?)),

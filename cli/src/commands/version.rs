@@ -3,14 +3,13 @@
 //! Must not: load the library, or fail where there is none.
 
 use crate::machine::library;
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output};
 use lazyguard_core::build_note::CUDA_HEADERS;
 use lazyguard_core::trace::layout;
 use std::io;
 use std::sync::LazyLock;
 
-/// The command's: the version, the commit of a build that ships (an everyday one is not compiled again for every commit), and the
-/// recordings that this build reads.
+/// The version, the commit of a build that ships, and the recordings that this build reads.
 pub(crate) static COMMAND: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
     of(env!("CARGO_PKG_VERSION"), commit, layout::VERSION)

@@ -1,7 +1,6 @@
-//! How the processes under `lazyguard run` ended. The command is the parent of its program and of every orphan, and ends processes itself
-//! when it has to. It writes what it has seen into its mark, `supervised.json`.
+//! How the processes under `lazyguard run` ended, which it writes into its mark, `supervised.json`.
 //!
-//! Must not: guess. A process that a parent of its own reaped has no entry.
+//! Must not: guess. A process that another parent reaped has no entry.
 
 use crate::machine::files;
 use serde::{Deserialize, Serialize};
@@ -9,19 +8,15 @@ use serde_json::Value;
 use signal_hook::low_level::signal_name;
 use std::path::Path;
 
-/// The file, in the folder of a run.
 pub(crate) const MARK: &str = "supervised.json";
-/// The key under which it has the list.
 pub(crate) const KEY: &str = "ended";
 
-/// An entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEnd {
     /// The process's number, as it is known to the process itself.
     pub process: u32,
     /// When it started, in clock ticks since boot: identifies it among processes with this id. `None` where it could not be read.
     pub start_ticks: Option<u64>,
-    /// The status that it ended with.
     pub exit_code: Option<i32>,
     /// The signal that ended it. Both are `None` where another process reaped it.
     pub signal: Option<i32>,
@@ -32,7 +27,6 @@ pub(crate) struct ProcessEnd {
 }
 
 impl ProcessEnd {
-    /// For a process whose end was not orderly, or is unknown.
     pub fn in_words(&self) -> String {
         match (self.ended_by_run, self.signal, self.exit_code) {
             (true, Some(signal), _) => format!("was ended by `lazyguard run`, by {}", signal_in_words(signal)),
@@ -49,8 +43,7 @@ impl ProcessEnd {
 
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
-/// The end in words as every form says it: what the run has seen, unless an orderly end with status 0 needs no more; else what the
-/// recording says.
+/// What the run has seen, unless an orderly end with status 0 needs no more; else what the recording says.
 pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOnce() -> String) -> String {
     let says_no_more = |end: &ProcessEnd| orderly && end.exit_code == Some(0) && !end.ended_by_run;
     seen.filter(|end| !says_no_more(end)).map_or_else(recorded, |end| end.in_words())
@@ -58,15 +51,10 @@ pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOn
 
 /// `signal 11 (SIGSEGV)`.
 pub(crate) fn signal_in_words(signal: i32) -> String {
-    match signal_name(signal) {
-        Some(known) => format!("signal {signal} ({known})"),
-        None => format!("signal {signal}"),
-    }
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), |known| format!("signal {signal} ({known})"))
 }
 
-/// The end of the process with this folder, if the `lazyguard run` that made the parent folder has seen it.
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
-    // The parent of a relative path may be none.
     let folder = folder.canonicalize().ok()?;
     // An unreadable mark is not reported: the process's folder may be intact.
     let mark = files::open_in(folder.parent()?, MARK).and_then(files::all_of_short).ok()?;

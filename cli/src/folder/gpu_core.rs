@@ -3,9 +3,7 @@
 //! Must not: read a file as a whole. A core may hold the device's memory, and tables and device code are a small part of it.
 
 use crate::machine::files;
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::gpu_core::{self, GpuCore};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::GPU_CORE;
@@ -17,18 +15,15 @@ use std::process::ExitCode;
 
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let core = files::open(path).map_err(|error| error.to_string()).and_then(read);
-    let core = core.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(core))?,
-        Format::Text => core.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?,
-    }
-    out.flush()?;
+    let core = core.map_err(|why| Failure::at(path, why))?;
+    print(|out| match format {
+        Format::Json => Ok(out.json(&core)?),
+        Format::Text => Ok(out.lines(core.lines())?),
+    })?;
     // The readable part has been reported; the exit code tells a script that there was another.
     Ok(if core.defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the core dump in a process's folder says; `None` where there is none.
 pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
     let opened = match files::open_in(folder, GPU_CORE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -42,7 +37,6 @@ fn read(file: File) -> Result<GpuCore, String> {
     gpu_core::read(&cache).map_err(|refused| refused.to_string())
 }
 
-/// The lines about the core dump in a process's folder, beside those about the process's hang.
 pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
     match core {
         Ok(core) => {
@@ -59,7 +53,6 @@ pub(crate) fn unreadable(why: &str) -> String {
     format!("the core dump of the GPU cannot be read: {why}")
 }
 
-/// What a core dump adds to the verdicts of a hang.
 pub(crate) fn said(core: &GpuCore, hang: Option<&HangReport>) -> Vec<String> {
     hang.map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
 }

@@ -5,7 +5,7 @@
 use crate::folder::process::{ask_as, exists, Status};
 use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
-use crate::words::output::say;
+use crate::words::say;
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
 use lazyguard_core::run_folder::{private_bases, Private};
 use rustix::fs::{flock, FlockOperation};
@@ -18,10 +18,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The files that mark a folder as a run's.
 const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
 
-/// The most entries examined in a private folder, or removed from one.
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. A later sweep removes what remains.
@@ -31,7 +29,6 @@ pub(crate) fn remove(folder: &Path) {
 
 pub(crate) struct Left {
     pub path: PathBuf,
-    /// When the newest entry in it was made.
     since: SystemTime,
     owner: u32,
 }
@@ -44,7 +41,6 @@ impl Left {
     }
 }
 
-/// The facts of this machine by which the core decides which private folders to remove.
 pub(crate) fn sight() -> Sight<'static> {
     Sight {
         user: getuid().as_raw(),
@@ -72,16 +68,13 @@ pub(crate) fn folders_of(process: u32) -> Found {
     among(private_bases(std::env::var_os("TMPDIR")), process, getuid().as_raw())
 }
 
-/// Any user can make a folder of any name where private folders lie. So a folder counts if it belongs to the user that its name says. It is
-/// trusted if that is this user or root, or if this user is root. Another user's folder is never shown as the report of the process that
-/// was asked for.
+/// Any user can make such a folder: it counts if its owner is the user in its name, and is trusted if that is this user or root.
 fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     let mut found = Found::default();
     let entries = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
     for entry in entries {
         let private = Private::by_name(&entry.file_name());
         let Some(private) = private.filter(|private| !private.is_run && private.process == process) else { continue };
-        // For a link, the metadata of the link itself.
         let Ok(about) = entry.metadata() else { continue };
         let owner = about.uid();
         if !about.is_dir() || private.user != owner {
@@ -125,18 +118,14 @@ pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
     Ok(Some(newest.path))
 }
 
-/// Lists on standard error the other runs in a folder that several processes were given: the second and later ones have a folder in it,
-/// named by the process.
+/// Names on standard error the other runs in a folder that several processes were given.
 pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned(), 0) else { return };
     let others = runs_in(folder);
     let Some(newest) = others.first() else { return };
     let whose =
         process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
-    let count = match others.len() {
-        1 => String::new(),
-        more => format!("; {} other runs are in it", more),
-    };
+    let count = if others.len() == 1 { String::new() } else { format!("; {} other runs are in it", others.len()) };
     let newer = if newest.since >= own.since { "newer" } else { "other" };
     say(format_args!(
         "several processes were given this folder; this is {whose}, the first{}. The {newer} run is {}{count}",
@@ -147,13 +136,13 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
 
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
-    match started_by_header(&folder.join(RECORDING)) {
-        Ok(started) if runs == Some(started) => ", which still runs",
-        _ => "",
+    let recorded = started_by_header(&folder.join(RECORDING)).ok();
+    match recorded.is_some() && runs == recorded {
+        true => ", which still runs",
+        false => "",
     }
 }
 
-/// The runs in the folders that a folder has for later processes, the newest first.
 fn runs_in(folder: &Path) -> Vec<Left> {
     let named_by_process = |name: &str| name.split('-').all(|part| part.parse::<u32>().is_ok());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

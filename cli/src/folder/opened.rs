@@ -2,10 +2,9 @@
 
 use crate::folder::ends;
 use crate::folder::process::ask_as;
-use crate::machine::system::host_name;
-use crate::stacks::symbolize::Symbolizer;
-use crate::words::output::Progress;
-use crate::words::Failure;
+use crate::machine::host_name;
+use crate::stacks::Symbolizer;
+use crate::words::{Failure, Progress};
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
@@ -33,7 +32,6 @@ pub(crate) struct RecordingFile {
 
 impl RecordingFile {
     pub(super) fn of(file: File) -> Self {
-        /// Bytes in one of the blocks that `stat` counts.
         const BLOCK: u64 = 512;
         let has_holes = file.metadata().is_ok_and(|about| about.blocks().saturating_mul(BLOCK) < about.len());
         Self { file, has_holes }
@@ -54,7 +52,6 @@ impl Source for RecordingFile {
         match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
             Some(Ok(data)) => data,
             Some(Err(Errno::NXIO)) => u64::MAX,
-            // A file system that does not report it.
             Some(Err(_)) | None => offset,
         }
     }
@@ -65,7 +62,6 @@ pub(crate) struct Opened {
     pub recording: Recording<RecordingFile>,
     /// Whether its process is alive, as far as this user may know.
     pub alive: bool,
-    /// Whether that is unknown: a process with its id exists, and is hidden from this user.
     pub hidden: bool,
     pub(super) process: Option<u32>,
 }
@@ -84,17 +80,14 @@ impl Opened {
         (missing > 0).then(|| Failure::Input(why()))
     }
 
-    /// The process by the id that it has here, as long as it is alive.
     pub fn live_process(&self) -> Option<u32> {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
 
-    /// Whether the process has ended without an orderly end.
     pub fn was_cut_off(&self) -> bool {
         !self.alive && self.recording.facts().state != ProcessState::Ended
     }
 
-    /// The state of the process, in a word for programs.
     pub fn state(&self) -> &'static str {
         match self.recording.facts().state {
             ProcessState::Ended => "ended",
@@ -104,7 +97,6 @@ impl Opened {
         }
     }
 
-    /// The same for a person.
     pub fn state_in_words(&self) -> String {
         let facts = self.recording.facts();
         match facts.state {
@@ -133,14 +125,12 @@ impl Opened {
         ends::words(seen, self.state() == "ended", || self.state_in_words())
     }
 
-    /// Whether the process ran on this machine, as far as is known.
     pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // If this machine's name is unknown, the recording may be of this machine.
         host.is_empty() || host_name().is_none_or(|name| name == *host)
     }
 
-    /// The calls that had not returned when the recording was read, the oldest first.
     pub fn calls_in_progress(&self) -> VecDeque<Entry> {
         let threads = self.recording.threads().iter();
         let mut calls: Vec<_> = threads
@@ -215,6 +205,14 @@ impl Opened {
         in_progress.iter().try_for_each(each)
     }
 
+    /// Shows every record to something that cannot fail.
+    pub fn visit(&self, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
+        self.each_record(|entry| {
+            each(entry);
+            Ok(())
+        })
+    }
+
     /// Goes through all records, with progress on standard error if that is a terminal.
     pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut progress = Progress::new();
@@ -230,7 +228,7 @@ impl Opened {
             }
         }
         drop(progress);
-        records.finish().map_err(|error| Failure::Input(format!("{}: {error}", self.path.display())))
+        records.finish().map_err(|error| Failure::at(&self.path, error))
     }
 }
 

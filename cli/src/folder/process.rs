@@ -1,11 +1,9 @@
 //! A process of this machine by its number: whether it exists, which user owns it, and which files of ours it has mapped.
 //!
-//! A process that cannot be seen is not taken for one that does not exist: a process of another user may be hidden (`hidepid`, a
-//! container's reduced rights), and the kernel then says only that it exists. Of a mapped file the kernel gives only the path. The file at
-//! that path is taken for the process's own if it names the process's start, and if it belongs to the process's user, to this user or to
-//! root. A folder that the user names himself is used without these checks.
+//! A hidden process (`hidepid`) exists. A file at a mapped path is the process's own if it names the process's start, and belongs to the
+//! process's user, this user or root.
 //!
-//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
+//! Must not: trust a process id alone: the kernel reuses ids.
 
 use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
@@ -13,12 +11,10 @@ use crate::words::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
 use rustix::io::Errno;
 use rustix::process::{getuid, test_kill_process, Pid};
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-/// What to do about something that belongs to another user.
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
     let known = owner.map(|owner| format!("user {owner}"));
     let (owner, them) = (known.as_deref().unwrap_or("another user"), known.as_deref().unwrap_or("that user"));
@@ -28,12 +24,10 @@ pub(crate) fn ask_as(owner: Option<u32>) -> String {
     )
 }
 
-/// The same for a path, if this user lacks permission.
 pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return None;
     }
-    // The nearest ancestor that this user may see.
     let about = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
     Some(match about.map(|about| about.uid()) {
         Some(owner) if owner == getuid().as_raw() => {
@@ -43,12 +37,10 @@ pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     })
 }
 
-/// Whether there is a `/proc` here that knows this process.
 pub(crate) fn proc_is_mounted() -> bool {
     Status::of(std::process::id()).started().is_some()
 }
 
-/// Why a process that exists cannot be seen, where there is no `/proc`.
 pub(crate) const NO_PROC: &str =
     "/proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
 
@@ -76,13 +68,11 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     }
 }
 
-/// The numbers of a line of `/proc/PID/status`; none where it has no such line.
 pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
     let line = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a file may be a process's: its owner is one of the process's user ids, this user or root.
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
     let of_process = || {
@@ -92,8 +82,7 @@ fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
 
-/// The recording that a process has mapped: the one whose header names this process, not one inherited from its parent. `None` if it has
-/// mapped none.
+/// The recording that a process has mapped, whose header names it: not one inherited from its parent.
 pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
     let own = PathBuf::from(format!("/proc/{process}"));
     let started = Status::of(process).started();
@@ -167,8 +156,7 @@ impl Stat {
         Some(Self { state, parent, flags, threads, started })
     }
 
-    /// Whether no thread of it runs any more. The state alone is that of the first thread, which may end before the others: because it has
-    /// called `pthread_exit`, or for a moment while the process is killed. Only a process that has ended can be reaped.
+    /// Whether no thread of it runs any more. The state is that of the first thread, which may end before the others.
     pub fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads < 2
     }
@@ -185,7 +173,6 @@ impl Stat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It exists, and started at this clock tick.
     Runs(u64),
     Stopped(u64),
     /// It exists; this user may know no more.

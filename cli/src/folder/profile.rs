@@ -3,14 +3,12 @@
 //! Must not: change a part that it cannot read, or remove an image that a part names.
 
 use crate::machine::files;
-use crate::words::output::say;
-use crate::words::Failure;
+use crate::words::{say, Failure};
 use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, PART};
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 #[derive(Default)]
 pub(crate) struct Folder {
@@ -22,7 +20,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| Failure::at(path, error);
         let mut found = Self { path: path.to_owned(), ..Self::default() };
         if found.has_a_link() {
             found.damaged.push(format!("{}: it is a symbolic link, and none is followed", path.join(IMAGES).display()));
@@ -66,12 +64,10 @@ impl Folder {
         all
     }
 
-    /// The images that it has the bytes of.
     pub fn kept(&self) -> HashSet<ImageId> {
         self.images().into_iter().filter_map(|(id, _)| id).collect()
     }
 
-    /// Writes one part for all of them, and removes those.
     pub fn make_one_part(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
@@ -79,8 +75,7 @@ impl Folder {
         self.parts.iter().try_for_each(fs::remove_file)
     }
 
-    /// Makes one part of all, and removes the images that were used longest ago, beyond `most` bytes, and those that no part names. Returns how
-    /// many went, and their bytes.
+    /// Makes one part of all, and removes the oldest images beyond `most` bytes and unnamed ones: how many, and their bytes.
     pub fn prune(&mut self, most: u64) -> io::Result<(usize, u64)> {
         self.known.prune(most);
         self.make_one_part()?;
@@ -100,7 +95,6 @@ impl Folder {
     }
 }
 
-/// What a file of the profile holds, which is no link.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     files::open_unlinked(path).and_then(files::all_of)
 }

@@ -27,13 +27,11 @@ const MANY_PARTS: usize = 32;
 pub(crate) const NONE: &str =
     "this user has no cache: XDG_CACHE_HOME is no absolute path, or HOME is no folder of this user";
 
-/// The folder of all these profiles. Its path is text, as settings are.
 pub(crate) fn folder() -> Option<PathBuf> {
     folder_of(|name| std::env::var(name).ok(), geteuid().as_raw())
 }
 
-/// As the XDG Base Directory Specification has it: a relative path is ignored. In a folder of another user (as under `sudo`) nothing is
-/// made: that user could not write there afterwards.
+/// By the XDG Base Directory Specification. Nothing is made in a folder of another user (as under `sudo`).
 fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let is_of = |path: &Path, owner: u32| fs::metadata(path).map(|about| about.uid() == owner);
@@ -48,11 +46,9 @@ fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<Pat
     cache.map(|cache| cache.join("lazyguard/profiles"))
 }
 
-/// The profile of a program in the cache.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub folder: PathBuf,
-    /// When the folder was last changed before the run; `None` of one that is not there.
     before: Option<SystemTime>,
 }
 
@@ -65,8 +61,7 @@ impl Own {
         Self { before: changed(&folder), folder }
     }
 
-    /// After a run that has added to it: removes its images that were used longest ago, and the profiles that were used longest ago, as far as
-    /// there are too many. Anything that cannot be removed stays.
+    /// After a run that has added to it: removes the oldest images and profiles, as far as there are too many.
     pub fn keep_small(&self) {
         if changed(&self.folder) == self.before {
             return;
@@ -98,7 +93,6 @@ fn changed(folder: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(folder).and_then(|about| about.modified()).ok()
 }
 
-/// Of all files in a folder and beneath it.
 fn bytes_in(folder: &Path) -> u64 {
     let of = |entry: fs::DirEntry| match entry.metadata() {
         Ok(about) if about.is_dir() => bytes_in(&entry.path()),
@@ -107,14 +101,12 @@ fn bytes_in(folder: &Path) -> u64 {
     fs::read_dir(folder).into_iter().flatten().flatten().map(of).sum()
 }
 
-/// Whether [`name_of`] makes such names.
 fn is_name(name: &str) -> bool {
     let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
     hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The name of a program's folder: the name of its file, and a hash of the path that links lead to. `path_of` finds a program. One of
-/// [`STARTERS`] that runs no file has a folder for each module (`-m`) or command line.
+/// The name of its file, and a hash of the path that links lead to and, of one of [`STARTERS`] without a file, its arguments.
 pub(crate) fn name_of(command: &[OsString], path_of: impl Fn(&OsStr) -> Option<PathBuf>) -> Option<String> {
     /// A name in a file system has 255 bytes at most.
     const MOST_CHARACTERS: usize = 100;
@@ -137,7 +129,6 @@ fn is_starter(program: &OsStr) -> bool {
     STARTERS.split(' ').any(|starter| starter == name)
 }
 
-/// Whether an argument is a file, and no option.
 fn is_script(word: &&OsString) -> bool {
     !word.as_bytes().starts_with(b"-") && Path::new(word).is_file()
 }

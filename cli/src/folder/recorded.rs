@@ -21,13 +21,10 @@ pub(crate) struct Recorded {
     pub diagnosis: Diagnosis,
     pub settings: Settings,
     pub preload: PreloadSummary,
-    /// The newest record of each thread, by the thread's number.
     pub newest: HashMap<u32, Entry>,
 }
 
-/// A standstill, judged by the recording alone.
 pub(crate) struct StoodStill {
-    /// The report that the process would have made.
     pub report: HangReport,
     /// Whether it had lasted for as long as a live report waits; else it is only suspected.
     pub long_enough: bool,
@@ -125,7 +122,7 @@ impl Recorded {
         };
         let mut builder = SnapshotBuilder::new(&opened.recording);
         let mut newest = HashMap::new();
-        opened.each_record(|entry| {
+        opened.visit(|entry| {
             builder.push(entry);
             if let Payload::Preload(ahead) = entry.record.payload() {
                 preload.kernels += ahead.loaded;
@@ -133,7 +130,6 @@ impl Recorded {
             } else {
                 newest.insert(entry.thread_number, *entry);
             }
-            Ok(())
         })?;
         let snapshot = opened.standstill(&mut builder);
         let diagnosis = diagnose(&snapshot);
@@ -193,7 +189,6 @@ impl Recorded {
         &self.opened
     }
 
-    /// The hang when the process was last seen; `None` without one.
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
         if self.diagnosis.status == Status::Well {
             return None;
@@ -210,11 +205,10 @@ impl Recorded {
         !calls && snapshot.any_stands_at_rest()
     }
 
-    /// Kernels that run while no thread waits for them, a line each; of a process that stands still, none.
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        match self.diagnosis.status {
-            Status::Well => self.snapshot.unwatched(),
-            _ => Vec::new(),
+        match self.diagnosis.status == Status::Well {
+            true => self.snapshot.unwatched(),
+            false => Vec::new(),
         }
     }
 

@@ -9,12 +9,10 @@ use std::path::Path;
 
 pub(crate) const RECORDING: &str = "trace.lgt";
 
-/// When the process of a recording started, by the header alone.
 pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
     header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
 }
 
-/// The process of a recording, by the header alone.
 pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
     // The driver's version is the other half.
     header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)

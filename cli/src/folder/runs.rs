@@ -8,15 +8,12 @@
 //! | of a job under the library alone | the folders of its processes, beside the job's marker |
 //! | above folders that `--out` named | those folders: of several jobs, or of the machines of one job |
 //!
-//! A command that reads is given any of them. Of several runs it reads the newest, and says so: ranks are compared within one run alone.
-//!
-//! Must not: read what processes have left, beyond its names.
+//! A command reads the newest of several runs, and says so: ranks are compared within one run alone.
 
 use crate::folder::process::denied;
 use crate::folder::source::{is_process_folder, Run};
 use crate::machine::files;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{print, say, Failure, Outcome};
 use chrono::DateTime;
 use lazyguard_core::api::counted;
 use lazyguard_core::run_folder::file::{MARK, OF_A_JOB};
@@ -24,7 +21,6 @@ use serde::Deserialize;
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 /// The deepest nesting: the folder that `--out` names, a job's, a rank's run in it, a run that its program has started, and one in that.
@@ -33,10 +29,8 @@ const MOST_RUNS: usize = 5;
 const START_WITHIN: u64 = 600_000_000_000;
 const MOST_NAMED: usize = 8;
 
-/// The keys read from the mark of a run.
 #[derive(Default, Deserialize)]
 struct Mark {
-    /// The folder of the run whose program has started this one.
     around: Option<PathBuf>,
     job: Option<String>,
     #[serde(default)]
@@ -59,8 +53,7 @@ pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
 }
 
-/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. A run that was merely given
-/// the same folder is not nested.
+/// Whether the program of the run in `around` has started this run, which was not merely given the same folder.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
     Mark::of(folder).is_some_and(|mark| mark.around.as_deref() == Some(around))
 }
@@ -73,10 +66,8 @@ pub(crate) fn folders(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// A run, or the runs of all ranks of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OneRun {
-    /// One folder; of a job with a folder for each machine, all of them.
     folders: Vec<PathBuf>,
     started_unix_ns: u64,
     command: Vec<String>,
@@ -101,8 +92,7 @@ impl OneRun {
         Some(Self { folders: vec![folder.to_owned()], started_unix_ns, command, who, ranks })
     }
 
-    /// Takes in a run of the same job in a folder beside this one's, as where each machine or each rank has a folder: the folders of a job
-    /// have one name, other runs one command; none is of a machine and rank that is known already. Returns the other run if it is another job.
+    /// Takes in the run of another machine or rank of the same job, in a folder beside this one's; else returns it.
     fn join(&mut self, other: Self) -> Option<Self> {
         let job = |run: &Self| (run.ranks > 0).then(|| run.folders[0].file_name().map(ToOwned::to_owned));
         let apart = self.folders.iter().all(|own| own.parent() != other.folders[0].parent());
@@ -143,7 +133,6 @@ fn written_at(file: &Path) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(0)
 }
 
-/// The marks of the ranks' runs in a job's folder; none in any other folder.
 fn marks_of_ranks(folder: &Path) -> Vec<Mark> {
     let marks = folders(folder).unwrap_or_default();
     marks.iter().filter_map(|rank| Mark::of(rank)).filter(|mark| mark.job.is_some()).collect()
@@ -159,8 +148,7 @@ fn marker_of_job(folder: &Path) -> Option<PathBuf> {
     entries.find(|entry| entry.file_name().to_string_lossy().starts_with(OF_A_JOB)).map(|entry| entry.path())
 }
 
-/// The runs in a folder that `--out` named, or in folders that lie in this one, the newest first. A run's own folder, a job's and a process's
-/// hold none.
+/// The runs in a folder that `--out` named, or one folder deeper, the newest first; none in a run's, job's or process's own.
 fn runs_in(folder: &Path) -> Vec<OneRun> {
     let is_one = |folder: &Path| is_run(folder) || is_process_folder(folder) || !marks_of_ranks(folder).is_empty();
     if is_one(folder) {
@@ -179,18 +167,13 @@ fn runs_in(folder: &Path) -> Vec<OneRun> {
     runs
 }
 
-/// The folder that a command is to read: of several runs in the one that the user has named, the newest. A line says so. Where that run has
-/// several folders, it is the user's, of which [`process_folders`] leaves out the other runs.
+/// The newest of several runs in the folder that the user has named; a line says so.
 pub(crate) fn newest_in(what: &Path) -> PathBuf {
     let runs = runs_in(what);
     let Some(newest) = runs.first() else { return what.to_owned() };
     if runs.len() > 1 {
-        say(format_args!(
-            "the newest of {} runs: {}; lazyguard report --list {} lists them",
-            runs.len(),
-            newest.place(),
-            what.display()
-        ));
+        let (count, place, what) = (runs.len(), newest.place(), what.display());
+        say(format_args!("the newest of {count} runs: {place}; lazyguard report --list {what} lists them"));
     }
     let of_processes = folders(what).unwrap_or_default().iter().filter(|folder| is_process_folder(folder)).count();
     if of_processes > 0 {
@@ -199,7 +182,6 @@ pub(crate) fn newest_in(what: &Path) -> PathBuf {
     newest.folder_within(what)
 }
 
-/// The same without a line, for what looks again and again.
 pub(crate) fn newest_quietly(what: &Path) -> PathBuf {
     runs_in(what).first().map_or_else(|| what.to_owned(), |newest| newest.folder_within(what))
 }
@@ -209,13 +191,9 @@ pub(crate) fn list(what: &Path) -> Outcome {
     if runs.is_empty() {
         return Err(Failure::Input(format!("{}: holds no folders of runs", what.display())));
     }
-    let mut out = Output::standard();
-    runs.iter().try_for_each(|run| write_line!(out, "{}", run.line()))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| Ok(out.lines(runs.iter().map(OneRun::line))?))
 }
 
-/// The one process that a command is to read: the one that the user has named, or the only one of a run.
 pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
     let what = newest_in(what);
     if is_process_folder(&what) {
@@ -230,18 +208,13 @@ pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
             let more = several.len().saturating_sub(MOST_NAMED);
             let more = (more > 0).then(|| format!("and {more} more"));
             let named: Vec<_> = named.chain(more).collect();
-            Err(Failure::Input(format!(
-                "{}: holds {} processes; name the folder of one of them: {}",
-                what.display(),
-                several.len(),
-                named.join(", ")
-            )))
+            let (count, named) = (several.len(), named.join(", "));
+            Err(Failure::at(&what, format!("holds {count} processes; name the folder of one of them: {named}")))
         }
     }
 }
 
-/// The folders of all processes under a root: directly, in the folder of another process, or in the folders of runs. Below a folder's
-/// own folders only those of runs and jobs are searched: others may belong to any program. Of several runs the newest counts.
+/// The folders of all processes under a root. Below its folders only those of runs and jobs are searched, of several the newest.
 pub(crate) fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut within = vec![(root.to_owned(), 0)];

@@ -1,10 +1,4 @@
-//! Finds a recording: in a run folder, or mapped into a process.
-//!
-//! The command finds the recording of a live process through `/proc/PID/maps`, without its run folder. In another mount namespace the
-//! process's path may name another file here; the right file names the process's start.
-//!
-//! An ended process may have left a private folder with its id in the name; the command takes the newest. A folder may hold other runs
-//! beneath its own, where several were given the same `LAZYGUARD_OUT`. The command says on standard error which one it took.
+//! Finds a recording: in a run folder, mapped into a process (`/proc/PID/maps`), or in the newest private folder that an ended process has left.
 //!
 //! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
@@ -24,10 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const HAZARDS: &str = "hazards.json";
 
-/// A folder that holds one of these is a process's.
 const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 
-/// What a command was asked to read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// The run folder; `None` for a recording that the user named by its own path.
@@ -46,24 +38,20 @@ impl Run {
         Ok(run)
     }
 
-    /// The same without a line.
     pub fn find_quietly(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
                 let recording = what.join(RECORDING);
                 let is_there = match fs::symlink_metadata(&recording) {
                     Ok(_) => true,
-                    Err(error) => match denied(&recording, &error) {
-                        Some(why) => return Err(Failure::Input(format!("{}: {why}", what.display()))),
-                        None => false,
-                    },
+                    Err(error) => denied(&recording, &error).map_or(Ok(false), |why| Err(Failure::at(what, why)))?,
                 };
                 let recording = is_there.then_some(recording);
                 return Ok(Self { folder: Some(what.to_owned()), recording, process: None });
             }
             Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::Input(format!("{}: {error}", what.display())));
+                return Err(Failure::at(what, error));
             }
             Err(_) => {}
         }
@@ -76,7 +64,6 @@ impl Run {
         }
     }
 
-    /// The process that this number is of, where it runs and keeps no recording in a file.
     pub fn without_a_recording(what: &Path) -> Option<u32> {
         let process = what.to_str().filter(|_| !what.exists()).and_then(|text| text.parse().ok())?;
         let unrecorded = |maps: String| recording_of(process, &maps).is_ok_and(|recording| recording.is_none());
@@ -128,11 +115,8 @@ impl Run {
         read: impl FnOnce(RecordingFile) -> Result<T, Unreadable>,
     ) -> Result<Option<(&PathBuf, T)>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
-        let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
-        let file = self.open_file(path).map_err(|error| match denied(path, &error) {
-            Some(why) => failure(&why),
-            None => failure(&error),
-        })?;
+        let failure = |error: &dyn std::fmt::Display| Failure::at(path, error);
+        let file = self.open_file(path).map_err(|error| failure(&denied(path, &error).unwrap_or(error.to_string())))?;
         let read = read(RecordingFile::of(file)).map_err(|error| match error {
             // For a file of another name, zeros mean nothing.
             Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
@@ -151,7 +135,6 @@ impl Run {
         }
     }
 
-    /// Opens the recording of a command that is about nothing else.
     pub fn must_open(&self) -> Result<Opened, Failure> {
         self.open()?.ok_or_else(|| {
             let folder = self.folder.as_deref().unwrap_or(Path::new("."));
@@ -160,7 +143,6 @@ impl Run {
     }
 }
 
-/// A duration or a moment, in nanoseconds, as settings have it.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
 }
@@ -169,12 +151,10 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
     OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }
 
-/// The hang that the watchdog has reported, if it has one, with the verdicts that this build comes to.
 pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
     Ok(read(folder, HANG)?.map(HangReport::diagnosed_anew))
 }
 
-/// A file of a run folder; `None` where it is not there.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let path = folder.join(name);
     let text = match files::read_text_in(folder, name) {
@@ -182,8 +162,8 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let why = denied(&path, &error).unwrap_or_else(|| error.to_string());
-            return Err(Failure::Input(format!("{}: {why}", path.display())));
+            return Err(Failure::at(path, why));
         }
     };
-    serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    serde_json::from_str(&text).map(Some).map_err(|error| Failure::at(path, error))
 }

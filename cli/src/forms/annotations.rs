@@ -1,23 +1,17 @@
-//! Annotations: lines that a CI system shows beside the source or in its list of problems.
-//!
-//! Each system has its own separators within a line; text from a kernel's name must not be able to act as one, nor reach the system's log
-//! or display as a line of its own. So each text is first made one line of text for a person, and then escaped for the system.
+//! Annotations: lines that a CI system shows beside the source. Each text is first made one line for a person, then escaped for the system: no
+//! name of a kernel can act as a separator, or reach the system's log as a line of its own.
 
 use super::places::Place;
 use super::text;
-use crate::judge::hangs::hangs;
-use crate::judge::judged::Status;
-use crate::judge::seen::{FailedOn, Seen};
+use crate::judge::{hangs, FailedOn, Seen, Status};
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Whether annotations are written, and for which CI system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Annotations {
-    /// For the CI system that the environment names.
     #[default]
     Auto,
     Off,
@@ -34,7 +28,6 @@ pub(crate) enum System {
 }
 
 impl Annotations {
-    /// Replaces the default; keeps a value that the user gave.
     pub fn unless_asked_for(&mut self, other: Self) {
         if *self == Self::Auto {
             *self = other;
@@ -63,7 +56,6 @@ impl FromStr for Annotations {
     }
 }
 
-/// Each system, its word, and the variable that it sets.
 const SYSTEMS: [(System, &str, &str); 4] = [
     (System::Github, "github", "GITHUB_ACTIONS"),
     (System::Gitlab, "gitlab", "GITLAB_CI"),
@@ -85,7 +77,6 @@ struct Shown<'a> {
     seen: &'a Seen<'a>,
 }
 
-/// The lines for every hang and every new hazard, and for what was not guarded; prevented hazards are left out where the run does not fail for them.
 pub(crate) fn lines(seen: &Seen<'_>, annotations: Annotations) -> Vec<String> {
     let Some(system) = annotations.system() else { return Vec::new() };
     shown(seen).iter().filter_map(|shown| shown.line(system)).collect()
@@ -127,7 +118,6 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
     hangs.chain(hazards).chain(unguarded).collect()
 }
 
-/// Lines in one text, each of which stays one.
 fn text_of(lines: impl IntoIterator<Item = String>) -> String {
     Block::of(lines).as_str().trim_end_matches('\n').to_owned()
 }
@@ -142,7 +132,6 @@ impl Shown<'_> {
         }
     }
 
-    /// The file and the line, where the file can be shown beside its source.
     fn inside(&self) -> Option<(Cow<'_, str>, u32)> {
         self.place.as_ref().filter(|place| place.is_inside).map(|place| (one_line(&place.path), place.line))
     }
@@ -200,7 +189,6 @@ fn azure_property(text: &str) -> String {
     azure_data(text).replace(';', "%3B").replace(']', "%5D")
 }
 
-/// What TeamCity takes of a description.
 const MOST_TEAMCITY: usize = 4000;
 
 /// The text with everything escaped that the form of TeamCity's messages gives a meaning, cut where it would be too long.

@@ -2,12 +2,9 @@
 
 use super::text;
 use crate::folder::gpu_core;
-use crate::judge::explored::Explored;
-use crate::judge::judged::{Finding, MetByProcess, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::{compare, Ranks};
-use crate::judge::seen::{exit_code, End, Finished, Hung, Seen};
-use crate::judge::stood::Stood;
+use crate::judge::{
+    compare, exit_code, End, Explored, Finding, Finished, Hung, MetByProcess, Process, Ranks, Seen, Status, Stood,
+};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
@@ -15,7 +12,6 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 
-/// The version of the form; raised when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
 
 /// What `--json` of `lazyguard run` writes, and `--format json` of `lazyguard report` for the hazards or for several processes.
@@ -246,10 +242,7 @@ fn hazard(finding: &Finding) -> HazardFound<'_> {
         status: finding.status.word(),
         fails: finding.fails,
         explored: finding.explored.as_deref(),
-        suppressed_by: match &finding.status {
-            Status::Suppressed(by) => by,
-            _ => &[],
-        },
+        suppressed_by: if let Status::Suppressed(by) = &finding.status { by } else { &[] },
         met_by: &finding.met_by,
     }
 }

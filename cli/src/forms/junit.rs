@@ -1,17 +1,11 @@
-//! The run as a JUnit file: a test suite with a case for the run, one for each process, one for the comparison of the ranks in a job of several,
-//! and one for each hazard.
-//!
-//! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
-//! new one.
+//! The run as a JUnit file: a suite with a case for the run, each process, the comparison of the ranks, and each hazard. Cases keep their names
+//! from run to run.
 
 use super::text;
-use crate::judge::hangs::sentence;
-use crate::judge::judged::{Finding, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::compare;
-use crate::judge::seen::{End, FailedOn, Hung, Seen};
-use crate::judge::stood::{asks_to_end, Course, Stood};
-use crate::machine::system::host_name;
+use crate::judge::{
+    asks_to_end, compare, sentence, Course, End, FailedOn, Finding, Hung, Process, Seen, Status, Stood,
+};
+use crate::machine::host_name;
 use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
@@ -54,7 +48,6 @@ pub(crate) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     report.to_string().map_err(|error| Failure::Input(format!("the JUnit file cannot be made: {error}")))
 }
 
-/// The machine: where the processes ran, else this one.
 fn host(seen: &Seen<'_>) -> String {
     let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
     host.or_else(host_name).unwrap_or_else(|| "localhost".to_owned())
@@ -111,7 +104,6 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     }
 }
 
-/// An attempt that hung, as a test that was run again.
 fn rerun(hung: &Hung) -> TestRerun {
     let mut rerun = TestRerun::new(NonSuccessKind::Failure);
     let folder = format!("lazyguard report {}", hung.folder.display());
@@ -121,10 +113,8 @@ fn rerun(hung: &Hung) -> TestRerun {
 
 fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
     let own = if process.program.is_empty() { "a program" } else { &process.program };
-    let mut name = match process.rank.as_str() {
-        "" => format!("process {own}"),
-        rank => format!("process {own}, rank {rank}"),
-    };
+    let rank = if process.rank.is_empty() { String::new() } else { format!(", rank {}", process.rank) };
+    let mut name = format!("process {own}{rank}");
     let number = names.entry(name.clone()).or_insert(0);
     *number += 1;
     if *number > 1 {
@@ -152,8 +142,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
     case
 }
 
-/// The case of a process without a hang. A failure if another signal killed it; skipped if `lazyguard run` or one of these signals ended
-/// it, or if its end is unknown.
+/// A failure if a signal killed it; skipped if `lazyguard run` or a request ended it, or its end is unknown.
 fn of_the_course(process: &Process) -> TestCaseStatus {
     match process.course {
         Course::Well => TestCaseStatus::success(),
@@ -164,7 +153,6 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
     }
 }
 
-/// The case of the ranks' comparison, in a job of several: a failure if one of them hangs in a collective.
 fn of_ranks(seen: &Seen<'_>, program: &str) -> Option<TestCase> {
     let ranks = seen.processes.iter().map(|process| process.rank.as_str()).filter(|rank| !rank.is_empty());
     if ranks.collect::<HashSet<_>>().len() < 2 {

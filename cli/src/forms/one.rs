@@ -1,21 +1,12 @@
-//! `lazyguard report` for one process.
-//!
-//! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
-//! are always known, because the recorder writes each one before the call is made.
+//! `lazyguard report` for one process. The live report and the recording are shown by the same code.
 
 use super::text;
-use crate::folder::gpu_core;
-use crate::folder::recorded::{Recorded, RecordingSeen};
-use crate::folder::runs::process_folders;
-use crate::folder::source::{is_process_folder, Run, RECORDING};
+use crate::folder::{gpu_core, is_process_folder, process_folders, Recorded, RecordingSeen, Run, RECORDING};
 use crate::forms::recorded::write_hang;
 use crate::judge::collect::{self, Whole};
-use crate::judge::process::Process;
-use crate::judge::stood::is_by_the_guard;
+use crate::judge::{is_by_the_guard, Process};
 use crate::stacks;
-use crate::words::format::Format;
-use crate::words::output::{say, write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{say, write_line, Failure, Format, Outcome, Output};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
@@ -23,7 +14,6 @@ use lazyguard_core::run_folder::file::{LOG, RUN};
 use lazyguard_core::stack::STACKS;
 use lazyguard_core::trace::read::ProcessState;
 use serde::Serialize;
-use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,7 +68,7 @@ pub(crate) fn report_one(run: &Run, format: Format, out: &mut Output<'_>) -> Out
     if has_anything || whole.recorded.is_some() {
         let found = Found { run, process, whole, log };
         match format {
-            Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
+            Format::Json => out.json(&found.json())?,
             Format::Text => found.write_text(out)?,
         }
         out.flush()?;
@@ -103,13 +93,13 @@ fn no_run_folder(folder: &Path) -> Failure {
 }
 
 impl Found<'_> {
-    fn json(&self) -> Value {
+    fn json(&self) -> ProcessReport<'_> {
         let Self { process, whole, .. } = self;
         let names = process.names();
         let has_stacks = process.folder.join(STACKS).exists() && stacks::problem_in(&process.folder).is_none();
         let gpu = names.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
         let hazards = process.hazards.iter().map(|seen| &seen.hazard);
-        json!(ProcessReport {
+        ProcessReport {
             hang: whole.reported.as_ref(),
             lasts: self.lasts(),
             run: process.summary.as_ref(),
@@ -118,7 +108,7 @@ impl Found<'_> {
             gpu,
             gpu_says: gpu.map_or_else(Vec::new, |core| gpu_core::said(core, whole.reported.as_ref())),
             hazards: process.knows_hazards.then(|| hazards.collect()),
-        })
+        }
     }
 
     fn lasts(&self) -> Option<Lasts> {
@@ -132,7 +122,6 @@ impl Found<'_> {
         })
     }
 
-    /// The summary is written at an orderly end; the recording has the state of the process.
     fn why_there_is_no_summary(&self) -> &'static str {
         let Some(opened) = self.whole.recorded.as_ref().map(Recorded::opened) else {
             return match self.run.recording.is_some() {
@@ -169,15 +158,12 @@ impl Found<'_> {
             (None, None) => {}
         }
         if let Some(core) = &process.names().gpu {
-            gpu_core::lines(core, reported.as_ref()).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(gpu_core::lines(core, reported.as_ref()))?;
             write_line!(out, "")?;
         }
         self.write_end(out)?;
         match process.knows_hazards {
-            true => {
-                let lines = process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard));
-                lines.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
-            }
+            true => out.lines(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard)))?,
             false => write_line!(out, "the hazards cannot be told: the recording cannot be read")?,
         }
         match recorded {
@@ -214,7 +200,7 @@ impl Found<'_> {
                 let said = [by_the_guard.filter(|_| recorded.is_some()).cloned(), revoked];
                 let lines = summary.lines();
                 let new = lines.iter().filter(|line| !said.iter().flatten().any(|said| said == *line));
-                new.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
+                out.lines(new)?;
             }
             None if self.process.folder.join(RUN).exists() => {
                 write_line!(out, "the summary (run.json) cannot be read: how the program ended is not known")?;

@@ -1,9 +1,8 @@
 //! Paths of source files, relative to the folder in which the command was started where they lie in it.
 
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use std::path::{Component, Path, PathBuf};
 
-/// A line of source, and whether its file lies in the working folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Relative to the working folder where it lies in it, else as the program names it.

@@ -1,7 +1,7 @@
 //! What `lazyguard log` prints of one record, as a JSON object.
 
-use crate::words::format::Took;
 use crate::words::names::lane_name;
+use crate::words::Took;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::hazard::{Flags, HazardEvent};
@@ -144,7 +144,6 @@ pub(super) struct Line<'a> {
     pub in_progress: bool,
 }
 
-/// An address in the form that other tools take.
 #[derive(Clone, Copy)]
 pub(super) struct Address(pub u64);
 
@@ -161,7 +160,6 @@ impl Serialize for Address {
 }
 
 impl<'a> Line<'a> {
-    /// What a record says by itself; names come later.
     pub fn of(entry: &Entry) -> Self {
         let record = &entry.record;
         let class = record.entry_point.class();

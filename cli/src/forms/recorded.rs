@@ -1,29 +1,26 @@
 //! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::records::Printer;
-use crate::folder::recorded::Recorded;
-use crate::words::format::{utc, Format, Took};
-use crate::words::output::{write_line, Output};
+use crate::folder::Recorded;
+use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
 use lazyguard_core::report::{HangReport, Newest, Outcome};
 use lazyguard_core::Nanos;
 use std::io;
 
-/// Threads that are listed; the JSON form has them all.
 const MOST_THREADS: usize = 16;
 
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-/// A report without its first lines, with the state since.
 pub(crate) fn write_hang(
     out: &mut Output<'_>,
     hang: &HangReport,
     newest: Option<Newest>,
     without: usize,
 ) -> io::Result<()> {
-    hang.lines(newest).iter().skip(without).try_for_each(|line| write_line!(out, "{line}"))
+    out.lines(hang.lines(newest).iter().skip(without))
 }
 
 impl Recorded {
@@ -62,9 +59,7 @@ impl Recorded {
         if self.opened.state() == "ended" {
             return Ok(());
         }
-        for line in self.snapshot.unwatched() {
-            write_line!(out, "{line}{when}")?;
-        }
+        out.lines(self.snapshot.unwatched().iter().map(|line| format!("{line}{when}")))?;
         if self.snapshot.blocked.is_empty() {
             write_line!(out, "no driver call was in progress{when}; the last record of each thread:")?;
             self.write_newest(out)?;
@@ -77,37 +72,28 @@ impl Recorded {
         }
         match self.snapshot.streams.is_empty() {
             true => write_line!(out, "no stream had work outstanding that these could wait for")?,
-            false => hang.outstanding().iter().try_for_each(|line| write_line!(out, "{line}"))?,
+            false => out.lines(hang.outstanding())?,
         }
         write_line!(out, "")
     }
 
-    /// Writes whether a hang that was reported live is over, and how it ended.
     pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut Output<'_>) -> io::Result<()> {
         if self.newest(hang).is_some() {
             return Ok(());
         }
         let own = ends_of(&self.opened.recording, hang.waited_in());
         let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
-        match told.outcome() {
+        let became = match told.outcome() {
             Outcome::Revoked => {
-                write_line!(
-                    out,
-                    "the collectives of this hang were revoked (LAZYGUARD_ON_HANG=revoke): the context works on"
-                )?;
+                "the collectives of this hang were revoked (LAZYGUARD_ON_HANG=revoke): the context works on"
             }
             Outcome::FailedOnPurpose => {
-                write_line!(
-                    out,
-                    "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): the driver has ended its work"
-                )?;
+                "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): the driver has ended its work"
             }
-            _ => write_line!(
-                out,
-                "this hang is over: none of these calls was in progress when the process was last seen"
-            )?,
-        }
-        told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
+            _ => "this hang is over: none of these calls was in progress when the process was last seen",
+        };
+        write_line!(out, "{became}")?;
+        out.lines(told.ends_in_words().iter().map(|end| format!("  {end}")))
     }
 
     fn write_newest(&self, out: &mut Output<'_>) -> io::Result<()> {
@@ -131,7 +117,6 @@ impl Recorded {
         Printer::new(&self.opened, Format::Text, out)
     }
 
-    /// The process, as the first line of a report names it.
     fn who(&self) -> String {
         let facts = self.opened.recording.facts();
         let rank = self.opened.recording.rank();
@@ -148,28 +133,18 @@ impl Recorded {
         let rank = if rank.is_empty() { rank } else { format!(", rank {rank}") };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
         let last = self.snapshot.at.max(facts.last_seen);
-        format!(
-            "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
-            facts.program,
-            facts.process,
-            known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.end_in_words()),
-            last as f64 / 1e9,
-            utc(facts.armed_unix_nanos.saturating_add(last))
-        )
+        let ended = known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.end_in_words());
+        let (at, when) = (last as f64 / 1e9, utc(facts.armed_unix_nanos.saturating_add(last)));
+        format!("{} (process {}{rank}{host}) {ended}; last seen at +{at:.3} s ({when})", facts.program, facts.process)
     }
 
     pub(crate) fn write_account(&self, out: &mut Output<'_>) -> io::Result<()> {
         let recording = &self.opened.recording;
         let facts = recording.facts();
-        write_line!(
-            out,
-            "recording: {} ({:.1} MiB, format {}, LazyGuard {}, driver {})",
-            self.opened.path.display(),
-            facts.file_bytes as f64 / f64::from(1 << 20),
-            facts.version,
-            facts.lazyguard,
-            facts.driver_version
-        )?;
+        let (path, mebibytes) = (self.opened.path.display(), facts.file_bytes as f64 / f64::from(1 << 20));
+        let versions =
+            format!("format {}, LazyGuard {}, driver {}", facts.version, facts.lazyguard, facts.driver_version);
+        write_line!(out, "recording: {path} ({mebibytes:.1} MiB, {versions})")?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
         let (calls, launches) = recording.calls_and_launches();

@@ -3,19 +3,17 @@
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
 use super::record_line::{Address, Line};
-use crate::folder::source::Opened;
-use crate::stacks::symbolize::Symbolizer;
-use crate::words::format::{Format, Took};
+use crate::folder::Opened;
+use crate::stacks::Symbolizer;
 use crate::words::names::Names;
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Format, Output, Took};
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::GraphSeen;
 use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Record};
 use std::collections::HashMap;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Of the calls about an executable graph, the one that does not say what it does.
 const DESTROYS: &str = "cuGraphExecDestroy";
@@ -45,7 +43,6 @@ impl<'a, 'o> Printer<'a, 'o> {
         }
     }
 
-    /// What the nodes of the graph do that a call has made executable.
     fn holds(&self, graph: u64, record: &Record) -> Option<String> {
         let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
         let texts = self.opened.recording.strings();
@@ -86,7 +83,6 @@ impl<'a, 'o> Printer<'a, 'o> {
     }
 }
 
-/// A line for a person: time, thread, call, object, duration, and further facts.
 struct Text<'a> {
     line: &'a Line<'a>,
     kind: Kind,
@@ -143,7 +139,6 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
-    /// What the record is about: function, shape, memory, stream.
     fn write_objects(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line;
         behind(out, " of ", line.function)?;
@@ -177,7 +172,6 @@ impl Text<'_> {
     }
 }
 
-/// A fact behind its words, where it applies.
 fn behind(out: &mut fmt::Formatter<'_>, words: &str, fact: Option<impl fmt::Display>) -> fmt::Result {
     fact.map_or(Ok(()), |fact| write!(out, "{words}{fact}"))
 }

@@ -3,18 +3,14 @@
 //! [`Format`] has the forms of a report of hazards; [`crate::words::format::Format`] has those of every other report.
 
 use super::{html, json, junit, sarif, text};
-use crate::folder::source::{is_process_folder, Run};
+use crate::folder::{is_process_folder, Run};
 use crate::judge::collect::{self, Collected};
-use crate::judge::judged::Rules;
-use crate::judge::seen::Seen;
-use crate::judge::{baseline, suppress};
+use crate::judge::{baseline, suppress, Rules, Seen};
 use crate::machine::files;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{write_line, Failure, Outcome, Output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How a report of hazards is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For a person.
@@ -34,17 +30,16 @@ pub(crate) fn report_all(root: &Path, format: crate::words::format::Format, out:
     match format {
         crate::words::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         crate::words::format::Format::Text => {
-            text::processes(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(text::processes(&seen))?;
             if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
-                text::hazards(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+                out.lines(text::hazards(&seen))?;
             }
         }
     }
     Ok(exit_code(&seen))
 }
 
-/// Prints the hazards of a process, or of all processes under a root.
 pub(crate) fn report_hazards(
     what: &Path,
     format: Format,
@@ -64,7 +59,7 @@ pub(crate) fn report_hazards(
         Format::Sarif => sarif::text(&seen),
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
-            seen.problem_lines().chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            out.lines(seen.problem_lines().chain(text::hazards(&seen)))?;
             return Ok(exit_code(&seen));
         }
     };
@@ -72,12 +67,11 @@ pub(crate) fn report_hazards(
     Ok(exit_code(&seen))
 }
 
-/// Writes the page of a process, or of all processes under a root, and says what it is about.
 pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Outcome {
     let rules = Rules::default();
     let seen = Seen::of(what, found(what)?, &rules);
     files::write(file, &html::text(&seen))?;
-    seen.problem_lines().try_for_each(|problem| write_line!(out, "{problem}"))?;
+    out.lines(seen.problem_lines())?;
     write_line!(out, "{}", text::result(&seen))?;
     write_line!(out, "page: {}", file.display())?;
     Ok(exit_code(&seen))
@@ -85,13 +79,12 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
 
 /// The readable part has been reported; the exit code tells a script that there was an unreadable one.
 fn exit_code(seen: &Seen<'_>) -> ExitCode {
-    match seen.problems().next() {
-        None => ExitCode::SUCCESS,
-        Some(_) => ExitCode::FAILURE,
+    match seen.problems().next().is_none() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 
-/// The processes that are meant by a process id, a folder, or the path of a recording.
 fn found(what: &Path) -> Result<Collected, Failure> {
     let run = Run::find(what)?;
     match &run.folder {

@@ -1,23 +1,17 @@
-//! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
-//! and every hazard.
+//! The findings as SARIF 2.1.0: a rule for every code, a result for every hang and hazard.
 
 use super::places::Place;
 use super::text;
-use crate::judge::hangs::{hangs, HangSeen};
-use crate::judge::judged::{Finding, Status};
-use crate::judge::process::Process;
-use crate::judge::seen::{exit_code, Seen};
-use crate::stacks::symbolize::SourceLine;
-use crate::words::format::utc;
-use crate::words::pages;
+use crate::judge::{exit_code, hangs, Finding, HangSeen, Process, Seen, Status};
+use crate::stacks::SourceLine;
+use crate::words::{pages, utc};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::messages;
 use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 use std::path::Path;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-/// The name of the folder that relative paths begin in.
 const HERE: &str = "WORKINGFOLDER";
 /// The name and version of the fingerprint that distinguishes results.
 const FINGERPRINT: &str = "lazyguardKey/v1";
@@ -60,18 +54,18 @@ fn rule(code: Code) -> Value {
 }
 
 fn invocation(seen: &Seen<'_>) -> Value {
-    let mut invocation = Map::new();
-    // This is about the analysis, not the program. The notifications name what the analysis could not read.
-    invocation.insert("executionSuccessful".to_owned(), json!(seen.problems().next().is_none()));
-    let notifications: Vec<_> =
-        seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
-    invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));
+    let notifications = seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } }));
     let processes = seen.processes.iter().map(|process| {
         let folder = seen.folder_stays.then_some(&process.name);
         json!({ "folder": folder, "process": process.process, "status": process.word(), "ended": process.ended })
     });
-    invocation.insert("properties".to_owned(), json!({ "processes": processes.collect::<Vec<_>>() }));
-    let Some(run) = seen.run else { return Value::Object(invocation) };
+    let mut invocation = json!({
+        // Of the analysis, not of the program: the notifications name what could not be read.
+        "executionSuccessful": seen.problems().next().is_none(),
+        "toolExecutionNotifications": notifications.collect::<Vec<_>>(),
+        "properties": { "processes": processes.collect::<Vec<_>>() },
+    });
+    let Some(run) = seen.run else { return invocation };
     let code = exit_code(run.end, seen.failed);
     let moment = |nanos: u64| utc(nanos).replacen(' ', "T", 1).replace(" UTC", "Z");
     let told = [
@@ -83,8 +77,8 @@ fn invocation(seen: &Seen<'_>) -> Value {
         ("exitCodeDescription", (code != 0).then(|| json!(run.end.to_string()))),
         ("exitSignalNumber", run.end.signal().map(|signal| json!(signal))),
     ];
-    invocation.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    Value::Object(invocation)
+    told.into_iter().for_each(|(name, value)| value.into_iter().for_each(|value| invocation[name] = value));
+    invocation
 }
 
 fn location(file: &Path) -> Value {
@@ -171,22 +165,18 @@ fn locations(line: Option<&SourceLine>, program: &str, kernel: Option<&str>, see
     let module = (!program.is_empty()).then(|| json!({ "name": program, "kind": "module" }));
     let function = kernel.map(|kernel| json!({ "name": kernel, "kind": "function" }));
     let named: Vec<_> = module.into_iter().chain(function).collect();
-    let mut location = Map::new();
+    let mut location = json!({});
     if !named.is_empty() {
-        location.insert("logicalLocations".to_owned(), json!(named));
+        location["logicalLocations"] = json!(named);
     }
     if let Some(line) = line {
         let place = Place::of(line, &seen.here);
         let path = Path::new(&place.path);
         let file = if place.is_inside { json!({ "uri": uri(path), "uriBaseId": HERE }) } else { self::location(path) };
         let region = json!({ "startLine": place.line });
-        location.insert("physicalLocation".to_owned(), json!({ "artifactLocation": file, "region": region }));
+        location["physicalLocation"] = json!({ "artifactLocation": file, "region": region });
     }
-    if location.is_empty() {
-        json!([])
-    } else {
-        json!([location])
-    }
+    json!(Some(location).filter(|location| *location != json!({})).into_iter().collect::<Vec<_>>())
 }
 
 /// A path as a URI has it; a file name with a colon is no scheme.

@@ -1,31 +1,22 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
-use crate::judge::hangs::{by_cause, gist, hangs, suspected, SameHang};
-use crate::judge::judged::{Finding, MetByProcess, Status};
-use crate::judge::process::Process;
-use crate::judge::ranks::{compare, when_they_were_ended, Ranks};
-use crate::judge::seen::{End, FailedOn, Seen};
-use crate::judge::stood::{is_of_a_crash, Stood};
+use crate::judge::{
+    by_cause, compare, gist, hangs, is_of_a_crash, suspected, when_they_were_ended, End, FailedOn, Finding,
+    MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
+};
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most findings printed at the end of a run; the report has them all.
 const MOST_TOLD: usize = 8;
-/// Main threads whose stacks are printed of processes that were ended and do not hang.
 const MOST_ENDED_STACKS: usize = 2;
-/// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
-/// The most lines at the end of a run with several ranks, and of each hang in it.
 const MOST_OF_RANKS: usize = 20;
 const MOST_OF_ONE_HANG: usize = 4;
-/// Lines about a device's core dump at the end of a run; the report has them all.
 const MOST_OF_A_DEVICE: usize = 16;
-/// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
 
-/// What comes before the operations that have to meet.
 pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
     match hazard.prevented {
         true => "without the guard it is a hang once these meet:",
@@ -33,7 +24,6 @@ pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
     }
 }
 
-/// A hazard in full, without its first line.
 pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     let mut lines = vec![format!("  {}", hazard.what)];
     if !hazard.must_meet.is_empty() {
@@ -54,7 +44,6 @@ pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     lines
 }
 
-/// A hazard in full, for the report of one process.
 pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
@@ -86,13 +75,12 @@ fn met_by(all: &[MetByProcess]) -> String {
 }
 
 fn none_or_counted(count: usize, noun: &str) -> String {
-    match count {
-        0 => format!("no {noun}"),
-        _ => counted(count as u64, noun),
+    match count == 0 {
+        true => format!("no {noun}"),
+        false => counted(count as u64, noun),
     }
 }
 
-/// The program's name, as a line of `run` begins with it.
 pub(crate) fn program(seen: &Seen<'_>) -> String {
     let command = seen.run.and_then(|run| run.command.first());
     let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
@@ -101,10 +89,8 @@ pub(crate) fn program(seen: &Seen<'_>) -> String {
 }
 
 pub(crate) fn result(seen: &Seen<'_>) -> String {
-    let processes = match seen.processes.len() {
-        0 => "no process was recorded".to_owned(),
-        count => counted(count as u64, "process"),
-    };
+    let count = seen.processes.len() as u64;
+    let processes = if count == 0 { "no process was recorded".to_owned() } else { counted(count, "process") };
     let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
     let mut by_status = BTreeMap::new();
@@ -116,21 +102,16 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
         true => hazards,
         false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
     });
-    match seen.judged.hazards.len() - met.len() {
-        0 => {}
-        prevented => parts.push(format!("{prevented} prevented")),
-    }
-    for (course, what) in [("signalled", "ended by a signal"), ("killed", "ended by `lazyguard run`")] {
-        match seen.processes.iter().filter(|process| process.word() == course).count() {
-            0 => {}
-            count => parts.push(format!("{count} {what}")),
-        }
-    }
+    let of = |course| seen.processes.iter().filter(|process| process.word() == course).count();
+    let counts = [
+        (seen.judged.hazards.len() - met.len(), "prevented"),
+        (of("signalled"), "ended by a signal"),
+        (of("killed"), "ended by `lazyguard run`"),
+    ];
+    parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     if let Some(run) = seen.run {
-        parts.push(match &run.end {
-            End::Exited(0) => format!("{:.1} s", run.nanos as f64 / 1e9),
-            end => format!("{end} after {:.1} s", run.nanos as f64 / 1e9),
-        });
+        let how = if run.end == End::Exited(0) { String::new() } else { format!("{} after ", run.end) };
+        parts.push(format!("{how}{:.1} s", run.nanos as f64 / 1e9));
     }
     format!("{}: {}", program(seen), parts.join(", "))
 }
@@ -150,7 +131,6 @@ fn has_ranks(seen: &Seen<'_>) -> bool {
     ranks.next().is_some_and(|first| ranks.any(|other| other != first))
 }
 
-/// Processes that have crashed, and the signal that ended the program itself.
 fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let crashed: Vec<_> = seen.processes.iter().filter(|process| process.has_crashed()).collect();
     let mut lines: Vec<_> = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).collect();
@@ -188,7 +168,6 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
         let ended = when_they_were_ended(&seen.processes);
-        // A hang says more.
         let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
         lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
             std::iter::once(line).chain(stack.iter().filter(move |_| at < most)).cloned()
@@ -215,7 +194,6 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
-/// The outcome of a run that was made again after a hang.
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
     let each = seen
@@ -224,10 +202,9 @@ fn healed(seen: &Seen<'_>) -> Option<String> {
         .enumerate()
         .map(|(at, hung)| format!("attempt {} hung: {} {}", at + 1, hung.code, hung.sentence));
     let each = each.collect::<Vec<_>>().join(" ");
-    let fails = match seen.failed {
-        Some(FailedOn::Retried) => format!(" This fails the run, as --fail-on {} says.", seen.fail_on),
-        _ => String::new(),
-    };
+    let fails = (seen.failed == Some(FailedOn::Retried))
+        .then(|| format!(" This fails the run, as --fail-on {} says.", seen.fail_on));
+    let fails = fails.unwrap_or_default();
     let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
     has_passed.then(|| format!("completed in attempt {attempt}; {each}{fails}"))
 }
@@ -274,12 +251,10 @@ fn beside(ranks: Option<&Ranks>, line: String) -> String {
     }
 }
 
-/// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
 fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);
     lines.extend(report.stacks_text().unmarked().map(str::to_owned));
-    // For a hang that is over, also how it ended.
     lines.extend(same.first.report.ends_in_words().into_iter().next());
     let gpu = same.first.process.gpu_lines();
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
@@ -290,10 +265,7 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
 }
 
 fn line_of(process: &Process) -> String {
-    let word = match process.word() {
-        "well" if process.met() > 0 => "hazards",
-        word => word,
-    };
+    let word = if process.word() == "well" && process.met() > 0 { "hazards" } else { process.word() };
     let cause = match &process.stood {
         Some(Stood::Over(report)) => gist(report)
             .filter(|_| report.stands())
@@ -304,23 +276,12 @@ fn line_of(process: &Process) -> String {
         _ => Vec::new(),
     };
     let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
-    let hazards = match process.met() {
-        0 => String::new(),
-        count => format!("; {}", counted(count as u64, "hazard")),
-    };
-    let calls = process
-        .summary
-        .as_ref()
-        .map(|summary| format!(", {}", counted(summary.launches, "launch")))
-        .unwrap_or_default();
-    format!(
-        "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
-        process.title(),
-        process.ended,
-        process.nanos as f64 / 1e9,
-        cause,
-        process.name
-    )
+    let met = process.met() as u64;
+    let hazards = if met == 0 { String::new() } else { format!("; {}", counted(met, "hazard")) };
+    let calls = process.summary.as_ref().map(|summary| format!(", {}", counted(summary.launches, "launch")));
+    let calls = calls.unwrap_or_default();
+    let (title, seconds, Process { ended, name, .. }) = (process.title(), process.nanos as f64 / 1e9, process);
+    format!("  {word:<9} {title} {ended}, {seconds:.1} s{calls}{cause}{hazards}: {name}")
 }
 
 /// What the program is to load before it says that it is ready: a kernel, or a place of its code, on a line of its own.
@@ -336,7 +297,6 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     title.into_iter().chain(all).collect()
 }
 
-/// The hazards of a run, each in full; what was prevented comes last.
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for found in &seen.judged.hazards {

@@ -1,25 +1,15 @@
-//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
-//! signalled or traced.
+//! Asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped, signalled or traced.
 //!
-//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
-//! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
-//! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
-//! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
-//! that answer has Python's stacks, for which the process is forked. Where the next bit is set as well, the process is not ended: with
-//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does. The next bit alone says that
-//! the program is ready.
+//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there if that is greater. It goes into a word of
+//! the recording's header (`docs/TRACE_FORMAT.md`) or, without a recording in a file, into the modification time of an empty file. The answer
+//! is `dump.json` in the run folder, with a number that is not smaller. The number's lowest bits are the purpose ([`number_of`]).
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
-use crate::folder::process::{file_of, maps_of, recording_of, Status};
-use crate::folder::recording_header::header_word;
-use crate::folder::source::RECORDING;
-use crate::machine::files;
-use crate::machine::parallel::Beside;
-use crate::stacks::symbolize::Symbolizer;
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDING};
+use crate::machine::{files, Beside};
+use crate::stacks::Symbolizer;
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
 use rustix::process::getuid;
@@ -29,7 +19,6 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
@@ -41,7 +30,6 @@ const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
 
-/// Whether a process has a place for requests.
 pub(crate) fn can_be_asked(process: u32) -> bool {
     Asked::of(process).is_ok()
 }
@@ -49,40 +37,28 @@ pub(crate) fn can_be_asked(process: u32) -> bool {
 pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
     let asked = Asked::of(process)?;
     let answer = asked.answer(Purpose::Report, limit)?;
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
-        Format::Text => {
-            let text = match serde_json::from_str::<DumpReport>(&answer) {
-                Ok(mut dump) => {
-                    // The process has only addresses; its files have the names.
-                    Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
-                    dump.text().as_str().to_owned()
-                }
-                // The answer of another version; its lines are the library's, which has escaped what is foreign in them.
-                Err(_) => {
-                    let path = asked.folder.join(ANSWER_TEXT);
-                    let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-                    text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
-                }
-            };
-            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
+    let text = match serde_json::from_str::<DumpReport>(&answer) {
+        _ if matches!(format, Format::Json) => return print(|out| Ok(writeln!(out.raw(), "{}", answer.trim_end())?)),
+        Ok(mut dump) => {
+            // The process has only addresses; its files have the names.
+            Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
+            dump.text().as_str().to_owned()
         }
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+        // The answer of another version, whose lines the library has escaped.
+        Err(_) => {
+            let path = asked.folder.join(ANSWER_TEXT);
+            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+            text.map_err(|error| Failure::at(&path, error))?
+        }
+    };
+    print(|out| Ok(out.lines(text.trim_end().lines())?))
 }
 
-/// Tells a process that it is ready, and waits until it knows.
 pub(crate) fn mark_ready(process: u32, limit: Duration) -> Result<(), Failure> {
     Asked::of(process)?.answer(Purpose::Ready, limit).map(drop)
 }
 
-/// Asks all of these processes at once for their last report, and waits until each has answered or can no more, for at most so long. The
-/// answers lie in their folders. A process of another user is passed over, and one that takes no requests: it is not guarded, its
-/// guard is older, or has stepped aside.
-///
-/// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
+/// Asks all these processes at once, and waits for their answers. A thread does, which the kernel may hold: it is left behind then.
 pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
     let until = Instant::now() + limit;
     let asks = move |_: &_| {
@@ -105,13 +81,11 @@ pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
 
 struct Asked {
     process: u32,
-    /// When it started: distinguishes it from another process with its id.
     started: u64,
     folder: PathBuf,
     way: Way,
 }
 
-/// Why a process is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Report,
@@ -134,7 +108,6 @@ fn number_of(purpose: Purpose, least: u64) -> u64 {
     (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
 }
 
-/// How the number of a request reaches the process.
 enum Way {
     Recording { reads: File, writes: File },
     File(File),
@@ -173,7 +146,6 @@ impl Asked {
         Failure::Input(format!("process {}: {text}", self.process))
     }
 
-    /// Asks, and waits for the answer for at most so long.
     fn answer(&self, purpose: Purpose, limit: Duration) -> Result<String, Failure> {
         let begin = Instant::now();
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
@@ -204,24 +176,20 @@ impl Asked {
         }
     }
 
-    /// An answer to this request, or to a later one.
     fn read(&self, number: u64) -> Result<Option<String>, Failure> {
         let path = self.folder.join(ANSWER);
         let text = match files::read_text_in(&self.folder, ANSWER) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+            Err(error) => return Err(Failure::at(&path, error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
         Ok(answers.filter(|&answers| answers >= number).map(|_| text))
     }
 
-    /// Whether the answer to this request is there, or will not come.
     fn has_answered(&self, number: u64) -> bool {
-        match self.way.word(header::ANSWERED) {
-            Some(answered) => answered >= number,
-            None => !matches!(self.read(number), Ok(None)),
-        }
+        let answered = self.way.word(header::ANSWERED).map(|answered| answered >= number);
+        answered.unwrap_or_else(|| !matches!(self.read(number), Ok(None)))
     }
 
     fn expect_alive(&self) -> Result<(), Failure> {
@@ -240,17 +208,12 @@ impl Asked {
     fn expect_requests_to_be_taken(&self, begin: Instant, limit: Duration) -> Result<(), Failure> {
         while self.way.word(header::ANSWERED) == Some(0) {
             if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
-                return Err(self.failure(match self.way.word(header::LAST_SEEN) {
-                    // The guard's threads begin with the first call that may wait.
-                    Some(0) => {
-                        "has called nothing yet that submits, loads or waits, and has no thread that answers; \
-                         lazyguard report reads its recording"
-                    }
-                    _ => {
-                        "does not take requests: its LazyGuard is older than this command; lazyguard report reads its \
-                         recording"
-                    }
-                }));
+                // The guard's threads begin with the first call that may wait.
+                let why = match self.way.word(header::LAST_SEEN) {
+                    Some(0) => "has called nothing yet that submits, loads or waits, and has no thread that answers",
+                    _ => "does not take requests: its LazyGuard is older than this command",
+                };
+                return Err(self.failure(&format!("{why}; lazyguard report reads its recording")));
             }
             self.expect_alive()?;
             std::thread::sleep(POLL);
@@ -279,12 +242,10 @@ impl Way {
         }
     }
 
-    /// Whether the process is one that answers, as far as can be seen.
     fn takes_requests(&self) -> bool {
         self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(state::STEPPED_ASIDE)
     }
 
-    /// Makes a new request, of this number or a greater one; returns its number.
     fn raise(&self, least: u64, purpose: Purpose) -> io::Result<u64> {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
@@ -308,8 +269,7 @@ impl Way {
     }
 }
 
-/// The same file, open for writing. A recording is read-only even for its owner, so that it is not truncated by mistake; the owner can
-/// change that for a moment.
+/// The same file, open for writing: its owner makes a recording writable for a moment.
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let mut opened = files::open_to_write(&itself);

@@ -1,6 +1,4 @@
-//! Baselines: the keys of the hazards that a team starts from, so that only new hazards count against a run.
-//!
-//! The file is sorted, one key a line, so that a diff of two baselines shows the hazards that differ.
+//! Baselines: the keys of known hazards, sorted, one a line.
 
 use crate::machine::files;
 use crate::words::Failure;
@@ -31,7 +29,6 @@ pub(crate) fn read(path: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
     }
 }
 
-/// The file that holds these keys.
 pub(crate) fn text(keys: BTreeSet<String>) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(&File { schema: SCHEMA, keys });
     text.map(|text| text + "\n").map_err(|error| Failure::Input(format!("the baseline cannot be written: {error}")))

@@ -4,23 +4,20 @@
 //!
 //! | file | read for |
 //! |---|---|
-//! | `hang.json` | the snapshot of a hang, some of whose records may be overwritten by now, with its stacks and the driver's answers |
-//! | `hazards.json` | how often each hazard arose: the recording has every hazard, and of a frequent one the first, second, fourth ... occurrence |
-//! | `run.json` | the guard's own account (preloading, losses), and whether `LAZYGUARD_ON_HANG` ended the process |
+//! | `hang.json` | the snapshot of a hang, whose records may be overwritten by now, with stacks and the driver's answers; diagnosed anew |
+//! | `hazards.json` | exact counts: the recording has the first, second, fourth ... occurrence of a frequent hazard |
+//! | `run.json` | the guard's own account, and whether `LAZYGUARD_ON_HANG` ended the process |
 //! | `supervised.json`, above | how the process ended, as its parent saw it |
 //!
-//! Verdicts are never read: the snapshot in `hang.json` is diagnosed anew. Without a recording the files are all that is known.
-//!
-//! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
+//! Must not: fail for the contents of one folder. A damaged file costs its own contents, and one line.
 
 use super::collectives::{self, Collectives};
 use super::communications::{self, Communications};
 use super::process::{HazardSeen, Process};
 use super::stood::{is_by_the_guard, Course, Stood};
-use crate::folder::ends::{self, ProcessEnd};
-use crate::folder::recorded::Recorded;
-use crate::folder::runs::{is_nested_in, is_run, process_folders};
-use crate::folder::source::{hang_in, read, Opened, Run, HAZARDS};
+use crate::folder::{
+    ends, hang_in, is_nested_in, is_run, process_folders, read, Opened, ProcessEnd, Recorded, Run, HAZARDS,
+};
 use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
@@ -30,17 +27,14 @@ use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
 use std::path::Path;
 
-/// The state of a process whose only file is the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
-/// What a process has submitted that waits for other ranks: its kernels, and its calls of NCCL.
 fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
     let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
     if kernels.is_some() || calls.is_some() {
-        opened.each_record(|entry| {
+        opened.visit(|entry| {
             kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
             calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
-            Ok(())
         })?;
     }
     Ok((kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish)))
@@ -49,8 +43,7 @@ fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Comm
 /// The processes under a root, the worst first, and what could not be read of the root itself.
 pub(crate) type Collected = (Vec<Process>, Vec<String>);
 
-/// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. A root that is not there
-/// has none.
+/// Every process whose folder lies under the root, also in the folder of another process or run.
 pub(crate) fn under(root: &Path) -> Collected {
     all(root, |_| true)
 }
@@ -84,7 +77,6 @@ pub(crate) fn process(run: &Run) -> Process {
     whole(run, false).0
 }
 
-/// Beside what is known of a process, what it was found by.
 #[derive(Default)]
 pub(crate) struct Whole {
     pub reported: Option<HangReport>,
@@ -122,10 +114,8 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         found.newest = opened.newest(report);
     }
     let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
-    let recorded: Option<Recorded> = match opened {
-        Some(opened) if whole || reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
-        _ => None,
-    };
+    let opened = opened.filter(|_| whole || reported.is_none() && !orderly);
+    let recorded = opened.and_then(|opened| found.keep(Recorded::read(opened).map(Some)));
     let of_recording = recorded.as_ref().filter(|_| reported.is_none() && !orderly);
     // The process did not end by itself, and what it had submitted may stand.
     let may_stand =
@@ -148,7 +138,6 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
 }
 
 impl Process {
-    /// The value that was read; else notes why, in one line.
     fn keep<T>(&mut self, read: Result<Option<T>, Failure>) -> Option<T> {
         read.unwrap_or_else(|failure| {
             self.problems.push(failure.to_string());
@@ -172,7 +161,6 @@ impl Process {
         (self.collectives, self.communications) = self.keep(communication.map(Some)).unwrap_or_default();
     }
 
-    /// What the other files say of a process without a recording that can be read.
     fn take_forms(&mut self, hang: Option<&HangReport>, hazards: Option<&HazardFile>) {
         let summary = self.summary.as_ref();
         let by_hazards = || hazards.map(|file| (file.process, file.program.clone()));
@@ -204,7 +192,7 @@ impl Process {
     }
 }
 
-/// How a process ended, in words. What the guard did is more exact than what its parent saw, unless that was the parent's own doing.
+/// The guard knows more than the parent saw, unless the parent ended it.
 fn how_it_ended(
     end: Option<ProcessEnd>,
     opened: Option<&Opened>,
@@ -231,8 +219,7 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     if report.resolved.is_some() || report.status == Status::Well {
         return Ok(());
     }
-    let ends = ends_of(&opened.recording, report.waited_in())
-        .map_err(|error| Failure::Input(format!("{}: {error}", opened.path.display())))?;
+    let ends = ends_of(&opened.recording, report.waited_in()).map_err(|error| Failure::at(&opened.path, error))?;
     let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
     if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
         report.resolved =
@@ -259,9 +246,6 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
 
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
     let mut gathered = Gathered::default();
-    opened.each_record(|entry| {
-        gathered.see(&opened.recording, entry);
-        Ok(())
-    })?;
+    opened.visit(|entry| gathered.see(&opened.recording, entry))?;
     Ok(gathered.hazards(&opened.recording))
 }

@@ -1,7 +1,7 @@
 //! The collectives of one process: its launches of kernels that wait for peers, and of graphs with such kernels, in the order of their
 //! submission.
 
-use crate::folder::source::Opened;
+use crate::folder::Opened;
 use lazyguard_core::api::{Class, GraphPart, NodeKind};
 use lazyguard_core::diagnose::waits_for_peers;
 use lazyguard_core::report::demangle;
@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 pub(crate) struct Collectives {
     pub kernels: Vec<String>,
-    /// When each was submitted, and which of the kernels it is, in that order.
     pub launches: Vec<(Nanos, u16)>,
     pub complete: bool,
 }
@@ -25,7 +24,6 @@ pub(crate) struct Reader<'o> {
 }
 
 impl<'o> Reader<'o> {
-    /// `None` where the recording has none.
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let strings = opened.recording.strings();
         let graphs =
@@ -87,7 +85,6 @@ impl Collectives {
         self.kernels.get(usize::from(*kernel)).map(String::as_str)
     }
 
-    /// The one that was submitted then.
     pub fn index_at(&self, at: Nanos) -> Option<usize> {
         self.launches.binary_search_by_key(&at, |(at, _)| *at).ok()
     }

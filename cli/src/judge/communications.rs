@@ -2,7 +2,7 @@
 //!
 //! Must not: compare processes, or keep more than a bounded number of calls.
 
-use crate::folder::source::Opened;
+use crate::folder::Opened;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::report::{arguments_in_words, collective_name};
 use lazyguard_core::trace::{Communication, Kind, Lane, Payload, Record};
@@ -27,17 +27,13 @@ impl Called {
         (self.name(), count, data_type, operator, root)
     }
 
-    /// Whether another rank's call is the same.
     pub fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
     fn name(&self) -> &'static str {
         // Two names for one call.
-        match collective_name(self.entry_point) {
-            "Bcast" => "Broadcast",
-            name => name,
-        }
+        Some(collective_name(self.entry_point)).filter(|name| *name != "Bcast").unwrap_or("Broadcast")
     }
 
     pub fn in_words(&self) -> String {
@@ -52,15 +48,12 @@ pub(crate) struct Peer {
     pub sends: bool,
 }
 
-/// A communicator that the process is a member of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
     /// What all its ranks know it by; 0 where that is not known.
     pub id: u64,
     pub name: Option<String>,
-    /// The process's rank in it, and how many ranks it has.
     pub rank: Option<(u32, u32)>,
-    /// When the call that made it was entered.
     pub born: Nanos,
     /// How many collectives were called on it, and how often it was split.
     pub collectives: u64,
@@ -108,7 +101,6 @@ impl Member {
 pub(crate) struct Meeting {
     pub entry_point: EntryPoint,
     pub since: Nanos,
-    /// What the communicator's ranks know it by, or 0.
     pub id: u64,
 }
 
@@ -125,7 +117,6 @@ pub(crate) struct Reader<'o> {
 }
 
 impl<'o> Reader<'o> {
-    /// `None` where the process was a member of no communicator.
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let recording = &opened.recording;
         let members: BTreeMap<_, _> = recording
@@ -169,14 +160,12 @@ impl Communications {
         self.members.iter().find(|member| member.id == id && id != 0)
     }
 
-    /// When the newest collective, send or receive was called.
     pub(crate) fn newest_call(&self) -> Option<Nanos> {
         let exchanges = |member: &Member| member.exchanges.values().map(|(_, newest)| newest.at).max();
         let newest = |member: &Member| member.calls.back().map(|called| called.at).max(exchanges(member));
         self.members.iter().filter_map(newest).max()
     }
 
-    /// The process's rank in the communicator with the most ranks.
     pub(crate) fn rank_in_the_largest(&self) -> Option<u64> {
         let ranks = self.members.iter().filter_map(|member| member.rank);
         ranks.max_by_key(|(_, size)| *size).map(|(rank, _)| u64::from(rank))

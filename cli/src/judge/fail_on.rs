@@ -6,17 +6,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The conditions under which a run fails; by default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailOn {
     pub hang: bool,
     pub hazard: bool,
-    /// Hazards with one of these codes that were not prevented.
     pub codes: BTreeSet<Code>,
     pub prevented: bool,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
     pub unguarded: bool,
-    /// A run that passed in a later attempt.
     pub retried: bool,
 }
 
@@ -72,7 +69,6 @@ fn hazard_code(name: &str) -> Result<Code, String> {
     }
 }
 
-/// Whether a code is a hazard's; the others are hangs'.
 pub(crate) fn is_hazard(code: Code) -> bool {
     code.number() < 200
 }

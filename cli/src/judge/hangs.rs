@@ -2,7 +2,7 @@
 
 use super::process::Process;
 use super::stood::Stood;
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};
 use lazyguard_core::order::grouped;
@@ -36,20 +36,17 @@ fn those(processes: &[Process], which: impl Fn(&Process, &Stood) -> bool) -> Vec
     processes.iter().filter_map(seen).collect()
 }
 
-/// Hangs of several processes that have the same cause.
 pub(crate) struct SameHang<'a> {
     pub first: HangSeen<'a>,
     pub others: Vec<HangSeen<'a>>,
 }
 
-/// Ranks that hang for the same cause are one.
 pub(crate) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
     let causes =
         grouped(hangs, HangSeen::key).into_iter().map(|(_, mut same)| SameHang { first: same.remove(0), others: same });
     causes.collect()
 }
 
-/// The code of a hang's root cause and its wait, where it has one.
 pub(crate) fn gist(report: &HangReport) -> Option<String> {
     report.verdicts.first().map(|verdict| format!("{}: {}", verdict.code, sentence(verdict)))
 }
@@ -86,7 +83,6 @@ pub(crate) fn who(processes: &[&Process]) -> String {
     }
 }
 
-/// `rank 3`, `ranks 0-7, 9`.
 pub(crate) fn ranks_in_words(mut ranks: Vec<u64>) -> String {
     ranks.sort_unstable();
     ranks.dedup();
@@ -140,7 +136,6 @@ impl HangSeen<'_> {
         self.verdict().map_or(self.title(), sentence)
     }
 
-    /// The wait, the facts and what to change, a line each.
     pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
         self.named().verdicts.iter().flat_map(|verdict| {
             let sentence = Some(verdict.sentence.clone()).filter(|said| !said.is_empty());
@@ -152,8 +147,7 @@ impl HangSeen<'_> {
         self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The line at which the first of the blocked threads entered the driver, where its stack has names. Where the program has no lines,
-    /// there is none: lines of the system's libraries above it do not help a reader.
+    /// The program's line at which the first of the blocked threads entered the driver.
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);
         let stacks = self.process.names().stacks.iter().filter(|stack| threads.contains(&stack.thread));

@@ -3,14 +3,13 @@
 use super::fail_on::FailOn;
 use super::process::Process;
 use super::suppress::Suppression;
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::hazard::Hazard;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Neither suppressed nor in the baseline.
     New,
     Known,
     /// Each occurrence is suppressed, by these lines: `FILE:LINE: TEXT`.
@@ -44,7 +43,6 @@ pub(crate) struct MetByProcess {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    /// Identifies it from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,
@@ -52,7 +50,6 @@ pub(crate) struct Finding {
     pub met_by: Vec<MetByProcess>,
     pub status: Status,
     pub fails: bool,
-    /// Whether `lazyguard explore` has provoked it.
     pub explored: Option<String>,
 }
 
@@ -60,7 +57,6 @@ pub(crate) struct Finding {
 pub(crate) struct Rules {
     pub fail_on: FailOn,
     pub suppressions: Vec<Suppression>,
-    /// The keys of the baseline, where there is one.
     pub baseline: Option<BTreeSet<String>>,
 }
 
@@ -123,7 +119,6 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
 
 #[derive(Default)]
 struct Merged {
-    /// The occurrence that came first, its line, and when it was.
     first: Option<(Hazard, Option<SourceLine>, u64)>,
     met_by: Vec<MetByProcess>,
     at_least: bool,

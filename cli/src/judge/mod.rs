@@ -1,6 +1,4 @@
-//! One judgement of a run: its processes, their hangs and hazards, which of them count, and where its time went.
-//!
-//! One pass over the run's folder ([`collect`]) and one judgement ([`judged`]) serve every form, so that the forms cannot differ.
+//! One judgement of a run: one pass over its folder ([`collect`]) and one judgement ([`judged`]) serve every form.
 //!
 //! Must not: read anything but the run's folder and the files that the user names, or write.
 
@@ -21,3 +19,12 @@ pub(crate) mod suppress;
 pub(crate) mod test_samples;
 pub(crate) mod timing;
 mod writers;
+
+pub(crate) use explored::Explored;
+pub(crate) use fail_on::FailOn;
+pub(crate) use hangs::{by_cause, gist, hangs, passed, ranks_in_words, sentence, suspected, HangSeen, SameHang};
+pub(crate) use judged::{Finding, MetByProcess, Rules, Status};
+pub(crate) use process::Process;
+pub(crate) use ranks::{compare, when_they_were_ended, Ranks};
+pub(crate) use seen::{exit_code, End, FailedOn, Finished, Hung, Seen, Unguarded};
+pub(crate) use stood::{asks_to_end, is_by_the_guard, is_of_a_crash, Course, Stood};

@@ -4,12 +4,10 @@ use super::collectives::Collectives;
 use super::communications::Communications;
 use super::stood::{asks_to_end, Course, Stood};
 use super::writers;
-use crate::folder::ends::ProcessEnd;
-use crate::folder::gpu_core;
-use crate::folder::source::Run;
+use crate::folder::{gpu_core, ProcessEnd, Run};
 use crate::machine::parallel;
 use crate::stacks;
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary};
@@ -18,7 +16,6 @@ use std::sync::OnceLock;
 
 pub(crate) struct HazardSeen {
     pub hazard: Hazard,
-    /// Where the first call was made, if that is a line of source.
     pub line: Option<SourceLine>,
 }
 
@@ -29,7 +26,6 @@ pub(crate) struct Process {
     pub name: String,
     pub process: u32,
     pub program: String,
-    /// Empty where it has none.
     pub rank: String,
     pub host: String,
     /// When its times begin; 0 where that is not known.
@@ -39,7 +35,6 @@ pub(crate) struct Process {
     pub driver_version: i32,
     pub ended: String,
     pub stood: Option<Stood>,
-    /// The state of the hang since its report.
     pub newest: Option<Newest>,
     pub course: Course,
     pub end: Option<ProcessEnd>,
@@ -49,9 +44,7 @@ pub(crate) struct Process {
     pub knows_hazards: bool,
     pub is_read: bool,
     pub collectives: Option<Collectives>,
-    /// Its calls of NCCL, where it has made any.
     pub communications: Option<Communications>,
-    /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
     pub launches: u64,
     pub has_ended: bool,
@@ -62,11 +55,8 @@ pub(crate) struct Process {
 /// The names in a process's hang, which take a tenth of a second, and what else of it takes time to read.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// The report of its hang, with names of functions, files and lines.
     pub report: Option<HangReport>,
-    /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
-    /// Where its device stood, where a core dump of that was taken.
     pub gpu: Option<Result<GpuCore, String>>,
 }
 
@@ -81,7 +71,6 @@ impl Process {
         Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
     }
 
-    /// The processes that have left a recording, in the order of their ranks.
     pub fn recorded(processes: &[Self]) -> Vec<&Self> {
         let mut recorded: Vec<_> = processes.iter().filter(|process| process.recording.is_some()).collect();
         recorded.sort_by_key(|process| process.number_in_job());
@@ -118,7 +107,6 @@ impl Process {
         Names { report: Some(named), stacks, gpu }
     }
 
-    /// The lines about the core dump of its device, where there is one.
     pub fn gpu_lines(&self) -> Vec<String> {
         let hang = self.stood.as_ref().map(Stood::report);
         self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
@@ -132,7 +120,6 @@ impl Process {
         }
     }
 
-    /// The hang, unless it is known to have ended by itself.
     pub fn hang(&self) -> Option<&HangReport> {
         match &self.stood {
             Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),
@@ -165,7 +152,6 @@ impl Process {
         crashed && self.hang().is_none()
     }
 
-    /// The worst first.
     pub fn order(&self) -> (bool, u8, u8, bool, u64, &str) {
         let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
         let course = match self.course {

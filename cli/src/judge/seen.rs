@@ -5,7 +5,7 @@ use super::explored::Explored;
 use super::fail_on::FailOn;
 use super::judged::{Judged, Rules};
 use super::process::Process;
-use crate::folder::ends::signal_in_words;
+use crate::folder::signal_in_words;
 use crate::words::exit_code;
 use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub command: Vec<String>,
-    /// The folder under which every process of the run has its own.
     pub root: PathBuf,
     pub started_unix_nanos: u64,
     pub nanos: u64,
     pub end: End,
-    /// The rank of the program in its job, where a launcher sets it.
     pub rank: Option<String>,
     pub unguarded: Unguarded,
 }
@@ -27,7 +25,6 @@ pub(crate) struct Finished {
 /// The processes of a run that have used CUDA without the guard, as far as `lazyguard run` has seen them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unguarded {
-    /// Those that had loaded the driver, and not the guard's library.
     pub without_guard: Vec<String>,
     /// Why something should have been recorded, in half a sentence.
     pub expected: Option<String>,
@@ -77,7 +74,6 @@ pub(crate) enum FailedOn {
     Hang,
     Hazard,
     Unguarded,
-    /// An earlier attempt hung.
     Retried,
 }
 
@@ -108,7 +104,6 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
 pub(crate) struct Seen<'a> {
     pub run: Option<&'a Finished>,
     pub root: &'a Path,
-    /// What paths of source files are relative to.
     pub here: PathBuf,
     pub processes: Vec<Process>,
     pub judged: Judged,
@@ -123,7 +118,6 @@ pub(crate) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// What was collected under a root, judged; of no run of this command's own.
     pub fn of(root: &'a Path, (processes, unreadable): Collected, rules: &'a Rules) -> Self {
         Self {
             run: None,

@@ -1,8 +1,6 @@
 //! Whether a process hangs or hung, and how one ended that did not.
 
-use crate::folder::ends::ProcessEnd;
-use crate::folder::recorded::StoodStill;
-use crate::folder::source::Opened;
+use crate::folder::{Opened, ProcessEnd, StoodStill};
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{HangReport, Newest, Outcome, Summary};
 use rustix::process::Signal;
@@ -53,12 +51,10 @@ impl Stood {
         }
     }
 
-    /// The lines of its report. What is suspected is called that, and not a hang.
     pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
         self.as_called(self.report().lines(newest))
     }
 
-    /// These lines of the report, called as this is.
     pub fn as_called(&self, mut lines: Vec<String>) -> Vec<String> {
         if let (Self::Suspected(_), Some(first)) = (self, lines.first_mut()) {
             *first = first.replacen("HANG", "SUSPECTED", 1);
@@ -66,7 +62,6 @@ impl Stood {
         lines
     }
 
-    /// Its rank by severity; the most severe is the lowest.
     pub fn place(&self) -> u8 {
         match self {
             Self::Hang(_) => 0,
@@ -91,10 +86,8 @@ pub(crate) fn is_of_a_crash(signal: i32) -> bool {
     Signal::from_named_raw(signal).is_some_and(|signal| crash.contains(&signal))
 }
 
-/// How a process ended that does not hang.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// A signal ended it, which `lazyguard run` did not send.
     Signalled(i32),
     Killed,
     /// It is gone, had no orderly end, and only its parent knows how it ended; or it runs, and its streams are neither known to be idle nor to move.

@@ -1,7 +1,5 @@
-//! Suppression files: the hazards that the user has reviewed and does not want reported again.
-//!
-//! A line is `TYPE:PATTERN`, as in the sanitizers' files; `#` begins a comment. `*` in a pattern matches anything. A pattern matches the
-//! whole name. No other character is special, because kernels' names are full of brackets.
+//! Suppression files: reviewed hazards. A line is `TYPE:PATTERN`, as in the sanitizers' files; `#` begins a comment, `*` matches anything, and no
+//! other character is special.
 //!
 //! Must not: suppress a hang, or ignore a line that it cannot read.
 
@@ -21,7 +19,6 @@ const NO_KERNEL: &str = "-";
 
 #[derive(Debug)]
 pub(crate) struct Suppression {
-    /// Its place: `FILE:LINE`.
     pub at: String,
     pub line: String,
     what: What,

@@ -8,7 +8,7 @@ use super::seen::{End, FailedOn, Finished, Hung, Seen, Unguarded};
 use super::stood::Stood;
 use super::{hangs, suppress};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
-use crate::stacks::symbolize::SourceLine;
+use crate::stacks::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code, Confidence, Culprit, Status, Verdict};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
 use lazyguard_core::report::{HangReport, PreloadSummary};

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 pub(crate) type Glibc = (u32, u32);
 
-/// A symbol of a table that one of the questions is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub name: String,
@@ -21,7 +20,6 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    /// Whether the guard gets between callers and a function of this name.
     pub fn is_followed(&self) -> bool {
         lazyguard_core::api::EntryPoint::by_symbol(self.name.as_bytes()).is_some()
     }
@@ -45,7 +43,6 @@ pub(crate) struct Elf {
     pub symbols: Vec<Symbol>,
     /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
     pub glibc: Option<Glibc>,
-    /// Fat binaries that a CUDA runtime registers.
     pub fat_binaries: u64,
     pub has_device_code: bool,
 }
@@ -53,7 +50,6 @@ pub(crate) struct Elf {
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     File(io::Error),
-    /// It begins like this.
     NotElf(Vec<u8>),
     Narrow,
     Broken(String),
@@ -89,7 +85,6 @@ pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
     section.data().ok().map(<[u8]>::to_vec)
 }
 
-/// Whether a text is in a file's read-only data.
 pub(crate) fn says(path: &Path, text: &str) -> bool {
     section(path, ".rodata").is_some_and(|data| holds(&data, text.as_bytes()))
 }
@@ -183,8 +178,7 @@ impl Elf {
         self.symbol(name).is_some_and(|symbol| !symbol.defined)
     }
 
-    /// The file that loads it, where that is no glibc's: its interpreter, or the file itself if it is a loader. A loader that is not there or
-    /// cannot be read is not looked at.
+    /// The loader, where it is not glibc's: the interpreter, or the file itself if it is one.
     pub fn other_loader(&self) -> Option<&Path> {
         match &self.interpreter {
             Some(loader) => Self::read(loader).is_ok_and(|loader| loader.glibc.is_none()).then_some(loader),

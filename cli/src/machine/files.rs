@@ -1,11 +1,5 @@
-//! The only way to open files for reading: those of run folders, those that a recording names, those of the system.
-//!
-//! Other users may write where a folder lies, and a file that a recording names may since have been replaced. Opening a FIFO would block
-//! for good, and opening a device may have effects. So this module opens regular files only, and without waiting. A path that the user
-//! names on the command line may be a link. A file of a run folder never is one, and no link is followed there: it would lead to a file
-//! that the run has not written.
-//!
-//! `clippy.toml` forbids the standard library's functions everywhere else.
+//! The only way to open files for reading: regular files, and without waiting, since others may have put a FIFO or a device there. A path of the
+//! user's may be a link; a file of a run folder never is one. `clippy.toml` forbids the standard library's functions elsewhere.
 //!
 //! Must not: wait, except for an input that the user has named.
 
@@ -19,13 +13,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// The most bytes read of a whole file; files that this project writes are much smaller.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// The same for the mark of a run and the report of a hang, which the command reads while the program runs.
 const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
 
-/// Opens a regular file; where the path is a link, what it leads to.
 pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
@@ -34,7 +26,6 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true), 0)
 }
 
-/// Opens a regular file of a run folder, which is no link.
 pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
     open_unlinked(&folder.join(name))
 }
@@ -66,12 +57,10 @@ fn expect_regular(kind: FileType) -> io::Result<()> {
     Err(io::Error::other(format!("it is {what}, and no file")))
 }
 
-/// Opens a file of a run folder to write to it, which is no link.
 pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
     open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
 }
 
-/// A file that this process has locked against others, for as long as it holds this.
 #[derive(Debug)]
 pub(crate) struct Locked(File);
 
@@ -92,7 +81,6 @@ impl Drop for Locked {
     }
 }
 
-/// Makes a file that is not there yet and that its owner alone may open.
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
@@ -104,9 +92,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Replaces a file as a whole: no reader and no program that starts meanwhile gets a part of it, and no link of this name is followed. The
-/// content has another name until it is complete: hidden, and with this process's number, which keeps two writers apart.
-/// `mode` counts whatever the mask of this process is.
+/// Replaces a file as a whole, and follows no link. The content has a hidden name until it is complete; `mode` ignores the mask.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut unfinished = OsString::from(".");
@@ -139,7 +125,6 @@ pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a file holds; where the path is a link, that to which it leads.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     all_of(open(path)?)
 }
@@ -148,7 +133,6 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     text_of(read(path)?)
 }
 
-/// What a file of a run folder holds.
 pub(crate) fn read_in(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
     all_of(open_in(folder, name)?)
 }
@@ -157,8 +141,7 @@ pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
     text_of(read_in(folder, name)?)
 }
 
-/// Reads an input that the user has named, from its beginning to its end. It may be a pipe, as a shell makes one of `<(...)`; the command
-/// waits for it.
+/// Reads an input of the user's to its end: it may be a pipe, which the command waits for.
 #[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
 pub(crate) fn read_input(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
@@ -186,13 +169,9 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
-/// Writes a file that the user named, and the folders that lead to it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let made = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
-        _ => Ok(()),
-    };
-    let written = made.and_then(|()| fs::write(path, text));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let written = folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
     written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
 }
 

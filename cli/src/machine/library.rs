@@ -31,13 +31,10 @@ pub(crate) fn of_search_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     files().find(|path| access(path, Access::EXEC_OK).is_ok()).or_else(|| files().next())
 }
 
-/// The folders in which the library of a command may be, as seen from the command's own folder: in the `lib` of a prefix, as in the archive;
-/// in a folder of its own there, as in the package of a distribution; beside the `bin` of `pip install --target`.
+/// Seen from the command's prefix: as in the archive, in a distribution's package, beside the `bin` of `pip install --target`.
 const FOLDERS: [&str; 3] = ["lib", "lib/lazyguard", "lazyguard"];
 
-/// The library of the command at this path: the one beside it, as in `target` and in an image. Else one of [`FOLDERS`] or of the Python
-/// packages of the command's prefix, of which there can be several: the first of the command's own version, else the first. Where there is
-/// none, the path beside the command.
+/// The library beside the command; else the first of its version in [`FOLDERS`] or the prefix's Python packages, else the first.
 fn of_command(command: &Path) -> PathBuf {
     let beside = command.with_file_name(LIBRARY);
     let Some(prefix) = command.parent().and_then(Path::parent).filter(|_| !beside.exists()) else { return beside };
@@ -51,11 +48,8 @@ fn of_command(command: &Path) -> PathBuf {
 /// The folders `lazyguard` among the Python packages of a prefix, those of the newest Python first.
 fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     let minor = |folder: &PathBuf| {
-        folder
-            .file_name()?
-            .to_str()?
-            .strip_prefix("python3")
-            .map(|rest| rest.trim_start_matches('.').parse::<u32>().unwrap_or(0))
+        let rest = folder.file_name()?.to_str()?.strip_prefix("python3")?;
+        Some(rest.trim_start_matches('.').parse::<u32>().unwrap_or(0))
     };
     let listed = ["lib", "lib64"].into_iter().filter_map(|lib| prefix.join(lib).read_dir().ok()).flatten();
     let mut pythons: Vec<_> =
@@ -73,7 +67,7 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
         ),
     };
     // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
-    let path = path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let path = path.canonicalize().map_err(|error| Failure::at(&path, error))?;
     if path.to_string_lossy().contains([':', ' ']) {
         return Err(Failure::Input(format!(
             "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",
@@ -83,7 +77,6 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Its file; or why it cannot be preloaded here.
 pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
     let elf = Elf::read(path).map_err(|error| format!("{} {error}", path.display()))?;
     if elf.machine != own_machine() {

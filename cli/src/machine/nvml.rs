@@ -1,10 +1,6 @@
-//! The state of the cards while a program starts: power, clocks, temperature, and the reasons for lowered clocks.
+//! The state of the cards while a program starts, which a thread of `lazyguard run` asks of NVML and writes into the folder of the run.
 //!
-//! A thread of the supervising process asks the driver's management library (NVML). The library is optional. The answers go into one file
-//! in the folder of the run; the report joins them with the recordings by the wall clock.
-//!
-//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail. The file says why it
-//! holds nothing.
+//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail.
 
 use crate::machine::files;
 use crate::machine::parallel::Beside;
@@ -27,7 +23,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
 const MOST_CARDS: u32 = 16;
-/// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The interval at which the file is rewritten, so that a kill leaves something.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
@@ -111,7 +106,6 @@ impl Cards {
     }
 }
 
-/// Samples the cards until it is stopped.
 pub(crate) struct Sampler(Option<Beside>);
 
 impl Sampler {
@@ -124,7 +118,6 @@ impl Sampler {
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        // Not reported here: the report says that the file is missing.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
         let started = Beside::start("card", move |stopped| look(&library, &path, &first, stopped)).ok();
@@ -183,7 +176,6 @@ impl Cards {
         files::replace(path, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?, None)
     }
 
-    /// Drops every second sample where there are too many.
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
         if much {
@@ -218,9 +210,7 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
     }
 }
 
-/// The reasons by which the clocks are lower than they could be.
 fn named(bits: u64) -> Vec<String> {
-    /// In the order of their bits.
     const NAMES: [&str; 9] = [
         "idle",
         "application clocks",

@@ -2,7 +2,7 @@
 //!
 //! Must not: give another result than one thread would.
 
-use crate::words::output::Progress;
+use crate::words::Progress;
 use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,6 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// `work` is told when it is to end.
     pub fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let ((stop, stopped), (end, ended)) = (channel(), channel());
         let works = move || {

@@ -1,6 +1,4 @@
-//! Calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`; and the start of a program, which
-//! `std::process::Command` starts with another environment, with other descriptors and with other signals than it would have without this
-//! command.
+//! Calls of the C library that need `unsafe`; and the start of a program with environment, descriptors and signals as without this command.
 //!
 //! `nix` has neither the status of a child that a signal without a name has ended, nor the attributes of a file, nor `close_range`.
 //!
@@ -43,7 +41,6 @@ pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int
     }
 }
 
-/// Gives a signal that is ignored here its default action.
 pub(crate) fn do_not_ignore(signal: Signal) {
     // SAFETY: the default action runs no code of this process.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
@@ -53,7 +50,6 @@ pub(crate) fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The name of this machine, where the system tells it.
 pub(crate) fn host_name() -> Option<String> {
     let name = super::files::read_text("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
     Some(name).filter(|name| !name.is_empty())
@@ -79,7 +75,6 @@ pub(crate) fn has_close_range() -> bool {
 
 const LAST_SIGNAL: c_int = 64;
 
-/// How a program inherits signals.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
     /// Those that are ignored: bit 0 is that of signal 1. All others have their default action.
@@ -129,9 +124,7 @@ pub(crate) fn environment() -> Vec<CString> {
     entries
 }
 
-/// All that a program starts with.
 pub(crate) struct Exec {
-    /// Its path, or a name to be looked up on the search path.
     pub file: CString,
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
@@ -146,8 +139,7 @@ impl Exec {
         Err(io::Error::from_raw_os_error(prepared.error))
     }
 
-    /// Starts the program in a child. This thread stands still until the child has the program or has ended. So the child can use this
-    /// process's memory, and an exec that fails leaves its error there: no descriptor is needed for that.
+    /// Starts the program in a child that uses this process's memory until its exec, where it leaves its error. No descriptor is needed.
     pub fn in_a_child(&self) -> io::Result<Pid> {
         let mut prepared = Prepared::of(self);
         // The C library's look-up has the arguments and the search path there.
@@ -168,7 +160,6 @@ impl Exec {
         if prepared.error == 0 {
             return Ok(child);
         }
-        // It has ended.
         let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
         Err(io::Error::from_raw_os_error(prepared.error))
     }
@@ -181,7 +172,6 @@ extern "C" fn begin(prepared: *mut c_void) -> c_int {
     127
 }
 
-/// The same with lists of pointers, each of which ends with a null pointer.
 struct Prepared<'a> {
     exec: &'a Exec,
     arguments: Vec<*const c_char>,
@@ -195,7 +185,6 @@ impl<'a> Prepared<'a> {
         Self { exec, arguments: ended(&exec.arguments), environment: ended(&exec.environment), error: 0 }
     }
 
-    /// Returns only where the exec fails, with the error.
     fn exec(&mut self) {
         // SAFETY: the pointers are those of texts that `exec` keeps, and each list has its end. A set and an action are numbers alone.
         unsafe {

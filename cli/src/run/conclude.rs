@@ -1,17 +1,14 @@
-//! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
+//! The findings of a run that is over: what counts against it, and the files and lines that report it.
 //!
-//! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.
+//! Must not: write a file that the user did not ask for.
 
 use crate::forms::annotations::{self, Annotations, System};
 use crate::forms::{html, json, junit, sarif, text};
-use crate::judge::explored::Explored;
-use crate::judge::fail_on::FailOn;
-use crate::judge::judged::{Rules, Status};
-use crate::judge::seen::{End, FailedOn, Finished, Hung, Seen};
-use crate::judge::{baseline, collect, hangs, ranks, suppress};
+use crate::judge::{
+    baseline, collect, hangs, ranks, suppress, End, Explored, FailOn, FailedOn, Finished, Hung, Rules, Seen, Status,
+};
 use crate::machine::files::write;
-use crate::words::output::said;
-use crate::words::Failure;
+use crate::words::{said, Failure};
 use lazyguard_core::settings::{expand_folder, FolderFacts};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,12 +24,9 @@ pub(crate) struct Wanted {
     pub baseline: Option<PathBuf>,
     pub write_baseline: Option<PathBuf>,
     pub annotations: Annotations,
-    /// A line that sums the run up.
     pub result: bool,
-    /// Whether the folder stays whatever is found.
     pub keeps_folder: bool,
     pub earlier: Vec<Hung>,
-    /// The file of what `lazyguard explore` has learned.
     pub explored: Option<PathBuf>,
 }
 
@@ -45,7 +39,6 @@ impl Wanted {
     }
 }
 
-/// Puts the facts of the run into the fields of a file's name.
 pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
     // A name that is not UTF-8 has no fields.
     if let Some(template) = path.to_str() {
@@ -55,14 +48,10 @@ pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
 
 #[derive(Debug)]
 pub(crate) struct Conclusion {
-    /// Why the run fails, beside the program's own exit code.
     pub failed: Option<FailedOn>,
-    /// Whether the run's folder is worth keeping.
     pub keep: bool,
     pub hung: Option<Hung>,
-    /// Whole lines for standard error.
     pub lines: Vec<String>,
-    /// Why files that were asked for are not there.
     pub unwritten: Vec<Failure>,
 }
 
@@ -76,7 +65,6 @@ fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
     Ok(Rules { fail_on: wanted.fail_on.clone(), suppressions, baseline: baseline_of(wanted)? })
 }
 
-/// Collects and judges the findings of a run; writes the files that the user asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
     let rules = rules(wanted)?;
     let mut seen =
@@ -136,7 +124,6 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
     }
 }
 
-/// Writes the files that are asked for; returns why some could not be.
 fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> {
     let baseline = || {
         // Suppressed hazards are not added. Old keys stay, so that programs can share a baseline.

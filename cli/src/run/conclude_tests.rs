@@ -1,7 +1,7 @@
 //! Tests of a run's outcome, from the folders that its processes leave.
 
 use super::*;
-use crate::judge::seen::exit_code;
+use crate::judge::exit_code;
 use crate::judge::test_samples::{
     finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch,
 };

@@ -7,11 +7,9 @@ use super::Options;
 use crate::folder::profile_cache::{self, Own};
 use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
-use crate::machine::system::host_name;
-use crate::machine::system::unix_now;
-use crate::words::exit_code;
+use crate::machine::{host_name, unix_now};
 use crate::words::on_hang::{FAIL, KILL, REVOKE};
-use crate::words::{output, Failure};
+use crate::words::{exit_code, output, Failure};
 use lazyguard_core::settings::{
     self, FolderFacts, Settings, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_PROFILE, RUN_ROOT, SETTINGS,
 };
@@ -45,14 +43,12 @@ pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
-/// Whether the user has named a profile, or none (`off`).
 pub(super) fn names_profile(options: &Options) -> bool {
     let given = || variable(PROFILE).is_some_and(|value| !value.trim().is_empty());
     options.setting(PROFILE).is_some() || given()
 }
 
-/// The program's own profile, where the user has asked for it (which overrides `LAZYGUARD_PROFILE`) or has not named another one. A schedule
-/// is to find again what a run without a profile did. A run without a cache has none, as where the guard cannot use a folder.
+/// The program's own profile, where the user has asked for it, or has named neither another one nor a schedule.
 pub(super) fn own_profile(options: &mut Options) -> Option<Own> {
     let is_for_all = || !names_profile(options) && settings_of(options).schedule.is_none();
     if !options.own_profile && !is_for_all() {
@@ -73,7 +69,6 @@ pub(super) fn own_profile(options: &mut Options) -> Option<Own> {
     own
 }
 
-/// The environment of the program; complains where the library cannot be preloaded into it.
 pub(super) fn variables_of(
     options: &Options,
     root: &Root,
@@ -102,7 +97,6 @@ fn variables(
         // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
         variables.extend([(settings::ON_HANG, "report".into()), (RUN_KILLS, "1".into())]);
     } else if kills_on_hang(options) {
-        // This command learns of a hang by the folder.
         variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
     }
     match root.is_there() {

@@ -1,17 +1,12 @@
-//! For `--on-hang kill` and `fail`: whether a process of the run hangs, and the action that the user chose is due; and whether the program
-//! then answers the error.
-//!
-//! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
+//! For `--on-hang kill`, `fail` and `revoke`: whether the guard of a process asks for the action, and whether the process then answers.
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use super::root::{folders, process_with};
 use crate::folder::live::Replaced;
-use crate::folder::runs::is_nested_in;
-use crate::folder::source::{RecordingFile, Run};
+use crate::folder::{is_nested_in, RecordingFile, Run};
 use crate::inspect::attach;
-use crate::machine::files;
-use crate::machine::parallel::Beside;
+use crate::machine::{files, Beside};
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use lazyguard_core::trace::read::{LiveRecording, ThreadSeen};
@@ -25,14 +20,12 @@ use std::time::Duration;
 
 const MOST_LOOKED_AT: usize = 16;
 
-/// When a process has answered the error that its blocked calls return on purpose, on its own clock: none of them is blocked any more, and it does
-/// not launch work as before. A process that does not hang itself, or was slow at another time, has no such report: it is to end.
+/// When a process has answered the error: none of its calls is blocked, and it does not launch as before.
 pub(super) fn answered_at(folder: &Path) -> Option<u64> {
     let hang = report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?;
     hang["resolved"].as_u64()
 }
 
-/// Whether the guard in this process waits for what becomes of its request to the driver.
 pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
     let waits = |dump: &Value| dump["taken"] == true && dump["bytes"].is_null() && dump["missing"].is_null();
     report_in(folder).is_some_and(|hang| waits(&hang["gpu_dump"]))
@@ -47,8 +40,7 @@ fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
     Run::find_quietly(folder).ok()?.open_live().ok()?
 }
 
-/// The calls that the threads of a process have made that launch work, or all of them where none has. Those of NCCL go on while a communicator
-/// is revoked, and PyTorch's ask for the ends of collectives in a rank that sleeps. `None` where no recording can be read.
+/// The calls of the threads that launch work, or of all where none does; NCCL's and PyTorch's own threads call on.
 pub(super) fn calls_of(folder: &Path) -> Option<u64> {
     let recording = recording_in(folder)?;
     let counts = |thread: &&ThreadSeen| !thread.name.starts_with(WATCHES_COLLECTIVES);
@@ -63,12 +55,10 @@ pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
     folders_of_processes(places).into_iter().filter(is_rank).collect()
 }
 
-/// Whether a hang that the guard in this process has acted on has not ended.
 pub(super) fn stands_in(folder: &Path) -> bool {
     report_in(folder).is_some_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
 }
 
-/// The keys read of a process's report of a hang.
 #[derive(Debug, Deserialize)]
 struct Report {
     #[serde(default)]
@@ -78,7 +68,6 @@ struct Report {
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// The newest report of each process, by its folder.
     read: HashMap<PathBuf, Replaced<Report>>,
 }
 
@@ -87,7 +76,6 @@ impl Watch {
         folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
-    /// Whether the process has a report since the last look by which the action is due.
     pub fn is_due(&mut self, folder: &Path) -> bool {
         let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
         new.is_some_and(|hang| hang.acts && hang.resolved.is_none())
@@ -102,14 +90,12 @@ pub(super) fn folders_of_processes(places: &[PathBuf]) -> Vec<PathBuf> {
     own.into_iter().chain(nested).collect()
 }
 
-/// The folders of processes whose contexts the driver can be asked to end.
 pub(super) fn with_contexts(places: &[PathBuf]) -> Vec<PathBuf> {
     let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
     folders_of_processes(places).into_iter().filter(has_pipe).collect()
 }
 
-/// Before the processes of a run are ended: keeps the stack of each main thread of which the process itself has said nothing. The rank to blame
-/// computes perhaps, or is stopped. A thread looks, for the kernel may not answer; it is left behind then.
+/// Keeps the stack of each silent main thread before the run ends. A thread looks, which the kernel may hold: it is left behind then.
 pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Duration) {
     let all = folders_of_processes(places).into_iter();
     let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
@@ -117,14 +103,12 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
     let looks = move |_: &_| {
         for (process, folder) in silent {
             let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
-            // What cannot be kept is missing in the report.
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
     };
     Beside::start("lazyguard-looks", looks).into_iter().for_each(|thread| thread.stop(limit));
 }
 
-/// Whether the process hangs by its own report, or has said where its main thread is.
 fn is_known(folder: &Path, process: u32) -> bool {
     let answer = || files::open_in(folder, DUMP).and_then(files::all_of_short).ok();
     let has_stack = |dump: DumpReport| {

@@ -1,13 +1,11 @@
-//! What this process was started with, and what it gives back once the program has it: signals that are ignored, standard streams that are
-//! closed, and descriptors.
+//! What this process was started with, and gives back once the program runs: ignored signals, closed standard streams, and descriptors.
 //!
-//! A descriptor that two processes have is open until both have closed it: a pipe has no end, and a lock is not free. So the command keeps
-//! none of the program's. [`StandardError`] alone stays, for the command's own lines.
+//! A pipe has no end, and a lock is not free, until every process has closed its descriptor: the command keeps none but [`StandardError`].
 //!
-//! Must not: open anything before [`Descriptors::now`]. What is open then is the program's.
+//! Must not: open anything before [`Descriptors::now`].
 
-use crate::folder::process::Stat;
-use crate::machine::system::{self, Signals};
+use crate::folder::Stat;
+use crate::machine::{system, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -44,9 +42,7 @@ const MOST: c_int = 1 << 12;
 
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// Those behind the standard streams.
     others: Vec<c_int>,
-    /// Of all of them, those that a file to be written is named after.
     kept: Vec<c_int>,
 }
 
@@ -55,7 +51,6 @@ impl Descriptors {
     pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Self {
         for (stream, descriptor) in [stdin(), stdout(), stderr()].into_iter().enumerate() {
             if was_closed(stream) {
-                // What the runtime has opened there is not for the program.
                 let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
             }
         }
@@ -95,18 +90,14 @@ fn nothing() -> Result<OwnedFd, Errno> {
     open("/dev/null", OFlags::RDWR).or_else(|_| open("/", OFlags::PATH))
 }
 
-/// The first pause between two looks at whether the program still has its standard error. Each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// Standard error, which the command shares with the program because it has lines to write: above all at the end, when the program's
-/// is closed already.
+/// Standard error, which the command shares with the program.
 ///
-/// Who reads a pipe or a terminal to its end waits until the last process has closed it. So the command lets go of it soon after the program
-/// has closed it, and keeps its place (`O_PATH`), which is no open end. For lines of its own it opens that again: what still has a reader gets
-/// them. A socket cannot be opened again, and the lines are lost there. The command keeps regular files, which no one waits for: with a
-/// second position, its lines and those of other writers would overwrite each other. It also keeps what it cannot see whether the program has,
-/// as that of another user's process.
+/// A reader of a pipe or a terminal waits until the last process has closed it. So the command closes it soon after the program has, keeps its
+/// place (`O_PATH`), and opens that again for lines of its own; a socket cannot be opened again. The command keeps regular files, where a second
+/// position would overwrite other writers' lines, and what it cannot see of another user's process.
 pub(super) struct StandardError {
     /// The process, and under which of its descriptors it was seen last. `None` if there is nothing to let go.
     seen: Option<(Pid, PathBuf)>,
@@ -147,10 +138,8 @@ impl StandardError {
         *seen = found;
     }
 
-    /// Takes it back for lines of this command's, if there is still a reader.
     pub fn take_back(&mut self) {
         let Some(place) = self.place.as_ref().filter(|_| !self.is_held) else { return };
-        // Without waiting for a reader.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(place));
         self.is_held = rustix::fs::open(path, flags, Mode::empty()).and_then(dup2_stderr).is_ok();
@@ -161,8 +150,7 @@ fn of_process(process: Pid) -> PathBuf {
     PathBuf::from(format!("/proc/{process}/fd"))
 }
 
-/// Under which of its descriptors a process has this one's standard error, first where it was `seen` last; `None` if it has closed it. Where
-/// that cannot be known, as of a process that is ending, it is where it was.
+/// The descriptor under which a process has this one's standard error; `None` if closed. Where that is unknown, as `seen`.
 fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
     let Ok(own) = fstat(stderr().as_fd()) else { return Some(seen.to_owned()) };
     let is_it = |path: &Path| {

@@ -1,26 +1,21 @@
-//! `lazyguard run`: supervises a program under the guard. It enforces the time limit, ends the program if it hangs, and reports the
-//! findings at the end.
+//! `lazyguard run`: supervises a program under the guard. It enforces the time limit, ends a program that hangs, and reports the findings.
 //!
-//! The program runs undisturbed: it has this command's standard streams, descriptors and environment, its place in the terminal and in its
-//! process group, its ignored signals, and all else that a child inherits. The command does not read the program's output, and keeps none
-//! of its descriptors (`inherited.rs`).
-//!
-//! If the command lacks a descriptor, a thread, a folder or `/proc`, it does without, and prints one line: a program that runs without
-//! this command also runs with it. Only an option that cannot be fulfilled is a failure.
+//! A program keeps this command's streams, descriptors, environment, terminal, process group and ignored signals. The command does not read its
+//! output. If the command lacks a descriptor, a thread, a folder or `/proc`, it prints one line and does without: only an option that cannot be
+//! fulfilled is a failure.
 //!
 //! | the command | and does not | because |
 //! |---|---|---|
-//! | leaves the program in the process group that the command itself was started in | give it one of its own, and hand the terminal over | a group holds a pipeline (`lazyguard run app \| less`), a script or a shell's job together. In a group of its own the program alone would have the terminal: the pager behind the pipe would be stopped, Ctrl-C would not reach the script around it, a CI system that kills the job's group would miss it, and a program that begins with `setsid` would fail, as the leader of its group |
-//! | passes a signal of another process on, to the program alone | send it to the group | without the command the program alone would have got it: a `SIGTERM` of a container's runtime is for the program that saves its state, not for its data loaders |
-//! | leaves the terminal's signals to the kernel | pass them on | the kernel has sent them to the whole group. `siginfo` says who has sent a signal |
-//! | stops when the program was stopped from the terminal | stop at once | a program may ignore Ctrl-Z, or put its screen in order first. A program that was stopped in another way is continued in another way, which would not continue this command |
-//! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, its group and its session, but not its descent. Control groups need rights that a user may not have |
-//! | makes a place for the folders of processes of other users, with a name that cannot be guessed, in a folder that cannot be listed | open the folder of the run | a process that has given up its rights could not write there, and every other user could look into it |
-//! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
-//! | starts the program itself (`system.rs`) | use `std::process::Command` | that rewrites the environment, in which a name may occur twice or lack its `=`, opens a standard stream that is closed, and gives `SIGPIPE` its default action |
+//! | leaves the program in its own process group | give it another one, and hand the terminal over | a group holds a pipeline, a script or a shell's job together: a pager would be stopped, Ctrl-C would not reach the script around it, and a leader cannot call `setsid` |
+//! | passes another process's signal on to the program alone | send it to the group | without the command the program alone would have got it |
+//! | leaves the terminal's signals to the kernel | pass them on | the kernel has sent them to the whole group; `siginfo` names the sender |
+//! | stops when the program was stopped from the terminal | stop at once | a program may ignore Ctrl-Z, or put its screen in order first |
+//! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, group and session, but not its descent; control groups need rights |
+//! | makes a place for other users' processes, with a secret name in an unlisted folder | open the folder of the run | such a process could not write there, and other users could look into it |
+//! | leaves the program alone when the command is killed | use `PR_SET_PDEATHSIG` | a killed supervisor is no reason to end a job, and that signal also comes when a thread ends |
+//! | starts the program itself (`system.rs`) | use `std::process::Command` | that rewrites the environment, opens closed streams and resets `SIGPIPE` |
 //!
-//! The hanging process decides, with its own clock and knowledge, whether a hang is acted on, and says so in its report (`acts` in
-//! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
+//! The hanging process decides whether a hang is acted on, and says so in its report (`acts` in `hang.json`).
 //!
 //! Must not: write anything on success that the user did not ask for, but the profile in the user's cache.
 
@@ -49,13 +44,11 @@ use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer::Writer;
 use crate::forms::timing;
-use crate::judge::seen::{self, Finished};
-use crate::machine::library;
+use crate::judge::{seen, Finished};
 use crate::machine::nvml::Sampler;
-use crate::machine::system::{unix_now, Exec};
-use crate::words::exit_code;
+use crate::machine::{library, unix_now, Exec};
 use crate::words::on_hang::{FAIL, REVOKE};
-use crate::words::{output, Failure};
+use crate::words::{exit_code, output, Failure};
 use environment::{
     acts_on_hang, host, make_root, names_profile, on_hang_is, own_profile, settings_of, variable, variables_of,
 };
@@ -72,7 +65,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use supervise::{Ended, Limits};
 
-/// The longest pause between two looks for processes that use CUDA without the guard, where no option makes them a failure.
 const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
 const ONE_RANK: &str = "--retry: this is one rank of a job, and is not made again alone: lazyguard run --retry N -- LAUNCHER makes the whole job again";
@@ -131,7 +123,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     };
     descriptors.give_up();
     let limits = limits(&options, &settings_of(&options));
-    // Without a folder or the guard, a line has said so.
     let library = library.filter(|_| root.is_there());
     let unguarded = library.as_deref().and_then(|library| unguarded(&options, &root, limits, library));
     let is_watched = unguarded.is_some();
@@ -158,7 +149,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     conclude(&options, root, &run, &ended, &unseen)
 }
 
-/// Completes the options, and tries what they name before the program starts. Returns the library to preload.
 fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
     options.wanted.fill_in(facts);
     options.metrics.iter_mut().for_each(|path| conclude::fill_in(path, facts));
@@ -199,7 +189,6 @@ fn unguarded(options: &Options, root: &Root, limits: Limits, library: &Path) -> 
     (settings_of(options).enabled && !leaves_it).then(|| unguarded::Watch::new(pause, library))
 }
 
-/// A line for each process whose findings are unknown. Brings what processes of other users have left into the folder of the run.
 fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_guarded: bool) -> Vec<String> {
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
     for line in &unread {
@@ -253,7 +242,6 @@ fn limits(options: &Options, settings: &Settings) -> Limits {
     }
 }
 
-/// Names guarded processes that go on behind the program, as a daemon does.
 fn say_what_goes_on(root: &Root) {
     let (living, path) = (root.living(), root.path().display());
     let go = match living[..] {
@@ -281,8 +269,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(library))
 }
 
-/// Handles a program that could not be started beside this command. If only resources were missing, and no option needs this command to
-/// stay, the program replaces this command. Returns the exit code where it did not.
+/// If only resources were missing and no option needs this command, the program replaces it. Returns the exit code where it did not.
 fn without_a_second_process(options: &Options, not_started: NotStarted, variables: &[program::Variable]) -> u8 {
     if !not_started.for_want_of_room || needs_this_command(options) {
         output::say(&not_started.line);
@@ -313,7 +300,6 @@ impl Options {
     }
 }
 
-/// Whether an option asks for something that this command has to do while the program runs, or at its end.
 fn needs_this_command(options: &Options) -> bool {
     let wanted = &options.wanted;
     options.timeout.is_some()
@@ -328,7 +314,6 @@ fn needs_this_command(options: &Options) -> bool {
 }
 
 /// Prints the findings, keeps or removes the folder, and decides the exit code.
-/// `unseen` has a line for each process whose findings are unknown.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);

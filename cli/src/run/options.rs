@@ -1,8 +1,7 @@
-//! The options of `lazyguard run`: one for every setting, from the core's table, and its own, from the table here.
+//! The options of `lazyguard run`: one for every setting of the core's table, and those of the table here. Help, manual page, completions and
+//! docs/CONFIGURATION.md follow from both.
 //!
-//! Help, manual page, completions and docs/CONFIGURATION.md are generated from these two tables, or checked against them.
-//!
-//! Must not: look at the environment. Without an option, its variable keeps its value.
+//! Must not: look at the environment.
 
 use super::retry::ATTEMPT;
 use crate::run::conclude::Wanted;
@@ -17,14 +16,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// One row of the table of options that are no settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
     pub flag: &'static str,
-    /// What its value is called; `None` for a switch.
     pub value: Option<&'static str>,
     pub values: &'static str,
-    /// The default, as one would write it.
     pub default: &'static str,
     pub help: &'static str,
     pub many: bool,
@@ -140,7 +136,6 @@ const SETTINGS_HEADING: &str = "Settings (an option overrides its variable)";
 
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// The settings that options give, by their variables.
     pub settings: Vec<(&'static str, String)>,
     /// `--profile` without a folder: the profile is the program's own in the user's cache.
     pub own_profile: bool,
@@ -169,7 +164,6 @@ fn long(flag: &'static str) -> &'static str {
     flag.trim_start_matches('-')
 }
 
-/// The values of a setting's option.
 pub(crate) fn values_of(setting: &Setting) -> String {
     match setting.name {
         ON_HANG => format!("{}, {KILL}", setting.values),
@@ -367,7 +361,6 @@ impl FromArgMatches for Options {
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
-                // Known once the folder is made, and the earlier attempts are read.
                 keeps_folder: false,
                 earlier: Vec::new(),
                 explored: file(EXPLORED),
@@ -382,7 +375,6 @@ impl FromArgMatches for Options {
     }
 }
 
-/// One output would be written over the other.
 fn expect_different_files(file: impl Fn(&str) -> Option<PathBuf>) -> Result<(), clap::Error> {
     let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
     for (at, flag) in outputs.iter().enumerate() {

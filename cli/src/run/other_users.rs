@@ -1,16 +1,12 @@
-//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point. They
-//! may not write into the folder of the run.
+//! A place for the folders of processes that have changed their user (`gosu`, `su`, `setpriv`): they may not write into the run's folder.
 //!
-//! The place lies beside the private folders, under a name that cannot be guessed, in a folder that cannot be listed. As in `/tmp`, a
-//! process that knows the name may make a folder there, but cannot touch those of others. The program gets the name in its environment,
-//! which only processes of its user can read; those can control the program anyway. At the end, the command moves the contents of the place
-//! into the folder of the run.
+//! The place has a secret name in an unlisted folder beside the private folders. The program gets the name in its environment. At the end, the
+//! command moves the contents into the run's folder.
 //!
-//! Must not: follow a link, wait for anything but a regular file, or trust the contents further than that a process of the program has
-//! written them.
+//! Must not: follow a link, wait for anything but a regular file, or trust the contents.
 
 use super::root::{private_folder, process_with, random, remove_own, MARK};
-use crate::folder::process::{exists, numbers};
+use crate::folder::{exists, numbers};
 use crate::machine::files::{self, Locked};
 use lazyguard_core::old_runs::process_of;
 use lazyguard_core::run_folder::private_bases;
@@ -22,10 +18,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The most folders brought in, and the most files in each.
 const MOST_FOLDERS: usize = 4096;
 const MOST_FILES: usize = 64;
-/// The most bytes copied of all of them together.
 const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Debug)]
@@ -70,8 +64,7 @@ impl OtherUsers {
         &self.place
     }
 
-    /// Moves every folder of a process, or of a nested run, into the folder of the run. If the process is alive, the folder stays where it
-    /// is, and its contents so far are copied.
+    /// Moves every folder into the run's; of a living process it copies the contents so far.
     pub fn bring_into(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -109,8 +102,7 @@ impl Drop for OtherUsers {
     }
 }
 
-/// Whether the process of a folder still runs: a process with its number exists and, as far as that can be known, has its owner. A process
-/// in a namespace of its own has a number that belongs to another one here.
+/// Whether a process with its number and, as far as that can be known, its owner exists.
 fn lives(folder: &Path) -> bool {
     let Some(process) = process_with(folder).filter(|process| exists(*process)) else { return false };
     // Of four, the one for files.
@@ -130,15 +122,12 @@ fn can_change_user() -> bool {
     capabilities(&status).map_or(geteuid().is_root(), |set| set >> capability::SETUID & 1 == 1)
 }
 
-/// Whether every user may go through a folder and all that are above it.
 fn everybody_gets_to(folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
     folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))
 }
 
-/// Copies the files of a folder that another user may change meanwhile: only that user's own files without other hard links. The copies are
-/// readable for this user alone, as a recording is for the process's. `room` is the number of bytes left: a sparse file has any length,
-/// and takes no space until it is copied.
+/// Copies that user's own files without other hard links, readable for this user alone; `room` is the number of bytes left.
 fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
     let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let folder = rustix::fs::open(from, nofollow | OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;

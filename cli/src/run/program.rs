@@ -3,21 +3,18 @@
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
 use super::inherited;
-use crate::machine::elf::{is_built_for_cuda, machine_name, own_machine, Elf, Unreadable};
 use crate::machine::library::{of_search_path, LIBRARY};
-use crate::machine::system::{self, Exec};
+use crate::machine::{is_built_for_cuda, machine_name, own_machine, system, Elf, Exec, Unreadable};
 use crate::words::{exit_code, output};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
 use std::ffi::{CString, OsStr, OsString};
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-/// The value of `LD_PRELOAD`: the library, then the user's libraries. A copy of ours, as under another `lazyguard run`, is not preloaded
-/// twice.
+/// The value of `LD_PRELOAD`: the library, then the user's libraries, without a copy of ours.
 pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     let is_own = |entry: &[u8]| {
         let path = Path::new(OsStr::from_bytes(entry));
@@ -91,8 +88,7 @@ fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable]) -> io::R
     })
 }
 
-/// The program's environment: this command's own, entry for entry, with these variables. A variable that is there keeps its place, in each of
-/// its entries: the dynamic linker takes the last one, `getenv` the first.
+/// This command's own, entry for entry. A variable keeps its places: the dynamic linker takes the last, `getenv` the first.
 fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CString>> {
     let mut entries = own;
     for (name, value) in variables {
@@ -114,7 +110,6 @@ pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     of_search_path(name, &std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()))
 }
 
-/// A line for the user if the dynamic linker will preload nothing into this program.
 pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
     let path = resolve(name)?;
     let about = fs::metadata(&path).ok()?;
@@ -140,7 +135,6 @@ pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Opt
     Some(format!("{} is {why}: the guard's library cannot be loaded there, and it runs unguarded", path.display()))
 }
 
-/// Half a sentence if the program's file says that it uses CUDA.
 pub(super) fn uses_cuda(name: &OsStr) -> Option<String> {
     let path = resolve(name).filter(|path| is_built_for_cuda(path))?;
     Some(format!("{} is built for CUDA", path.display()))

@@ -1,10 +1,9 @@
-//! Records processes that have ended, for the mark of the run: number, start, and how each ended.
+//! Processes that have ended, for the mark of the run: number, start, and how each ended.
 //!
-//! Must not: keep a process from being reaped. An unreadable fact is left out.
+//! Must not: keep a process from being reaped.
 
-use crate::folder::ends::ProcessEnd;
-use crate::folder::process::{numbers, Stat};
-use crate::machine::system::unix_now;
+use crate::folder::{numbers, ProcessEnd, Stat};
+use crate::machine::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +12,6 @@ use std::process::ExitStatus;
 /// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
 
-/// Identifies a process, by its id in its own namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     process: u32,
@@ -46,7 +44,6 @@ impl Identity {
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
-    /// Those that this command has asked to end, or killed.
     told: HashSet<Identity>,
 }
 

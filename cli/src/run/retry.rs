@@ -1,16 +1,14 @@
-//! `--retry N`: a run that ended for a hang is made again, with the profile of what it had loaded.
+//! `--retry N`: makes a run that hung again, with the profile of what it had loaded.
 //!
-//! Each attempt is a `lazyguard run` of its own with the same options. It has its own folder, report and exit code. This command starts
-//! the attempts, passes signals on to them, and waits. A file in memory holds the attempts that hung: the later ones report them.
+//! Each attempt is a `lazyguard run` with folder, report and exit code. A file in memory holds the attempts that hung, for the later ones.
 //!
 //! Must not: make again what failed without a hang, or give a program standard input of which an earlier attempt may have read.
 
 use super::inherited::Descriptors;
 use super::signals::{stop_with_the_program, Caught};
 use super::{program, tree};
-use crate::judge::seen::Hung;
-use crate::machine::files;
-use crate::machine::system::Exec;
+use crate::judge::Hung;
+use crate::machine::{files, Exec};
 use crate::words::{exit_code, output, Failure};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
@@ -22,7 +20,6 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-/// The option by which an attempt gets the file of those before it.
 pub(crate) const ATTEMPT: &str = "--attempt";
 
 /// Makes the run, and makes it again after a hang, at most so many times. The exit code is the last attempt's.
@@ -68,7 +65,6 @@ pub(super) fn note(file: &Path, hung: Hung) {
     let _ = files::open_to_write(file).and_then(|mut file| file.write_all(&serde_json::to_vec(&all)?));
 }
 
-/// This command again, with the option that makes it an attempt.
 fn command(file: &Path) -> std::io::Result<Vec<OsString>> {
     let mut words = std::env::args_os().skip(1);
     let own = std::env::current_exe()?.into_os_string();
@@ -111,7 +107,6 @@ pub(crate) fn code_of(ended: WaitStatus) -> u8 {
     )
 }
 
-/// The standard input, as it was before the first attempt.
 enum Input {
     /// Closed, a device such as `/dev/null`, or a terminal.
     Endless,
@@ -134,7 +129,6 @@ impl Input {
         }
     }
 
-    /// Gives the next attempt what the first one had; or says why that cannot be.
     fn begin_again(&self) -> Result<(), String> {
         match self {
             Self::Endless | Self::Empty => Ok(()),

@@ -1,17 +1,14 @@
-//! The folder of a run, in which every guarded process of the program has a folder of its own.
+//! The folder of a run, in which every guarded process has a folder of its own.
 //!
-//! With `--out` or `LAZYGUARD_OUT` the user chooses where it lies: each run has a folder of its own there, named by its start and its
-//! process. Runs that a launcher has started once a rank share the folder of their job, in which each has one named by its rank. Otherwise it is a private folder, where the guard puts its own private folders;
-//! the command removes it at the end unless it holds something worth keeping. A folder that the command made for the user is removed if it
-//! stayed empty. Under another `lazyguard run` it is a folder in the outer run's folder.
+//! | it lies | and is named by |
+//! |---|---|
+//! | where `--out` or `LAZYGUARD_OUT` says | its start and process; of ranks that a launcher started: their job and rank |
+//! | in the folder of an outer `lazyguard run` | its process |
+//! | beside the guard's private folders otherwise | its user and process; it is removed unless it holds something worth keeping |
 //!
-//! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
+//! Must not: reuse a folder with an earlier run, or remove anything in a folder that the user named.
 
-use crate::folder::ends::{self, ProcessEnd};
-use crate::folder::old_runs;
-use crate::folder::process::exists;
-use crate::folder::runs::{self, is_run};
-use crate::folder::source::{is_process_folder, HAZARDS, RECORDING};
+use crate::folder::{ends, exists, is_process_folder, is_run, old_runs, runs, ProcessEnd, HAZARDS, RECORDING};
 use crate::machine::files::{self, Locked};
 use crate::words::Failure;
 use chrono::DateTime;
@@ -35,7 +32,6 @@ const EACH: &str = "rank%r-%p";
 
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
-/// The number of processes with a good end whose recordings are kept.
 const MOST_KEPT: usize = 8;
 
 /// The folder that the user wants, and the folder of an outer `lazyguard run`, from options and environment.
@@ -43,11 +39,9 @@ const MOST_KEPT: usize = 8;
 pub(super) struct Given<'a> {
     pub option: Option<&'a str>,
     pub variable: Option<&'a str>,
-    /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
     /// Where that run has processes of other users put their folders.
     pub for_other_users: Option<&'a str>,
-    /// What the ranks of this run's job have in common.
     pub job: Option<&'a str>,
 }
 
@@ -60,8 +54,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The job and the rank by which a run's folder is named, where a launcher has started `lazyguard run` once a rank, and all were given the
-/// same folder: unless the name in the template differs by rank or process.
+/// The job and the rank by which a folder is named that all ranks were given alike.
 pub(super) fn shared<'a>(given: Given<'a>, rank: Option<&'a str>) -> Option<(&'a str, &'a str)> {
     let template = given.template()?.replace("%%", "");
     let told_apart = ["%r", "%p"].iter().any(|field| template.contains(field));
@@ -72,12 +65,10 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
-/// Where a run's folder lies.
 #[derive(Debug)]
 enum Kind {
     /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
     AskedFor(Vec<PathBuf>),
-    /// In the folder of another run, whose program has started this one.
     Nested,
     Private,
     /// Nowhere: none could be made, and nothing looks for one.
@@ -88,12 +79,10 @@ enum Kind {
 pub(super) struct Root {
     path: PathBuf,
     kind: Kind,
-    /// The mark, locked: the lock shows a sweep, even one in another container, that the run is alive. `None` where the file system has no
-    /// locks.
+    /// The locked mark shows a sweep that the run is alive. `None` where the file system has no locks.
     _mark: Option<Locked>,
 }
 
-/// The folder that could not be made, and why.
 type NotMade = (PathBuf, io::Error);
 
 impl Root {
@@ -113,7 +102,6 @@ impl Root {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))
     }
 
-    /// Whether a process has made a folder here, with or without a recording in it.
     pub fn had_a_process(&self) -> bool {
         folders(&self.path).iter().any(|folder| process_with(folder).is_some())
     }
@@ -128,8 +116,7 @@ impl Root {
         // The program may have overwritten the mark.
         let Some(content) = mark.as_object_mut() else { return };
         content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
-        // In place, because the lock is on this file. It only gets longer, so no old text remains. If the write fails, the ends are not
-        // recorded.
+        // In place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
@@ -191,8 +178,7 @@ impl Root {
         })
     }
 
-    /// A folder for this run alone in one that other runs may have too. `name` is given what tells a further name from the first. `missing`
-    /// are the folders above, if the user has asked for them.
+    /// A folder for this run alone. `name` gets what tells a further name from the first; `missing` are the folders above to make.
     fn new_in(
         folder: &Path,
         mark: &str,
@@ -245,7 +231,6 @@ impl Root {
         matches!(self.kind, Kind::AskedFor(_))
     }
 
-    /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
         template_in(self.text())
     }
@@ -258,8 +243,7 @@ impl Root {
         self.path.to_str().unwrap_or_default()
     }
 
-    /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
-    /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
+    /// Removes the recordings of all but the newest processes with a good end: a program may start hundreds.
     pub fn thin_out(&self) {
         if self.is_asked_for() {
             return;
@@ -315,8 +299,7 @@ impl Root {
         self.path.exists() && has_content
     }
 
-    /// Leaves the findings to the outer run, which judges them by its own options and removes them with its own. Returns whether there are
-    /// any. Recordings are not left: hundreds of inner runs would be too big.
+    /// Leaves the findings to the outer run, without recordings: hundreds would be too big. Returns whether there are any.
     fn leaves_findings(&self) -> bool {
         let mut any = false;
         for folder in folders(&self.path) {
@@ -349,12 +332,8 @@ pub(super) fn remove_own(folder: &Path) {
     old_runs::remove(folder);
 }
 
-/// Removes folders that this run has made above its own, and its own, as far as they are empty.
 fn remove_empty(made: &[PathBuf]) {
-    let is_gone = |path: &PathBuf| match fs::remove_dir(path) {
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-        Ok(()) => true,
-    };
+    let is_gone = |path: &PathBuf| fs::remove_dir(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true);
     // What lies above a folder that stays is not empty.
     let _ = made.iter().rev().all(is_gone);
 }
@@ -363,7 +342,6 @@ pub(super) fn folders(root: &Path) -> Vec<PathBuf> {
     runs::folders(root).unwrap_or_default()
 }
 
-/// The process that a folder is named after.
 pub(super) fn process_with(folder: &Path) -> Option<u32> {
     process_of(folder.file_name()?.to_str()?)
 }

@@ -1,17 +1,9 @@
 //! The signals that this process receives in the program's place.
 //!
-//! The program stays in the process group in which this command was started, so that pipelines, scripts and shell jobs work as they do
-//! without this command. The kernel sends the terminal's signals (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) to the program too, so this process
-//! does not pass them on. A signal from another process is meant for the program.
+//! The kernel sends the terminal's signals to the whole process group, so to the program too: this process does not pass them on. A signal of
+//! another process is meant for the program. Every thread blocks these signals, and one asks the kernel for them, without handler or descriptor.
 //!
-//! Every thread of this process has these signals blocked, and one asks the kernel for them: that needs no handler, no descriptor and no
-//! further thread.
-//!
-//! When the program is stopped, this command stops too, so that the shell takes its terminal back. The program owns the terminal all the
-//! time, because it is in the group to which the shell has given it.
-//!
-//! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Stop where no shell would continue this
-//! command, as when a debugger or another process stops and continues the program by its id.
+//! Must not: change an ignored signal, which the program inherits (`nohup`). Stop where no shell would continue this command.
 
 use super::{inherited, tree};
 use crate::machine::system;
@@ -22,8 +14,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::time::Duration;
 
-/// The signals that are passed on. `SIGKILL` and `SIGSTOP` cannot be caught; faults, `SIGTTIN` and `SIGTTOU` are caused by this process
-/// itself.
+/// Faults, `SIGTTIN` and `SIGTTOU` are caused by this process itself.
 const PASSED_ON: [Signal; 15] = [
     Signal::HUP,
     Signal::INT,
@@ -42,7 +33,6 @@ const PASSED_ON: [Signal; 15] = [
     Signal::POWER,
 ];
 
-/// Caught signals, from before the program's start on, so that none is lost.
 pub(crate) struct Caught {
     wanted: SigSet,
     early: Vec<Heard>,
@@ -65,7 +55,6 @@ impl Caught {
         self.early.extend(come);
     }
 
-    /// Those that came before the program, and are for it.
     pub fn early(&mut self) -> Vec<Heard> {
         std::mem::take(&mut self.early)
     }
@@ -98,7 +87,6 @@ impl Heard {
         Signal::from_named_raw(self.signal)
     }
 
-    /// What to pass on to the program, if anything.
     pub fn passed_on(&self, program: Pid) -> Option<Signal> {
         let signal = self.signal()?;
         let from = match self.from {
@@ -138,12 +126,10 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
 pub(super) fn stop_with_the_program(by: Signal) {
     let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
     if by_the_user && there_is_a_terminal() {
-        // It cannot fail for a signal that exists.
         let _ = raise(Signal::STOP.as_raw());
     }
 }
 
-/// Whether a terminal controls this session.
 #[allow(clippy::disallowed_methods, reason = "it is a device, and opening it waits for nothing")]
 pub(super) fn there_is_a_terminal() -> bool {
     File::open("/dev/tty").is_ok()

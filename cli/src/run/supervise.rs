@@ -1,7 +1,6 @@
 //! Supervises the program from its start to its end: passes signals on, keeps the time, watches for hangs, reaps orphans.
 //!
-//! Must not: wait for any process but the program, unless it is to end all of them. Processes that the program leaves in the background
-//! keep running.
+//! Must not: wait for any process but the program, unless it is to end all of them.
 
 use super::hang::{self, Watch};
 use super::inherited::StandardError;
@@ -11,10 +10,9 @@ use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
 use super::tree::{self, Tree};
 use super::unguarded;
 use super::unseen::Unseen;
-use crate::folder::ends::ProcessEnd;
-use crate::folder::process::{proc_is_mounted, Stat};
+use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
-use crate::judge::seen::{End, Unguarded};
+use crate::judge::{End, Unguarded};
 use crate::machine::system;
 use crate::words::on_hang::{FAIL, REVOKE};
 use crate::words::{output, Failure};
@@ -24,31 +22,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// The interval at which recordings of ended processes are thinned out.
 const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
-/// The interval at which the command checks whether all processes that it ends have ended.
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
 /// The time that killed processes get to end. A process that is stuck in the kernel does not end.
 const GOES_WITHIN: Duration = Duration::from_secs(5);
 /// How long the processes of a run have to leave their evidence, before it ends them.
 const EVIDENCE_WITHIN: Duration = Duration::from_secs(3);
-/// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
-    /// The interval at which to look for hangs and for processes that cannot write into the folder of the run.
     pub look_every: Duration,
     pub acts: bool,
     /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
     pub returns: Option<&'static str>,
-    /// How long the guard waits for the driver meanwhile.
     pub gpu_dump_wait: Duration,
-    /// Whether a process that cannot write into the folder of the run matters.
     pub needs_all: bool,
-    /// Whether only a few recordings are kept.
     pub thin_out: bool,
 }
 
@@ -56,14 +47,11 @@ pub(super) struct Limits {
 pub(super) struct Ended {
     pub end: End,
     pub interrupted: bool,
-    /// The ends of the processes that this one has reaped.
     pub processes: Vec<ProcessEnd>,
-    /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
     pub unguarded: Unguarded,
 }
 
-/// The program, what it has started, and the signals that this process catches.
 pub(super) struct Started {
     pub program: Pid,
     pub tree: Tree,
@@ -109,7 +97,6 @@ fn name_of(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Everything is to end, and how far that is.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     why: End,
@@ -120,7 +107,6 @@ struct Ending {
 /// A process whose blocked calls return an error on purpose.
 struct Failing {
     folder: PathBuf,
-    /// Until when it may go without an answer.
     until: Instant,
     /// Its calls of the driver when that was asked for, and when it had answered before.
     calls: Option<u64>,
@@ -137,8 +123,7 @@ impl Failing {
         answered.is_some() && answered != self.answered
     }
 
-    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, or that cannot be known. It may be
-    /// slow again by then.
+    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, as far as is known.
     fn goes_on(&self, process: u32) -> bool {
         let called = || self.calls.is_none_or(|before| hang::calls_of(&self.folder).is_none_or(|now| now != before));
         !hang::stands_in(&self.folder) && !is_stopped(process as i32) && called()
@@ -160,7 +145,6 @@ struct Supervisor<'a> {
     limits: Limits,
     started: Instant,
     hang: Watch,
-    /// The processes whose blocked calls return an error on purpose.
     failing: Vec<Failing>,
     ending: Option<Ending>,
     interrupted: bool,
@@ -198,13 +182,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Writes a line, also where the program has closed its standard error.
     fn say(&mut self, text: impl std::fmt::Display) {
         self.standard_error.take_back();
         output::say(text);
     }
 
-    /// The time until the next check; `None` to wait for an event.
     fn pause(&self) -> Option<Duration> {
         if self.ending.is_some() {
             return Some(LOOK_AT_THE_END_EVERY);
@@ -241,16 +223,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user
-    /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
+    /// A shell continues a job as a whole: a late second SIGCONT would end the program's next stop.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !there_is_a_terminal() || (!again && is_stopped(self.program.as_raw_pid())) {
             tree::send(self.program, Signal::CONT);
         }
     }
-
-    // --- children ---
 
     /// Reaps children that have ended: the program and orphans.
     fn reap(&mut self) -> Result<(), Failure> {
@@ -273,7 +252,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns whether it has been stopped since the last call.
     fn notice_a_stop(&self) -> bool {
         if self.status.is_some() {
             return false;
@@ -286,8 +264,6 @@ impl Supervisor<'_> {
         }
         true
     }
-
-    // --- the end ---
 
     fn ended(self, status: ExitStatus) -> Ended {
         let end = match (status.code(), status.signal()) {
@@ -341,9 +317,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
-    /// them waits for this one. Where contexts were ended, processes that do not hang have to end as well; after a revoke, those that do not
-    /// call the driver any more.
+    /// The guard has its blocked calls return an error. All processes are to do the same, so that none waits for this one.
     fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
         let until = Instant::now() + self.limits.kill_after;
         if self.failing.is_empty() {
@@ -422,8 +396,7 @@ impl Supervisor<'_> {
         !all.is_empty()
     }
 
-    /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
-    /// blame. Signals are passed on when they have answered, or the time is over.
+    /// Every guarded process leaves what it does at this moment: the one that hangs is rarely the one to blame.
     fn gather_evidence(&self) {
         let alive = self.alive();
         ask_all(alive.clone(), Purpose::End, EVIDENCE_WITHIN);
@@ -442,7 +415,6 @@ impl Supervisor<'_> {
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
-    /// Returns whether no process is left, or only processes that do not end.
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Processes that have been started meanwhile are found the next time.

@@ -1,11 +1,8 @@
-//! The processes that the program has started, and all their descendants.
-//!
-//! This process is their reaper: every orphan becomes its child, also a daemon in a session of its own. So its descendants are exactly the
-//! processes that the program has started.
+//! The processes that the program has started, and all their descendants: this process is their reaper, so all descend from it.
 //!
 //! Must not: touch a process that does not descend from this one.
 
-use crate::folder::process::Stat;
+use crate::folder::Stat;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,8 +13,7 @@ fn all() -> HashMap<i32, Stat> {
     processes.filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
-/// The processes that the program has started. A shell that replaced itself by this command (`exec`) may have left children, such as
-/// `tee`: those are not the program's.
+/// A shell that replaced itself by this command (`exec`) may have left children, such as `tee`, that are not the program's.
 #[derive(Debug)]
 pub(super) struct Tree {
     strangers: Vec<(i32, u64)>,
@@ -33,7 +29,6 @@ impl Tree {
         Self { strangers: strangers.collect() }
     }
 
-    /// All processes that the program has started, itself included, that have not ended.
     pub fn processes(&self) -> Vec<Pid> {
         let seen = all();
         let all = self.among(&seen).into_iter();
@@ -45,7 +40,6 @@ impl Tree {
     fn among(&self, seen: &HashMap<i32, Stat>) -> HashSet<i32> {
         let own = getpid().as_raw_pid();
         let mut found = HashSet::new();
-        // A generation a round.
         let mut generation = HashSet::from([own]);
         while !generation.is_empty() {
             let children = seen.iter().filter(|(process, seen)| {

@@ -1,13 +1,10 @@
-//! Processes of the program that have loaded the CUDA driver without the guard: statically linked programs that open it, set-user-id
-//! programs, programs that clear `LD_PRELOAD` or the whole environment. Nothing is known of their hangs and hazards.
+//! Processes of the program that have mapped the CUDA driver and not the guard. A process that ended between two looks is missed.
 //!
-//! What a process has mapped says so: the driver's file, and not the library's. A process that ended between two looks is missed.
-//!
-//! Must not: look often. The kernel locks a process's memory map while it writes down what is mapped.
+//! Must not: look often. The kernel locks a process's memory map while it lists the mappings.
 
 use super::remembered::Identity;
 use super::unseen::{in_words, is_given, processes_in, records_elsewhere};
-use crate::judge::seen::Unguarded;
+use crate::judge::Unguarded;
 use crate::machine::files;
 use lazyguard_core::stack::mappings;
 use rustix::process::Pid;
@@ -18,7 +15,6 @@ use std::time::{Duration, Instant};
 /// The pause after the first look; each further one is twice as long. What uses CUDA takes a tenth of a second to start.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How the names of the driver's files begin.
 const DRIVER: &str = "libcuda.so";
 
 #[derive(Debug)]

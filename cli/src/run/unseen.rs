@@ -1,7 +1,4 @@
-//! Guarded processes of the program that could not make a folder which this run reads: under another root (`chroot`), or as another
-//! user where there is no place for those. The run misses their hangs and hazards, which matters with `--fail-on`.
-//!
-//! Such a process has a thread with the guard's name, was given this run's folder, and has no folder in it.
+//! Guarded processes that have no folder in this run's: under another root (`chroot`), or as a user without a place. `--fail-on` needs them.
 //!
 //! Must not: count a process that was given another folder or none, or in which the guard is not armed.
 
@@ -20,7 +17,6 @@ const THREAD: &str = "lazyguard-log";
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     known: HashSet<Identity>,
-    /// All that were found.
     pub found: Vec<String>,
 }
 
@@ -46,7 +42,6 @@ impl Unseen {
     }
 }
 
-/// `process 4242 (train)`.
 pub(super) fn in_words(process: Pid) -> String {
     let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
     format!("process {process} ({})", name.trim_end())

@@ -1,13 +1,9 @@
-//! The reader of `stacks.dmp`: the part of the minidump format that the library writes.
+//! The reader of `stacks.dmp`: the part of the minidump format that the library writes. It is total: on any bytes, reading ends.
 //!
-//! It is total: on any bytes, reading ends and yields no more than the file holds.
-//!
-//! Why no library: `minidump` adds 32 crates that the command does not have otherwise, for 22 s of processor time in a cold build
-//! (36 s with optimisation), and refuses a whole list whose count is damaged. The tests read the written dumps with it.
+//! Why no library: `minidump` adds 32 crates, and refuses a whole list whose count is damaged. The tests read the written dumps with it.
 
 use lazyguard_core::stack::{DumpContext, Machine};
 
-/// Limits on counts: a larger one is damage.
 const MOST_THREADS: u32 = 1 << 12;
 const MOST_MODULES: u32 = 1 << 16;
 const MOST_STREAMS: u32 = 256;

@@ -67,12 +67,10 @@ impl CodeFile {
         Ok(Self { first, tables, names })
     }
 
-    /// The load bias: memory address minus the file's address.
     pub fn bias(&self, base: u64) -> u64 {
         base.wrapping_sub(self.first)
     }
 
-    /// The function at an address, after the functions inlined there, innermost first.
     pub fn names(&self, address: u64) -> Vec<FrameSeen> {
         self.names.as_ref().map_or(Vec::new(), |names| functions(names, address))
     }

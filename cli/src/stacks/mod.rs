@@ -1,13 +1,13 @@
-//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame.
-//!
-//! The dump holds the stacks' bytes. The code files hold the unwind tables and the names; a file is used only if its build id is the one in
-//! the dump. Where a file is gone, the frames that the process itself has found are still reported, by file and offset.
+//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame. Where a code file is gone, the frames
+//! that the process itself has found are reported, by file and offset.
 //!
 //! Must not: name anything from a file other than the mapped one, or fail for the contents of a dump.
 
 mod dump;
 mod files;
 pub(crate) mod symbolize;
+
+pub(crate) use symbolize::{SourceLine, Symbolizer};
 
 use crate::stacks::symbolize::at_place;
 pub(crate) use dump::Module as CodeModule;
@@ -21,7 +21,6 @@ use std::path::Path;
 /// A note of a stack that the command has read from outside begins so; the thread's state follows.
 pub(crate) const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
 
-/// Whether the thread of such a stack was stopped.
 pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
     stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
 }
@@ -50,7 +49,6 @@ fn of_dump<T>(folder: &Path, what: impl FnOnce(&Dump<'_>) -> T) -> Option<Result
     Some(dump.map(|dump| what(&dump)).map_err(|error| format!("{}: {error}", path.display())))
 }
 
-/// A report with the frames that the dump adds to those it has.
 pub(crate) fn told_by(hang: &HangReport, stacks: &[StackSeen]) -> HangReport {
     let mut hang = hang.clone();
     for known in &mut hang.stacks {
@@ -100,10 +98,8 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
         let next = module
             .and_then(|module| CodeFile::of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
             .filter(|_| found.len() < MOST_FRAMES);
-        match next {
-            Some(next) => now = next,
-            None => return found,
-        }
+        let Some(next) = next else { return found };
+        now = next;
     }
 }
 

@@ -1,8 +1,5 @@
-//! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and for a call in an inlined function
-//! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`.
-//!
-//! The recording says which file was mapped at an address; while the process lives, `/proc/PID/maps` does too. The file itself says what
-//! is at that place, unless it was written to since.
+//! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and in an inlined function
+//! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`. The recording and `/proc/PID/maps` say which file was mapped there.
 //!
 //! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
 
@@ -24,15 +21,12 @@ const MOST_KEPT: usize = 1 << 16;
 /// Functions named for one address: a call may lie in several, one put into the other.
 const MOST_FRAMES: usize = 32;
 
-/// Those of them that a line has room for.
 const MOST_WRITTEN: usize = 4;
 
-/// A file of code, and where it lay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Range {
     begin: u64,
     end: u64,
-    /// The load bias: memory address minus the file's address.
     bias: u64,
     path: String,
     /// The file must not have been modified later than this, in nanoseconds since 1970; 0 for the mapped file itself.
@@ -103,8 +97,7 @@ impl Symbolizer {
         at_place(found, &place)
     }
 
-    /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
-    /// names yet.
+    /// Names the addresses of a report: calls, launches, host functions, and frames without names.
     pub fn name_in(&self, hang: &mut HangReport) {
         let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
         // A function is named by its first instruction, and a call by what lies before the address it returns to.
@@ -161,10 +154,7 @@ pub(crate) fn at_place(mut functions: Vec<FrameSeen>, place: &FrameSeen) -> Vec<
 
 /// A name as the source has it, of C++ and of Rust.
 fn readable(name: &str) -> String {
-    match rustc_demangle::try_demangle(name) {
-        Ok(name) => format!("{name:#}"),
-        Err(_) => demangle(name),
-    }
+    rustc_demangle::try_demangle(name).map_or_else(|_| demangle(name), |name| format!("{name:#}"))
 }
 
 fn module(path: &str) -> std::borrow::Cow<'_, str> {
@@ -180,14 +170,14 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
         let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
         frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
     });
-    match known.collect::<Vec<_>>().join("; in ") {
-        known if known.is_empty() => place,
-        known => format!("{place} ({known})"),
+    let known = known.collect::<Vec<_>>().join("; in ");
+    match known.is_empty() {
+        true => place,
+        false => format!("{place} ({known})"),
     }
 }
 
-/// The function that holds an address, after those inlined into it there, innermost first. Without debug information, the symbol table
-/// and the line table decide.
+/// The function that holds an address, after those inlined there, innermost first; else by the symbol and line tables.
 pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     let frame = |function: Option<String>, at: Option<Location<'_>>| {
         let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
@@ -201,8 +191,7 @@ pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
         }
     }
     if let Some(last) = found.last_mut() {
-        // A lambda or a local class has its whole name only in the table of symbols. A cold part of a function (`.cold`) has no name of
-        // its own there.
+        // Only the symbol table has the whole name of a lambda or a local class, and none of a `.cold` part.
         let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
         last.function = whole.map(readable).or(last.function.take());
     }
@@ -216,7 +205,6 @@ pub(crate) fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     found
 }
 
-/// A file's path, and when it was written to.
 type Key = (PathBuf, SystemTime);
 
 thread_local! {
@@ -236,8 +224,7 @@ pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<
     })
 }
 
-/// The files of code in a process's memory. A program that is not position-independent lies at the addresses that it names
-/// itself.
+/// A program that is not position-independent lies at the addresses that it names itself.
 fn mapped(maps: &str) -> impl Iterator<Item = Range> {
     modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
         let bias = if is_fixed(Path::new(&path)) { 0 } else { base };
@@ -245,7 +232,6 @@ fn mapped(maps: &str) -> impl Iterator<Item = Range> {
     })
 }
 
-/// Whether a file is a program with fixed addresses.
 fn is_fixed(path: &Path) -> bool {
     let mut head = [0; HEAD_BYTES];
     files::open(path).is_ok_and(|file| file.read_exact_at(&mut head, 0).is_ok()) && has_fixed_addresses(&head)

@@ -1,6 +1,8 @@
 //! Why a command failed, and the exit code of each kind of failure.
 
+use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Debug)]
@@ -14,16 +16,20 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    pub fn at(path: impl AsRef<Path>, why: impl Display) -> Self {
+        Self::Input(format!("{}: {why}", path.as_ref().display()))
+    }
+
     /// As the parser of arguments has them.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            Self::Input(_) | Self::Output(_) => 1,
+        match matches!(self, Self::Usage(_)) {
+            true => 2,
+            false => 1,
         }
     }
 }
 
-impl std::fmt::Display for Failure {
+impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Input(text) | Self::Usage(text) => f.write_str(text),

@@ -14,22 +14,20 @@ pub(crate) enum Format {
     Json,
 }
 
-/// A duration in the unit in which it is easily read.
 pub(crate) struct Took(pub Nanos);
 
 impl std::fmt::Display for Took {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nanos = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} ns", self.0),
-            1_000..1_000_000 => write!(f, "{:.1} us", nanos / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} ms", nanos / 1e6),
-            _ => write!(f, "{:.3} s", nanos / 1e9),
-        }
+        f.pad(&match self.0 {
+            0..1_000 => format!("{} ns", self.0),
+            1_000..1_000_000 => format!("{:.1} us", nanos / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.1} ms", nanos / 1e6),
+            _ => format!("{:.3} s", nanos / 1e9),
+        })
     }
 }
 
-/// A size in the unit in which it is easily read.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

@@ -1,13 +1,13 @@
 //! Standard output and standard error. All output of the command passes through here.
 //!
-//! Text for a person is written a line at a time, and each line passes [`one_line`]: the name that a program gives a thread, a kernel or
-//! a file can neither start a line of its own nor command a terminal or a CI system. So [`Output`] is no [`io::Write`]: `writeln!` does
-//! not work on it, [`write_line!`] does. Text that has escapes of its own (JSON, XML), or that was compiled into this command, passes
-//! through [`Output::raw`]. `clippy.toml` forbids the standard library's functions everywhere else.
+//! Each line for a person passes [`one_line`]: a foreign name can neither start a line nor command a terminal or a CI system. So [`Output`]
+//! is no [`io::Write`], and [`write_line!`] takes the place of `writeln!`. `clippy.toml` forbids the standard library's functions elsewhere.
 
+use super::failure::{Failure, Outcome};
 use lazyguard_core::report::{one_line, Block, MARK};
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,11 @@ impl<'a> Output<'a> {
         Output::to(io::stdout().lock())
     }
 
-    /// Standard error, for whole reports; a single line is [`say`]'s.
     #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
     pub fn standard_error() -> Output<'static> {
         Output::to(io::stderr())
     }
 
-    /// Anything that takes bytes.
     pub fn to(out: impl Write + 'a) -> Self {
         Self { out: BufWriter::with_capacity(1 << 18, Box::new(out)), line: String::new() }
     }
@@ -53,9 +51,31 @@ impl<'a> Output<'a> {
         &mut self.out
     }
 
+    /// The lines, one by one.
+    pub fn lines(&mut self, lines: impl IntoIterator<Item: fmt::Display>) -> io::Result<()> {
+        lines.into_iter().try_for_each(|line| self.line(format_args!("{line}")))
+    }
+
+    pub fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+        writeln!(self.out, "{:#}", serde_json::json!(value))
+    }
+
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Prints to standard output, as far as that comes.
+pub(crate) fn printed(print: impl FnOnce(&mut Output<'_>) -> Outcome) -> Outcome {
+    let mut out = Output::standard();
+    let outcome = print(&mut out);
+    out.flush()?;
+    outcome
+}
+
+/// The same of what has one exit code.
+pub(crate) fn print(print: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>) -> Outcome {
+    printed(|out| print(out).map(|()| ExitCode::SUCCESS))
 }
 
 /// Writes a line on standard error in this command's name. A failed write cannot be reported anywhere.
@@ -68,7 +88,6 @@ pub(crate) fn say(text: impl fmt::Display) {
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
     for line in lines {
-        // As above.
         let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
     }
 }
@@ -78,8 +97,7 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// A progress line on standard error, of what takes longer than a second; silent where that is not a terminal, and inside other work that
-/// has one.
+/// A progress line on a terminal's standard error, of work that takes longer than a second and lies in no other.
 pub(crate) struct Progress {
     shown: Option<u64>,
     since: Instant,
@@ -87,7 +105,6 @@ pub(crate) struct Progress {
     is_first: bool,
 }
 
-/// Work that takes less has no progress line.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether there is a progress line, or will be.
@@ -100,7 +117,6 @@ impl Progress {
         Self { shown: None, since: Instant::now(), silent: !is_first || !io::stderr().is_terminal(), is_first }
     }
 
-    /// Shows how much has been read, where that is another number than before.
     pub fn show(&mut self, done: u64, all: u64) {
         let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
         if self.silent || self.shown == Some(percent) || self.since.elapsed() < SHOWN_AFTER {
@@ -111,7 +127,6 @@ impl Progress {
         let _ = write!(io::stderr(), "\rreading: {percent} %");
     }
 
-    /// Shows how far the work is, in a line.
     pub fn tell(&mut self, text: impl fmt::Display) {
         if !self.silent {
             self.shown = Some(0);

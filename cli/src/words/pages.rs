@@ -9,7 +9,6 @@ pub(crate) fn what_happened(code: &str) -> Option<String> {
     Some(unmarked(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// The part of the document under the code's heading.
 pub(crate) fn page(code: &str) -> Option<&'static str> {
     let start = PAGES.find(&format!("\n## {code}:"))? + 1;
     let rest = &PAGES[start..];

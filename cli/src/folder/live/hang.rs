@@ -15,7 +15,6 @@ pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
     pub is_hang: bool,
     pub code: &'static str,
-    /// What is waited for, in a sentence.
     pub sentence: String,
     pub call: String,
     pub since: Nanos,
@@ -57,7 +56,7 @@ impl<T> Default for Replaced<T> {
 }
 
 impl<T: DeserializeOwned> Replaced<T> {
-    /// The file, if it is a new one. A file that cannot be read now is read the next time.
+    /// A file that cannot be read now is read the next time.
     pub fn look(&mut self, folder: &Path, name: &str) -> Option<&T> {
         let file = files::open_in(folder, name).ok()?;
         let about = file.metadata().ok()?;

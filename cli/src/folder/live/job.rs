@@ -25,13 +25,11 @@ impl Job {
         Self { what, followed: BTreeMap::new(), problems: Vec::new() }
     }
 
-    /// Other things are named from now on. What is known of those that stay is kept.
     pub fn watch(&mut self, what: Vec<PathBuf>) {
         self.what = what;
     }
 
-    /// Reads what is new of every process, by rank and process id. The first look at a process that cannot be seen here takes half a
-    /// second, whatever the number of processes.
+    /// What is new of every process, by rank and id. The first look at a hidden process takes half a second.
     pub fn look(&mut self, depth: Depth) -> Vec<ProcessNow> {
         self.find();
         let mut all: Vec<_> = self.followed.values_mut().map(|process| process.look(depth)).collect();
@@ -54,7 +52,6 @@ impl Job {
         &self.problems
     }
 
-    /// Finds processes that are new, and forgets those whose folder is gone.
     fn find(&mut self) {
         self.problems.clear();
         let mut found = BTreeMap::new();
@@ -78,7 +75,6 @@ impl Job {
     }
 }
 
-/// The processes of one thing that was named, by where they are.
 fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)>, String> {
     let what = runs::newest_quietly(what);
     let one = |run: Run| {

@@ -1,7 +1,4 @@
-//! Whether a process runs, by its number and by its heartbeat.
-//!
-//! A process's number says it at once where the process can be seen. In another container, whose processes have numbers of their own, only
-//! the heartbeat does: the guard stores the time ten times a second in the header of the recording.
+//! Whether a process runs: by its number where it can be seen, else by its heartbeat, which the guard stores ten times a second.
 //!
 //! Must not: trust a process id alone, or compare clocks of two machines: a heartbeat counts when it moves.
 
@@ -16,16 +13,12 @@ const MISSING_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It runs, and so does its guard.
     Runs,
-    /// It is stopped, by a signal or a debugger.
     Stopped,
     /// It is there, and its heartbeat has been missing for so long: it is frozen, or the machine stands still.
     Frozen(Nanos),
-    /// It runs, and its guard has stepped aside.
     Unguarded,
     Ended,
-    /// It was killed, or ended without an exit.
     Gone,
     /// It keeps no recording in a file; whether it runs is not known.
     #[default]
@@ -52,7 +45,6 @@ impl Life {
     }
 }
 
-/// The heartbeat of one process, as it was seen to move.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeat {
     last_seen: Option<Nanos>,
@@ -66,7 +58,6 @@ impl Heartbeat {
         }
     }
 
-    /// Whether another look may tell more about a process of which this is known.
     pub fn is_undecided(&self, facts: &Facts, status: Status) -> bool {
         self.moved.is_none() && matches!(self.life(facts, status), Life::Frozen(_) | Life::Gone)
     }
@@ -77,8 +68,7 @@ impl Heartbeat {
     }
 }
 
-/// How old the newest heartbeat is by this machine's monotonic clock, which is the process's where the process is seen. `None` where
-/// that makes no sense.
+/// The age of the newest heartbeat by this machine's monotonic clock, where that makes sense.
 fn age_by_clock(facts: &Facts) -> Option<Nanos> {
     let now = clock_gettime(ClockId::Monotonic);
     let now =

@@ -33,33 +33,25 @@ pub(crate) enum Depth {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
-    /// The process id, as the process knows it.
     pub process: u32,
     pub program: String,
     pub host: String,
     pub rank: String,
     pub life: Life,
-    /// How it ended, in the words of its report; `None` of one that runs.
     pub end: Option<String>,
-    /// Driver calls made, and launches among them.
     pub calls: u64,
     pub launches: u64,
     /// Launches a second since the last look; `None` at the first.
     pub launches_per_second: Option<f64>,
-    /// The calls that threads are in, the longest first.
     pub waits: Vec<WaitNow>,
-    /// Kernels that run while no thread waits for them, a line each.
     pub runs: Vec<String>,
-    /// By class of stream what is outstanding.
     pub outstanding: BTreeMap<StreamClass, OutstandingNow>,
     /// The sums over the records; nothing without [`Depth::Records`].
     pub tally: Tally,
     /// Hazards by code: what was prevented apart. The counts of a process that runs are lower bounds.
     pub hazards: BTreeMap<(Code, bool), u64>,
-    /// What stands still, as the process's watchdog has reported it.
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
-    /// What the guard has revoked, as the process's summary has it.
     pub revoked: Vec<RevokedSeen>,
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
@@ -118,7 +110,6 @@ impl Followed {
         self.live.is_some()
     }
 
-    /// Whether another look, in a moment, may tell more about whether it runs.
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
             let facts = live.tables().facts();
@@ -126,7 +117,6 @@ impl Followed {
         })
     }
 
-    /// Reads what is new, and says what the process does.
     pub fn look(&mut self, depth: Depth) -> Option<ProcessNow> {
         if let Some(before) = self.over() {
             return Some(before);
@@ -172,7 +162,6 @@ impl Followed {
         Some(now)
     }
 
-    /// The last that is known of a process that is over.
     fn over(&self) -> Option<ProcessNow> {
         let (_, before) = self.before.as_ref()?;
         (before.life == Life::Ended).then(|| ProcessNow { launches_per_second: None, ..before.clone() })
@@ -187,7 +176,6 @@ impl Followed {
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
         let (calls, launches) = recording.calls_and_launches();
-        // Of a process that has ended nothing is in progress.
         let goes_on = life != Life::Ended;
         let settings = settings_of(recording);
         let hang = self.hang.newest.as_ref().filter(|_| goes_on).and_then(HangNow::of);
@@ -285,8 +273,7 @@ fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool
     recording.streams().iter().any(|s| rests(s.last_submitted) && recording.oldest(s).is_some())
 }
 
-/// The kernels that run while no thread waits for them. Who waits for whom is in the records, all of which this reads: few processes have a
-/// stream that is at rest.
+/// Kernels that run while no thread waits for them. This reads all records: few processes have a stream at rest.
 fn runs(run: &Run) -> Vec<String> {
     let recorded = run.open().ok().flatten().and_then(|opened| Recorded::read(opened).ok());
     recorded.map(|recorded| recorded.unwatched()).unwrap_or_default()
@@ -315,7 +302,6 @@ impl ProcessNow {
         exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)
     }
 
-    /// `rank 3, process 4242 (train)`.
     pub fn who(&self) -> String {
         let rank = if self.rank.is_empty() { String::new() } else { format!("rank {}, ", self.rank) };
         let program = if self.program.is_empty() { String::new() } else { format!(" ({})", self.program) };

@@ -7,7 +7,6 @@ use lazyguard_core::replay::Work;
 use lazyguard_core::trace::{Kind, Payload, Record, SLOW_NANOS};
 use lazyguard_core::Nanos;
 
-/// Why a thread was blocked in the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The program asked to wait for a context, a stream or an event.
@@ -21,11 +20,9 @@ pub(super) enum Cause {
     Other,
 }
 
-/// The causes in a word, in their order.
 pub(crate) const CAUSES: [&str; 6] = ["synchronize", "load", "allocation", "copy", "submit", "other"];
 
 impl Cause {
-    /// Of a call that took so long; `None` if that does not count as blocked.
     pub fn of(record: &Record, took: Nanos) -> Option<Self> {
         Some(match Work::of(record)? {
             // It has the time of the call in which the guard preloads.
@@ -42,15 +39,12 @@ impl Cause {
     }
 }
 
-/// What was loaded, in a word, in the order of [`Tally::loads`]: a function or a module, by a call or on first use; and kernels that the guard has
-/// loaded ahead of use.
+/// In the order of [`Tally::loads`]: by a call or on first use, and kernels that the guard has loaded ahead.
 pub(crate) const LOADS: [&str; 3] = ["function", "module", "ahead"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// For how long threads were blocked by each of the [`CAUSES`], one after the other.
     pub blocked: [Nanos; CAUSES.len()],
-    /// How much was loaded of each of the [`LOADS`].
     pub loads: [u64; LOADS.len()],
 }
 

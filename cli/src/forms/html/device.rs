@@ -4,7 +4,7 @@
 
 use super::markup::{short, Markup, MOST_LETTERS, PROBLEM};
 use crate::folder::gpu_core;
-use crate::judge::process::Process;
+use crate::judge::Process;
 use lazyguard_core::gpu_core::{GpuCore, GpuKernel};
 
 const MOST_CORES: usize = 8;

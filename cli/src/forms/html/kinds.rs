@@ -3,13 +3,10 @@
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::Record;
 
-/// What a slice is, in the words of the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// The thread does not come back from it.
     Blocked,
     Load,
-    /// The guard loaded ahead of use.
     Preload,
     Hazard,
     Communication,
@@ -22,7 +19,6 @@ pub(super) enum What {
 }
 
 impl What {
-    /// All of them in their order, each with its name in the style sheet, and for a person.
     const TABLE: [(Self, &'static str, &'static str); 10] = [
         (Self::Blocked, "blocked", "blocked call"),
         (Self::Load, "load", "load or unload of code"),

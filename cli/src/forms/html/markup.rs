@@ -1,8 +1,5 @@
-//! The text of a page, of which every tag is closed and all foreign text is escaped.
-//!
-//! Tags, and the names of attributes, are this command's own: `&'static str`. Everything else that enters passes [`Escaped`], so no name of a
-//! kernel, a thread, a program or a file can become a tag, an attribute or a script; and what does not look like what it is (controls, marks
-//! of direction) is written out, as on a terminal.
+//! The text of a page: every tag is closed, and all foreign text is escaped. Tags and the names of attributes are `&'static str`; all else passes
+//! [`Escaped`], and controls and marks of direction are written out.
 //!
 //! Must not: offer a way past that for text that is not compiled into this command.
 
@@ -18,7 +15,6 @@ pub(super) struct Markup {
 
 pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
-/// Tags of the lines that a page has most of.
 pub(super) const FACT: &str = r#"p class="fact""#;
 pub(super) const FACT_IN_PICTURE: &str = r#"text class="fact""#;
 pub(super) const PROBLEM: &str = r#"p class="problem""#;
@@ -66,12 +62,10 @@ impl Markup {
         self.open(tag, attributes).text(text).close()
     }
 
-    /// The same without attributes of its own.
     pub fn say(&mut self, tag: &'static str, text: impl Display) -> &mut Self {
         self.element(tag, &[], &text)
     }
 
-    /// The same with a line of text, which may be long.
     pub fn line(&mut self, tag: &'static str, text: &str) {
         self.say(tag, short(text, MOST_LETTERS));
     }
@@ -84,12 +78,9 @@ impl Markup {
 
     #[inline(never)]
     pub fn text(&mut self, text: impl Display) -> &mut Self {
-        // A `String` takes everything.
         let _ = write!(Escaped(&mut self.text), "{text}");
         self
     }
-
-    // --- pictures ---
 
     /// Opens a part of the page that scrolls by itself where it is too wide, and a picture in it with the title that stands for it.
     pub fn picture(
@@ -104,12 +95,10 @@ impl Markup {
         self.scroll(label).open(r#"svg role="img""#, &attributes)
     }
 
-    /// Opens a part that scrolls by itself.
     pub fn scroll(&mut self, label: &'static str) -> &mut Self {
         self.open(r#"div class="scroll" tabindex="0" role="group""#, &[("aria-label", &label)])
     }
 
-    /// The square of a legend, and how high it is.
     pub fn key(&mut self, class: &'static str, (top, high): (i64, i64)) -> &mut Self {
         self.open("li", &[]).open(r#"svg viewBox="0 0 24 24" aria-hidden="true""#, &[]);
         self.rect(class, [&0, &top, &24, &high])
@@ -121,19 +110,14 @@ impl Markup {
         self.empty(r#"path d="M0 0L10 5L0 10z" class="tip""#, &[]).close_all(2)
     }
 
-    /// A rectangle: its left edge, its top, how wide and how high it is.
     pub fn rect(&mut self, class: &'static str, [x, y, width, height]: [&dyn Display; 4]) -> &mut Self {
         self.empty("rect", &[("class", &class), ("x", x), ("y", y), ("width", width), ("height", height)])
     }
 
-    /// Text in a picture; `tag` says its class, and where it is anchored.
     pub fn at(&mut self, tag: &'static str, (x, y): (impl Display, i64), text: impl Display) -> &mut Self {
         self.element(tag, &[("x", &x), ("y", &y)], &text)
     }
 
-    // --- tables ---
-
-    /// Opens a table that scrolls by itself: to its first row of cells.
     pub fn table(&mut self, label: &'static str, tag: &'static str, caption: impl Display, columns: &[&dyn Display]) {
         self.scroll(label).open(tag, &[]).say("caption", caption).open("thead", &[]).open("tr", &[]);
         for column in columns {
@@ -150,13 +134,11 @@ impl Markup {
         self.close()
     }
 
-    /// What was compiled into this command: style and script.
     pub fn own(&mut self, text: &'static str) -> &mut Self {
         self.text.push_str(text);
         self
     }
 
-    /// A newline between lines of preformatted text.
     pub fn newline(&mut self) -> &mut Self {
         self.own("\n")
     }

@@ -1,22 +1,5 @@
-//! The findings as one page (`--html`): the sentence and the fix, the wait as a picture, the timeline, stacks, hazards, the cold start.
-//!
-//! The page is a form of the same [`Seen`] as the text and the JSON object, and takes its sentences from where they do. It is one file: no
-//! network, no other file, and a policy that allows the page's own style and script and nothing else. Without the script it can be read;
-//! the script zooms the timeline.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `markup` | tags, and the escape of all foreign text |
-//! | `picture` | who waits for whom |
-//! | `ranks` | the ranks side by side |
-//! | `kinds` | what a slice of the timeline is |
-//! | `moments` | what was done in the last seconds, thinned |
-//! | `timeline` | that as a picture and as a table |
-//! | `device` | where the device stood, by a GPU core dump |
-//! | `start` | the cold start |
-//! | `page.css`, `page.js` | style and script |
-//!
-//! Its size is bounded: of everything that there may be many of, a page holds at most so many, and says how many it leaves out.
+//! The findings as one page (`--html`), without network or other files: its policy allows the page's own style and script alone. The page can
+//! be read without the script, which zooms the timeline. Of everything that there may be many of, it holds a bounded number, and counts the rest.
 //!
 //! Must not: judge, or say what the other forms do not.
 
@@ -30,9 +13,7 @@ mod start;
 mod timeline;
 
 use super::text;
-use crate::judge::hangs::{by_cause, gist, hangs, passed, suspected, SameHang};
-use crate::judge::ranks::{compare, Ranks};
-use crate::judge::seen::Seen;
+use crate::judge::{by_cause, compare, gist, hangs, passed, suspected, Ranks, SameHang, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
 use std::fmt::Display;
@@ -46,12 +27,10 @@ const POLICY: &str =
 const MOST_HANGS: usize = 8;
 const MOST_PROCESSES: usize = 512;
 const MOST_HAZARDS: usize = 128;
-/// Verdicts of one hang, threads whose stacks it has, and frames of each.
 const MOST_VERDICTS: usize = 3;
 const MOST_THREADS: usize = 64;
 const MOST_FRAMES: usize = 128;
 const MOST_LINES: usize = 400;
-/// Characters of the line that is seen of something folded.
 const MOST_SUMMARY: usize = 240;
 
 pub(crate) fn text(seen: &Seen<'_>) -> String {
@@ -115,7 +94,6 @@ fn begin(seen: &Seen<'_>) -> Markup {
     page
 }
 
-/// What stood still: hangs, those that are suspected, and what was slow; a cause each.
 fn stood<'a>(seen: &'a Seen<'_>) -> Vec<SameHang<'a>> {
     let all = [hangs(&seen.processes), suspected(&seen.processes), passed(&seen.processes)];
     all.into_iter().flat_map(by_cause).collect()
@@ -135,8 +113,6 @@ fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: impl Iterator<Item
     }
     page.close_all(3);
 }
-
-// --- the finding ---
 
 fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Option<&Ranks>) {
     const HEADING: &str = r#"h1 id="verdict-heading""#;
@@ -172,7 +148,6 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
     seen.unguarded().iter().for_each(|said| page.line(PROBLEM, said));
 }
 
-/// The hangs that a page holds; each has a heading where there are several processes.
 fn each_hang(page: &mut Markup, stood: &[SameHang<'_>], mut each: impl FnMut(&mut Markup, usize, &SameHang<'_>)) {
     for (number, same) in stood.iter().take(MOST_HANGS).enumerate() {
         if stood.len() > 1 || !same.others.is_empty() {
@@ -197,8 +172,6 @@ fn waits(page: &mut Markup, stood: &[SameHang<'_>]) {
         }
     });
 }
-
-// --- threads ---
 
 fn threads(page: &mut Markup, stood: &[SameHang<'_>]) {
     each_hang(page, stood, |page, _, same| {
@@ -244,8 +217,6 @@ fn stack_of(page: &mut Markup, report: &HangReport, stack: &StackSeen) {
     page.close();
 }
 
-// --- hazards ---
-
 fn hazards(page: &mut Markup, seen: &Seen<'_>) {
     if seen.judged.hazards.is_empty() {
         page.line(FACT, "No hazard is known.");
@@ -269,8 +240,6 @@ fn hazards(page: &mut Markup, seen: &Seen<'_>) {
     }
     page.left_out(seen.judged.hazards.len(), MOST_HAZARDS, "more hazard");
 }
-
-// --- processes ---
 
 fn processes(page: &mut Markup, seen: &Seen<'_>) {
     let columns: [&dyn Display; 10] = [

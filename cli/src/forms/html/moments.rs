@@ -1,18 +1,16 @@
 //! What the processes of a run did in the last seconds before the hang, thinned until a page can hold it.
 //!
-//! A lane is a thread with its calls, or a stream with the operations that are not known to have ended. Calls that follow each other closely
-//! are one slice that says how many they are: the further from the hang, the more. Loads, calls of NCCL, and calls in progress stay apart from the others.
-//! What is still too much is left out by its length, and counted.
+//! A lane is a thread with its calls, or a stream with its outstanding operations. Calls that follow each other closely are one slice; the
+//! further from the hang, the more.
 //!
-//! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
+//! Must not: keep more than a bounded number of slices; or judge.
 
 use super::kinds::What;
-use crate::folder::source::Opened;
-use crate::judge::process::Process;
+use crate::folder::Opened;
+use crate::judge::Process;
 use crate::machine::parallel;
-use crate::words::format::Took;
 use crate::words::names::Names;
-use crate::words::Failure;
+use crate::words::{Failure, Took};
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{BlockedCall, BusyStream};
 use lazyguard_core::hazard::HazardEvent;
@@ -22,7 +20,6 @@ use lazyguard_core::trace::{Kind, Payload};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
-/// How much is shown of the time before the hang.
 pub(super) const BEFORE: Nanos = 5_000_000_000;
 pub(super) const MOST_SLICES: usize = 3000;
 pub(super) const MOST_PROCESSES: usize = 128;
@@ -31,11 +28,9 @@ const MOST_LANES: [(usize, usize); 4] = [(1, 12), (4, 6), (16, 3), (MOST_PROCESS
 const MOST_OPERATIONS: usize = 16;
 const MOST_NAME: usize = 300;
 
-/// Something that began and, perhaps, ended.
 pub(super) struct Slice {
     pub what: What,
     pub start: u64,
-    /// `None` where no end of it is known.
     pub end: Option<u64>,
     pub label: String,
     pub text: String,
@@ -53,7 +48,6 @@ pub(super) struct Moments {
     pub whole: (u64, u64),
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
-    /// What is not there, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -63,7 +57,6 @@ struct Window {
     zero_is: &'static str,
     from: u64,
     until: u64,
-    /// When the last of the blocked calls was entered.
     all_blocked: u64,
 }
 
@@ -99,7 +92,6 @@ impl Window {
     }
 }
 
-/// `None` where no process has left a recording.
 pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let window = Window::of(processes)?;
     let mut chosen = Process::recorded(processes);
@@ -144,12 +136,10 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
 
 struct Share {
     lanes: usize,
-    /// Of each lane.
     slices: usize,
     names_process: bool,
 }
 
-/// The lanes of one process, and how much is not in them.
 #[derive(Default)]
 struct Collected {
     lanes: Vec<Lane>,
@@ -203,7 +193,6 @@ impl Thread {
         }
     }
 
-    /// Keeps the slices that say most, in their order.
     fn thin(&mut self, most: usize) {
         if self.slices.len() <= most {
             return;
@@ -251,10 +240,7 @@ impl Collected {
                 thread.push(window, share, Growing { what, start, end, entry: *entry, took, count: 1 });
             }
         };
-        opened.each_record(|entry| {
-            see(entry, false);
-            Ok(())
-        })?;
+        opened.visit(|entry| see(entry, false))?;
         opened.calls_in_progress().iter().for_each(|entry| see(entry, true));
         Ok(Self::finish(process, report, &opened, threads, share))
     }
@@ -286,10 +272,7 @@ impl Collected {
             (explained(thread), usize::MAX - calls - thread.left_out, *number)
         });
         let streams = report.map_or(&[][..], |report| &report.snapshot.streams);
-        let for_streams = match share.lanes {
-            1 => 0,
-            lanes => streams.len().min(lanes / 3),
-        };
+        let for_streams = streams.len().min(share.lanes / 3);
         let for_threads = share.lanes - for_streams;
         let mut all = Self { threads: order.len().saturating_sub(for_threads), ..Self::default() };
         let mut names = Names::new(opened.recording.strings());

@@ -1,6 +1,6 @@
 use super::*;
-use crate::judge::stood::Stood;
 use crate::judge::test_samples::hanging_in;
+use crate::judge::Stood;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Lane as RecordLane;

@@ -1,6 +1,4 @@
-//! The wait as a picture: the threads above, below them what each waits for, down to what does not end.
-//!
-//! A picture shows the links of a verdict ([`Link`]), and each has a table that says the same.
+//! The wait as a picture: the threads above, below them the links ([`Link`]) of a verdict; and the same as a table.
 //!
 //! Must not: find out by itself who waits for whom.
 
@@ -16,11 +14,9 @@ const HIGH: i64 = 66;
 const GAP: i64 = 72;
 const MOST_IN_ROW: usize = 4;
 const MOST_LINKS: usize = 64;
-/// Characters of a line in a box, and of one beside an arrow.
 const IN_BOX: usize = 29;
 const BESIDE: usize = 40;
 
-/// A party as a box: a title and two lines.
 struct Node {
     party: Party,
     lines: [String; 3],
@@ -35,7 +31,6 @@ impl Node {
     }
 }
 
-/// Draws who waits for whom in a verdict. `false` where nothing is known of that.
 pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, id: &str) -> bool {
     let links: Vec<_> = links_of(&report.snapshot, verdict).into_iter().take(MOST_LINKS).collect();
     if links.is_empty() {
@@ -165,9 +160,9 @@ fn in_call(call: &BlockedCall) -> String {
         .as_deref()
         .map(|name| format!(" of {}", lazyguard_core::report::demangle(name)))
         .unwrap_or_default();
-    match call.queries {
-        Some(_) => format!("polls {}", call.call),
-        None => format!("in {}{of}", call.call),
+    match call.queries.is_some() {
+        true => format!("polls {}", call.call),
+        false => format!("in {}{of}", call.call),
     }
 }
 
@@ -213,13 +208,8 @@ fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str) -> (i64, 
     } else {
         let left = from.x.min(to.x) - BOX / 2;
         let (start, end) = (from.top() + HIGH / 2, to.top() + HIGH / 2);
-        let line = format!(
-            "M{} {start}C{} {start} {} {end} {} {end}",
-            from.x - BOX / 2,
-            left - 90,
-            left - 90,
-            to.x - BOX / 2 - 2
-        );
+        let (tail, far, tip) = (from.x - BOX / 2, left - 90, to.x - BOX / 2 - 2);
+        let line = format!("M{tail} {start}C{far} {start} {far} {end} {tip} {end}");
         (line, left - 76, (start + end) / 2, "end")
     };
     page.empty(r#"path class="arrow""#, &[("d", &line), ("marker-end", &tip)]);
@@ -232,7 +222,6 @@ fn label(page: &mut Markup, (x, y, anchor): (i64, i64, &'static str), how: &str)
     }
 }
 
-/// A text in lines of about so many characters.
 pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

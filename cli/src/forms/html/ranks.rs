@@ -4,13 +4,10 @@
 
 use super::markup::{short, Attribute, Markup, FACT_IN_PICTURE};
 use super::picture::{rounded, wrapped, WIDTH};
-use crate::judge::hangs::ranks_in_words;
-use crate::judge::process::Process;
-use crate::judge::ranks::Ranks;
+use crate::judge::{ranks_in_words, Process, Ranks};
 use lazyguard_core::api::counted;
 use std::collections::BTreeMap;
 
-/// Ranks of one group that have a square of their own.
 const MOST_SQUARES: usize = 256;
 
 struct Group {
@@ -24,7 +21,6 @@ struct Group {
     is_odd: bool,
 }
 
-/// The processes of a job side by side: which wait, and for which. Nothing where there is one process.
 pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&Ranks>) {
     if processes.len() < 2 {
         return;
@@ -62,10 +58,8 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
     page.close_all(2);
 }
 
-/// A group's width, and the room between the columns.
 const GROUP: i64 = 450;
 const ACROSS: i64 = WIDTH - 2 * GROUP - 8;
-/// A rank's square, and how many stand in a row.
 const SQUARE: i64 = 26;
 const IN_LINE: usize = 16;
 
@@ -94,7 +88,6 @@ fn draw_group(page: &mut Markup, group: &Group, x: i64, y: i64) {
 }
 
 impl Group {
-    /// Of ranks that are not where the others are.
     fn odd(title: String, ranks: &[u64], lines: Vec<String>) -> Self {
         Self { lines, is_odd: true, ..Self::of(title, "operation culprit", ranks) }
     }
@@ -106,7 +99,6 @@ impl Group {
 }
 
 fn by_role(ranks: &Ranks, processes: &[Process]) -> Vec<Group> {
-    /// Ranks of one kind that are drawn one by one.
     const MOST_ALONE: usize = 8;
     let what = ranks.collective.as_deref().unwrap_or("the call");
     let number = ranks.number.map(|number| format!(" {number}")).unwrap_or_default();
@@ -152,10 +144,7 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
     let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
         let mut processes = processes;
         processes.sort_by_key(|process| process.number_in_job());
-        let named = |process: &&Process| match process.rank.as_str() {
-            "" => process.process.to_string(),
-            rank => rank.to_owned(),
-        };
+        let named = |one: &&Process| if one.rank.is_empty() { one.process.to_string() } else { one.rank.clone() };
         let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
         let who = ranks.map_or_else(|| counted(processes.len() as u64, "process"), ranks_in_words);
         let class = if place == 0 { "thread" } else { "operation" };

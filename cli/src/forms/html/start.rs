@@ -4,17 +4,16 @@
 
 use super::markup::{short, Attribute, Markup, FACT_IN_PICTURE};
 use crate::forms::timing::cold_start_of;
-use crate::judge::process::Process;
 use crate::judge::timing::{ColdStart, Part};
+use crate::judge::Process;
 use crate::machine::parallel;
-use crate::words::format::Took;
+use crate::words::Took;
 use std::fmt::Display;
 
 const WIDTH: i64 = 1000;
 const LEFT: i64 = 190;
 const LANE: i64 = 26;
 pub(super) const MOST_BARS: usize = 64;
-/// Pixels from which on a part has room for its number.
 const ROOM: i64 = 20;
 const NUMBER: &str = r#"text text-anchor="middle""#;
 
@@ -27,7 +26,6 @@ pub(super) fn of(processes: &[Process]) -> Vec<Start> {
     let mut chosen = Process::recorded(processes);
     chosen.truncate(MOST_BARS);
     let read = parallel::each(&chosen, |process| {
-        // What cannot be read has been said.
         let opened = process.run()?.must_open().ok()?;
         let name = match process.rank.as_str() {
             "" if processes.len() == 1 => process.program.clone(),
@@ -49,7 +47,6 @@ pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
         page.text(format!(" {more} more processes have no bar here."));
     }
     page.close();
-    // The parts that took time, each with its number.
     let spent_by_any = |part: &Part| starts.iter().any(|start| spent(start, *part) > 0);
     let parts: Vec<_> = (1..).zip(Part::all().into_iter().filter(spent_by_any)).collect();
     page.open(r#"ol class="legend parts""#, &[]);
@@ -92,7 +89,6 @@ fn spent(start: &Start, part: Part) -> u64 {
     start.summary.parts.iter().find(|spent| spent.part == part).map_or(0, |spent| spent.ns)
 }
 
-/// The colour: that of the timeline for the same kind of work.
 const fn class(part: Part) -> &'static str {
     match part {
         Part::Compile | Part::Modules | Part::Functions => "load",

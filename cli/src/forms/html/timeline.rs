@@ -5,11 +5,10 @@
 use super::kinds::What;
 use super::markup::{short, Attribute, Markup};
 use super::moments::{Lane, Moments, Slice, MOST_PROCESSES, MOST_SLICES};
-use crate::words::format::Took;
+use crate::words::Took;
 use std::fmt::Display;
 
 const WIDTH: i64 = 1200;
-/// Where the lanes begin, behind their names, and where they end.
 const LEFT: i64 = 200;
 const RIGHT: i64 = WIDTH - 36;
 const AXIS: i64 = 26;
@@ -68,7 +67,6 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     table(page, moments, &scale);
 }
 
-/// The buttons and the keys of the script.
 fn tools(page: &mut Markup) {
     page.open(r#"div class="tools" id="tools" hidden="""#, &[]);
     for (id, text, label) in [
@@ -118,7 +116,6 @@ struct Scale {
     until: i128,
 }
 
-/// A slice is at least so wide, in tenths of a pixel.
 const LEAST: i64 = 15;
 
 impl Scale {
@@ -132,14 +129,12 @@ impl Scale {
         i128::from(time) - i128::from(self.zero)
     }
 
-    /// In tenths of a pixel, cut off at the edges.
     fn x(&self, at: i128) -> i64 {
         let wide = i128::from((RIGHT - LEFT) * 10);
         let from_left = (at.clamp(self.from, self.until) - self.from) * wide / (self.until - self.from);
         LEFT * 10 + i64::try_from(from_left).unwrap_or(0)
     }
 
-    /// From where to where a slice lies; `None` where it is not in what is shown.
     fn place(&self, slice: &Slice) -> Option<(i64, i64)> {
         let (start, end) = (self.at(slice.start), slice.end.map_or(i128::MAX, |end| self.at(end)));
         let is_there = start <= self.until && end >= self.from;
@@ -198,7 +193,6 @@ fn step(span: i128) -> (i128, i128, &'static str) {
         if span / step <= 9 {
             break;
         }
-        // 1, 2, 5, 10, 20, 50
         let power = 10_i128.pow(step.ilog10());
         step = power * factor;
     }
@@ -215,7 +209,6 @@ fn tenths(value: i64) -> String {
     format!("{}.{}", value / 10, value % 10)
 }
 
-/// Times of a table, in the unit in which they are easily read.
 fn since_zero(at: i128) -> String {
     let nanos = u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX);
     format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(nanos))
@@ -228,10 +221,8 @@ fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {
-            let long = match slice.end {
-                Some(end) => Took(end.saturating_sub(slice.start)).to_string(),
-                None => "no end is known".to_owned(),
-            };
+            let long = slice.end.map(|end| Took(end.saturating_sub(slice.start)).to_string());
+            let long = long.unwrap_or_else(|| "no end is known".to_owned());
             let lane = short(&lane.name, 80);
             page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }

@@ -1,8 +1,5 @@
-//! The verdicts of a run, as a timeline shows them: from when until when, with which facts, and tied to which calls and
-//! operations.
-//!
-//! Where the watchdog has reported a hang, the verdicts are those of its snapshot; otherwise they are of the recording. Where a reported
-//! hang is over and something still hangs, both are shown.
+//! The verdicts of a run on a timeline: from when until when, with which facts, and tied to which calls and operations. A reported hang that is
+//! over, and one that stands in the recording, are both shown.
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
@@ -16,7 +13,6 @@ pub(crate) struct Shown {
     pub name: String,
     /// When the oldest culprit was submitted: nothing is known to have moved since.
     pub from: Nanos,
-    /// When it was over; `None` where it lasted to the end.
     pub until: Option<Nanos>,
     pub facts: Vec<(String, String)>,
     pub culprits: Vec<(u32, Nanos)>,
@@ -28,8 +24,7 @@ pub(crate) fn of_report(hang: &HangReport) -> Vec<Shown> {
     verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
-/// When a reported hang was over, if none of its calls is among those in progress. The record of a return may be overwritten: the hang lasted
-/// at least until its report.
+/// When a reported hang was over, if none of its calls is in progress: at its report, or later.
 pub(crate) fn over<S: Source>(
     hang: &HangReport,
     recording: &Recording<S>,

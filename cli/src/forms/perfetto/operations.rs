@@ -1,10 +1,9 @@
-//! The operations of each stream, as slices in its rows, and arrows between them.
+//! The operations of each stream as slices, and arrows between them.
 //!
-//! A stream's operation lasts from its submission to the return of the call that first shows it to have ended. So operations overlap, and
-//! a stream has several rows. The oldest outstanding operations have a row each, over their full length. Later ones share the last row,
-//! where each ends when the next begins.
+//! An operation lasts from its submission to the return of the call that first proves its end. The oldest outstanding operations of a stream have
+//! a row each; later ones share the last row, where each ends when the next begins.
 //!
-//! Must not: keep more than a bounded number of operations. An operation is written when it has ended.
+//! Must not: keep more than a bounded number of operations.
 
 use super::writer::{Event, Facts, Trace, Track, Value};
 use crate::words::names::Names;
@@ -17,13 +16,11 @@ use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Rows of a stream in which operations lie in their full length.
 pub(super) const ROWS: usize = 8;
 const MOST_ARROWS: usize = 16;
 const MOST_WAITS: usize = 16;
 
-/// An operation from which an arrow may go later: to which stream it was submitted, which one it was, and an arrow that
-/// begins there for when it has been written.
+/// An operation from which an arrow may go later; `arrow` begins there once it has been written.
 #[derive(Clone, Copy)]
 struct Origin {
     stream: u32,
@@ -31,7 +28,6 @@ struct Origin {
     arrow: u64,
 }
 
-/// An operation that is not known to have ended.
 struct Operation {
     serial: u64,
     thread: u32,
@@ -59,13 +55,10 @@ pub(super) struct Operations<'a> {
     contexts: &'a [ContextSeen],
     pub trace: Trace<'a>,
     pub names: Names<'a>,
-    /// The track of the process, under which others lie.
     pub process_track: u64,
     arrows: u64,
     streams: BTreeMap<u32, Stream>,
-    /// Streams with operations that are not known to have ended.
     busy: BTreeSet<u32>,
-    /// The operations that recorded events, by stream and submission.
     records_of_events: Remembered<(u32, Nanos), Origin>,
     /// The newest write, and the waits, by the eight bytes that they are about.
     writes: Remembered<u64, (ValueWrite, Origin)>,
@@ -79,7 +72,6 @@ const fn word_of(address: u64) -> u64 {
 }
 
 impl<'a> Operations<'a> {
-    /// No operation yet. Tracks lie under that of the process.
     pub fn new<S: Source>(recording: &'a Recording<S>, trace: Trace<'a>, process_track: u64) -> Self {
         Self {
             strings: recording.strings(),
@@ -103,7 +95,6 @@ impl<'a> Operations<'a> {
         self.arrows
     }
 
-    /// A new track under that of the process; those of one key are shown as one.
     pub fn track_below(&mut self, name: &str, key: &str) -> io::Result<u64> {
         self.trace.track(Track::Below { parent: self.process_track, name, key })
     }
@@ -184,7 +175,6 @@ impl<'a> Operations<'a> {
         Some(self.arrow_from(from))
     }
 
-    /// An arrow to the wait from the write that ends it, if the write was submitted first.
     fn value_wait(&mut self, wait: ValueWait, origin: Origin) -> Option<u64> {
         let word = word_of(wait.address);
         let write = self.writes.get(&word).copied().filter(|(write, _)| write.ends(&wait));
@@ -199,7 +189,6 @@ impl<'a> Operations<'a> {
         None
     }
 
-    /// Arrows to the write from the waits that it ends.
     fn value_write(&mut self, write: ValueWrite, origin: Origin) -> Vec<u64> {
         let word = word_of(write.address);
         self.writes.insert(word, (write, origin));
@@ -260,7 +249,6 @@ impl<'a> Operations<'a> {
         Ok(())
     }
 
-    /// Ends the operations that a call proves to have ended, at the time of the proof.
     pub fn complete(&mut self, proven: &Proven) -> io::Result<()> {
         for number in self.covered(proven.scope) {
             let Some(mut stream) = self.streams.remove(&number) else { continue };

@@ -1,6 +1,4 @@
-//! Protobuf's wire format, as far as a writer needs it. Five lines a field are less than a generator and its crates.
-//!
-//! Must not: allocate for each message. One buffer holds a packet and all it contains.
+//! Protobuf's wire format, as far as a writer needs it. One buffer holds a packet and all it contains.
 
 #[derive(Default)]
 pub(super) struct Message {
@@ -20,7 +18,6 @@ impl Message {
         self.bytes.clear();
     }
 
-    /// A number: `uint32`, `uint64`, `bool` or an enumeration.
     pub fn number(&mut self, field: u32, value: u64) {
         self.key(field, VARINT);
         self.varint(value);
@@ -52,7 +49,6 @@ impl Message {
         }
     }
 
-    /// The fields of another message, behind those of this one.
     pub fn append(&mut self, fields: &Self) {
         self.bytes.extend_from_slice(&fields.bytes);
     }

@@ -1,13 +1,11 @@
-//! From facts to tracks: the calls of each thread, the operations of each stream, and arrows for what waits for what.
+//! From facts to tracks: the calls of each thread, the operations of each stream, the verdicts, and arrows for what waits for what.
 //!
-//! Verdicts lie on a track of their own, with arrows to the operations and calls that they are about.
-//!
-//! Must not: keep more than a bounded number of records, whatever the recording's size.
+//! Must not: keep more than a bounded number of records.
 
 use super::judged::Shown;
 use super::operations::Operations;
 use super::writer::{Event, Facts, Trace, Track, Value};
-use crate::stacks::symbolize::Symbolizer;
+use crate::stacks::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{proves, Replay};
@@ -26,12 +24,9 @@ pub(crate) struct Timeline<'a> {
     replay: Replay,
     operations: Operations<'a>,
     process: u32,
-    /// By thread, the track of its calls, and that of the guard's work in it.
     calls: HashMap<u32, u64>,
     guards: HashMap<u32, u64>,
-    /// Verdicts, each with the arrows that may begin or end at it.
     judgements: Vec<(Shown, Vec<u64>)>,
-    /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
     met: BTreeSet<u64>,
@@ -141,8 +136,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Writes what is still open, the verdicts as far as they lie in the range, and the last moment. Returns how many slices
-    /// there are, and bytes.
+    /// Writes what is open, the verdicts in the range, and the last moment. Returns the counts of slices and bytes.
     pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
         self.operations.finish()?;
         self.write_judgements(range)?;
@@ -151,8 +145,6 @@ impl<'a> Timeline<'a> {
         self.operations.trace.instant(&Event { track, at, name, category: "other", flows: &[], facts })?;
         self.operations.trace.finish()
     }
-
-    // --- threads ---
 
     fn thread(&mut self, entry: &Entry) -> io::Result<u64> {
         if let Some(track) = self.calls.get(&entry.thread_number) {

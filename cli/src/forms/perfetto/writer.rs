@@ -1,10 +1,5 @@
-//! Perfetto's trace format, as far as a timeline needs it: tracks, slices, instants and flows, in packets of one sequence.
-//!
-//! Names are interned: a packet carries a text at its first use, and its number from then on. Packets may come in any order of time;
-//! for packets of one track and one moment, the order in the file counts.
-//!
-//! Why no library: the existing ones run a compiler of protocol buffers in the build and generate types for hundreds of messages. This
-//! writer needs a few messages; a timeline can have millions of packets, and each is written as it comes.
+//! Perfetto's trace format, as far as a timeline needs it: packets of one sequence. A packet carries a text at its first use, and its number
+//! from then on. Existing libraries compile hundreds of messages; a timeline needs a few, millions of times.
 //!
 //! Must not: know what a slice means.
 
@@ -12,7 +7,6 @@ use super::protobuf::{varint, Message};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
-/// Names that are interned; more are written out where they are used.
 const MOST_INTERNED: usize = 1 << 16;
 
 const SEQUENCE: u64 = 1;
@@ -22,7 +16,6 @@ const MONOTONIC: u64 = 3;
 
 const PACKET: u32 = 1;
 
-/// The numbers of fields, by message.
 macro_rules! fields {
     ($($message:ident { $($name:ident = $number:literal),* })*) => {
         $(mod $message { $(pub const $name: u32 = $number;)* })*
@@ -50,7 +43,6 @@ const MERGE_BY_KEY: u64 = 3;
 #[repr(u64)]
 enum What {
     Begin = 1,
-    /// The newest slice of the track ends.
     End = 2,
     Instant = 3,
 }
@@ -67,7 +59,6 @@ pub(super) enum Value<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
     pub track: u64,
-    /// When, in nanoseconds since the trace's beginning.
     pub at: u64,
     pub name: &'a str,
     pub category: &'static str,
@@ -89,7 +80,6 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// A track, by what it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Track<'a> {
     Process {
@@ -120,7 +110,6 @@ impl Interned {
         Self { numbers: HashMap::new(), fields }
     }
 
-    /// Writes a text into a message; a new one is defined in `fresh`.
     fn write(&mut self, text: &str, message: &mut Message, fresh: &mut Message) {
         let [defines, by_number, by_text] = self.fields;
         let known = self.numbers.get(text).copied();
@@ -146,7 +135,6 @@ pub(super) struct Trace<'o> {
     slices: u64,
     beginning: u64,
     packet: Message,
-    /// Texts that the packet is the first to use.
     fresh: Message,
     names: Interned,
     categories: Interned,
@@ -216,7 +204,6 @@ impl<'o> Trace<'o> {
         Ok(uuid)
     }
 
-    /// A slice, which ends where that is known.
     pub fn slice(&mut self, event: &Event<'_>, end: Option<u64>) -> io::Result<()> {
         self.slices += 1;
         self.event(What::Begin, event)?;
@@ -260,7 +247,6 @@ impl<'o> Trace<'o> {
         self.finish_packet()
     }
 
-    /// Everything has been written: how many slices there are, and bytes.
     pub fn finish(mut self) -> io::Result<(u64, u64)> {
         self.out.flush()?;
         Ok((self.slices, self.written))

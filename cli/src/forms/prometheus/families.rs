@@ -1,6 +1,4 @@
-//! The metrics, by what `live` says of the processes.
-//!
-//! Names end in their unit, counters in `_total`. docs/WATCHING.md has the table; a test compares it.
+//! The metrics: docs/WATCHING.md has the table. Names end in their unit, counters in `_total`.
 //!
 //! Must not: have a label whose values grow with the time that a program runs.
 
@@ -10,10 +8,8 @@ use lazyguard_core::hazard::StreamClass;
 use lazyguard_core::report::one_line;
 use lazyguard_core::Nanos;
 
-/// What a sample has beside the labels of its process.
 type Values = Vec<(Option<(&'static str, String)>, f64)>;
 
-/// The table: name, type, help, and the values of a process.
 type Row = (&'static str, &'static str, &'static str, fn(&ProcessNow) -> Values);
 
 const COUNTER: &str = "counter";
@@ -70,8 +66,7 @@ const TABLE: [Row; 16] = [
     ),
 ];
 
-/// The metrics of these processes in Prometheus' text format, version 0.0.4, as a file for a scrape or for node_exporter. Nothing without a
-/// process.
+/// Prometheus' text format, version 0.0.4. Nothing without a process.
 pub(crate) fn text(processes: &[ProcessNow]) -> String {
     let mut text = String::new();
     for (name, kind, help, values) in TABLE {
@@ -135,7 +130,7 @@ fn seconds(nanos: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow};
     use lazyguard_core::api::Code;
 
     #[test]

@@ -4,10 +4,8 @@
 
 use super::families;
 use crate::folder::live::{Depth, Job};
-use crate::machine::files;
-use crate::machine::parallel::Beside;
-use crate::words::output::say;
-use crate::words::Failure;
+use crate::machine::{files, Beside};
+use crate::words::{say, Failure};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -18,11 +16,9 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How long the end of a run waits for the last file: the file system may not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes the metrics of a run while it lasts.
 pub(crate) struct Writer(Option<Beside>);
 
 impl Writer {
-    /// Begins to write. The thread inherits the signal mask of this one.
     pub fn start(root: &Path, file: PathBuf) -> Self {
         let root = root.to_owned();
         let started = Beside::start("metrics", move |stopped| {
@@ -35,7 +31,6 @@ impl Writer {
         Self(started.inspect_err(complain).ok())
     }
 
-    /// Writes the file for the last time.
     pub fn stop(self) {
         self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
     }

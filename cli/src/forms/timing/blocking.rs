@@ -1,13 +1,12 @@
 //! The asynchronous calls that blocked the host, for a person.
 
 use super::cold_start::write_missing;
-use super::table::{bar, share, took};
+use super::table::{bar, share};
 use crate::judge::timing::{Blocking, Decade, Group};
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output, Took};
 use lazyguard_core::api::counted;
 use std::io;
 
-/// Groups that are printed; the JSON form has them all.
 const MOST_GROUPS: usize = 20;
 
 pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
@@ -16,17 +15,13 @@ pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> 
         write_line!(
             out,
             "asynchronous calls that blocked the host for {} or more: none of {asynchronous_calls}",
-            took(*threshold_ns)
+            Took(*threshold_ns)
         )?;
         return write_missing(&summary.missing, out);
     }
-    write_line!(
-        out,
-        "asynchronous calls that blocked the host for {} or more: {count} of {asynchronous_calls}, {} in all, the longest {}",
-        took(*threshold_ns),
-        took(*total_ns),
-        took(*max_ns)
-    )?;
+    let [least, all, longest] = [threshold_ns, total_ns, max_ns].map(|nanos| Took(*nanos));
+    let counts = format!("{count} of {asynchronous_calls}, {all} in all, the longest {longest}");
+    write_line!(out, "asynchronous calls that blocked the host for {least} or more: {counts}")?;
     for Decade { label, count: of, .. } in &summary.histogram {
         let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));
         write_line!(out, "{}", line.trim_end())?;
@@ -48,28 +43,18 @@ fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()
     let of = group.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
     let codes: Vec<_> = group.codes.iter().map(|code| code.name()).collect();
     let codes = if codes.is_empty() { String::new() } else { format!(" [{}]", codes.join(", ")) };
-    write_line!(
-        out,
-        "  {} ({})  {}{of}: {}, the longest {}, first at +{:.6} in thread {}{codes}",
-        took(group.total_ns),
-        share(group.total_ns, whole),
-        group.call,
-        counted(group.count, "time"),
-        took(group.max_ns),
-        group.first_at_ns as f64 / 1e9,
-        group.first_thread
-    )?;
+    let Group { call, total_ns, max_ns, first_at_ns, first_thread, .. } = group;
+    let (all, share, times) = (Took(*total_ns), share(*total_ns, whole), counted(group.count, "time"));
+    let (longest, at) = (Took(*max_ns), *first_at_ns as f64 / 1e9);
+    let first = format!("first at +{at:.6} in thread {first_thread}");
+    write_line!(out, "  {all} ({share})  {call}{of}: {times}, the longest {longest}, {first}{codes}")?;
     write_line!(out, "      why: {}", group.text)?;
     if group.in_progress > 0 {
         write_line!(out, "      {} had not returned when the recording ended", group.in_progress)?;
     }
     if group.count > 1 {
-        let classes: Vec<_> = group
-            .histogram
-            .iter()
-            .filter(|class| class.count > 0)
-            .map(|class| format!("{} x {}", class.count, class.label))
-            .collect();
+        let classes = group.histogram.iter().filter(|class| class.count > 0);
+        let classes: Vec<_> = classes.map(|class| format!("{} x {}", class.count, class.label)).collect();
         write_line!(out, "      how long: {}", classes.join(", "))?;
     }
     match group.reason.advice() {

@@ -1,9 +1,8 @@
 //! The cards at the beginning of a start and in the steady state, joined with the summary by the wall clock.
 
-use super::table::took;
 use crate::judge::timing::ColdStart;
 use crate::machine::nvml::{Card, Cards, Sample};
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output, Took};
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -35,13 +34,9 @@ struct CardOfStart {
     clock_reached_ns: Option<u64>,
 }
 
-/// What was seen during the run of a folder, or of the folder above.
 fn seen(folder: Option<&Path>) -> Cards {
     let why = |why| Cards { why: Some(why), ..Cards::default() };
-    match folder.and_then(Cards::of) {
-        None => why(NOT_SAMPLED.to_owned()),
-        Some(read) => read.unwrap_or_else(why),
-    }
+    folder.and_then(Cards::of).unwrap_or_else(|| Err(NOT_SAMPLED.to_owned())).unwrap_or_else(why)
 }
 
 pub(super) fn of_start(folder: Option<&Path>, summary: &ColdStart) -> CardsOfStart {
@@ -73,7 +68,7 @@ impl CardsOfStart {
             write_line!(out, "  at the start  {}", in_words(start, card))?;
             write_line!(out, "  {then:<12}  {}", in_words(steady, card))?;
             if let Some(reached) = clock_reached_ns {
-                write_line!(out, "  its clock was first seen to be about that at +{}", took(*reached))?;
+                write_line!(out, "  its clock was first seen to be about that at +{}", Took(*reached))?;
             }
             if card.persistent == Some(false) {
                 write_line!(
@@ -87,7 +82,6 @@ impl CardsOfStart {
     }
 }
 
-/// What was seen where no process left a recording.
 pub(super) fn write_without_recording(root: &Path, out: &mut Output<'_>) -> io::Result<()> {
     let seen = seen(Some(root));
     if let Some(why) = seen.why.as_ref().filter(|why| *why != NOT_SAMPLED) {

@@ -1,13 +1,11 @@
 //! The summary of a start, for a person.
 
-use super::table::{bar, share, took};
+use super::table::{bar, share};
 use crate::judge::timing::{ColdStart, FirstUse, Missing, Part, Sum};
-use crate::words::format::size;
-use crate::words::output::{write_line, Output};
+use crate::words::{size, write_line, Output, Took};
 use lazyguard_core::api::counted;
 use std::io;
 
-/// Rows of each table; the JSON form has them all.
 const MOST_ROWS: usize = 20;
 const MOST_STEPS: usize = 8;
 
@@ -16,12 +14,12 @@ pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
     let from =
         if summary.from_process_start { "its start" } else { "the guard was armed (the recording does not tell more)" };
     match (steady.reached, steady.last_of_start_ns) {
-        (true, _) => write_line!(out, "cold start: steady {} after {from}", took(steady.until_ns))?,
+        (true, _) => write_line!(out, "cold start: steady {} after {from}", Took(steady.until_ns))?,
         (false, ended) => {
             let ended = match ended {
                 Some(at) => format!(
                     "the last thing of the start ended at +{}, followed by {}",
-                    took(at),
+                    Took(at),
                     counted(steady.submissions_after, "submitted operation")
                 ),
                 None => "nothing of the start has ended".to_owned(),
@@ -29,22 +27,16 @@ pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
             write_line!(
                 out,
                 "cold start: no steady state in the {} since {from}: {ended}; what follows is all the time there is",
-                took(steady.until_ns)
+                Took(steady.until_ns)
             )?;
         }
     }
     write_line!(out, "  (steady: {})", steady.definition)?;
     for spent in &summary.parts {
-        write_line!(
-            out,
-            "  {:>10}  {:>7}  {:<30}  {}",
-            took(spent.ns),
-            share(spent.ns, steady.until_ns),
-            bar(spent.ns, steady.until_ns),
-            spent.part.text()
-        )?;
+        let (share, bar) = (share(spent.ns, steady.until_ns), bar(spent.ns, steady.until_ns));
+        write_line!(out, "  {:>10}  {share:>7}  {bar:<30}  {}", Took(spent.ns), spent.part.text())?;
     }
-    write_line!(out, "  {:>10}  in all", took(steady.until_ns))?;
+    write_line!(out, "  {:>10}  in all", Took(steady.until_ns))?;
     write_loads(summary, out)?;
     write_longest(summary, out)?;
     write_kernels(summary, out)?;
@@ -65,13 +57,9 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     let ahead = &summary.ahead;
     if ahead.times > 0 {
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
-        write_line!(
-            out,
-            "  by the guard, ahead of use: {} in {}, at {}{rest}",
-            counted(ahead.kernels, "kernel"),
-            took(ahead.ns),
-            counted(ahead.times, "moment")
-        )?;
+        let (kernels, moments, took) =
+            (counted(ahead.kernels, "kernel"), counted(ahead.times, "moment"), Took(ahead.ns));
+        write_line!(out, "  by the guard, ahead of use: {kernels} in {took}, at {moments}{rest}")?;
     }
     if summary.loads.is_empty() && ahead.times == 0 {
         write_line!(out, "  none")?;
@@ -87,15 +75,8 @@ fn write_longest(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     for step in summary.longest.iter().take(MOST_STEPS) {
         let of = step.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         let goes_on = if step.in_progress { ", in progress" } else { "" };
-        write_line!(
-            out,
-            "  {:>10}  at +{}, thread {}, {}{of}: {}{goes_on}",
-            took(step.took_ns),
-            took(step.at_ns),
-            step.thread,
-            step.call,
-            step.part.text()
-        )?;
+        let (took, at, part) = (Took(step.took_ns), Took(step.at_ns), step.part.text());
+        write_line!(out, "  {took:>10}  at +{at}, thread {}, {}{of}: {part}{goes_on}", step.thread, step.call)?;
     }
     Ok(())
 }
@@ -106,7 +87,7 @@ fn write_kernels(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     }
     write_line!(out, "first launch of each kernel on the host, beside the median of its later ones:")?;
     write_line!(out, "  {:>10}  {:>10}  {:>10}  {:>8}  kernel", "first", "later", "more", "launches")?;
-    let column = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), took);
+    let column = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), |nanos| Took(nanos).to_string());
     for one in summary.kernels.iter().take(MOST_ROWS) {
         let FirstUse { kernel, first_ns, steady_ns, difference_ns, launches, loaded, first_is_known, .. } = one;
         let loaded = match loaded {
@@ -116,15 +97,9 @@ fn write_kernels(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
             _ if !first_is_known => " (its first launch has been overwritten)",
             _ => "",
         };
-        let first = first_is_known.then_some(*first_ns);
-        let more = difference_ns.filter(|_| *first_is_known);
-        write_line!(
-            out,
-            "  {:>10}  {:>10}  {:>10}  {launches:>8}  {kernel}{loaded}",
-            column(first),
-            column(*steady_ns),
-            column(more)
-        )?;
+        let (first, later) = (column(first_is_known.then_some(*first_ns)), column(*steady_ns));
+        let more = column(difference_ns.filter(|_| *first_is_known));
+        write_line!(out, "  {first:>10}  {later:>10}  {more:>10}  {launches:>8}  {kernel}{loaded}")?;
     }
     let more = (summary.kernels.len() as u64).saturating_sub(MOST_ROWS as u64) + summary.kernels_left_out;
     if more > 0 {
@@ -146,32 +121,15 @@ fn write_allocations(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()
 }
 
 fn added_up(sum: &Sum) -> String {
-    format!("{} in {}, the longest {}", sum.count, took(sum.ns), took(sum.max_ns))
+    format!("{} in {}, the longest {}", sum.count, Took(sum.ns), Took(sum.max_ns))
 }
 
-/// What both summaries say of what is missing.
 pub(super) fn write_missing(missing: &Missing, out: &mut Output<'_>) -> io::Result<()> {
-    if missing.work > 0 {
-        write_line!(
-            out,
-            "the first {} launches, copies and other submissions have been overwritten in the recording: what was first is known from \
-             the loads only (LAZYGUARD_RECORD=SIZE keeps more)",
-            missing.work
-        )?;
-    }
-    if missing.waits > 0 {
-        write_line!(
-            out,
-            "the first {} waits have been overwritten: they count as the program's own time",
-            missing.waits
-        )?;
-    }
-    if missing.rare_events > 0 {
-        write_line!(
-            out,
-            "the first {} loads and other rare calls have been overwritten: the parts are less than it was",
-            missing.rare_events
-        )?;
-    }
-    Ok(())
+    let lost = [
+        (missing.work, "launches, copies and other submissions have been overwritten in the recording: what was first is known from the loads \
+                        only (LAZYGUARD_RECORD=SIZE keeps more)"),
+        (missing.waits, "waits have been overwritten: they count as the program's own time"),
+        (missing.rare_events, "loads and other rare calls have been overwritten: the parts are less than it was"),
+    ];
+    out.lines(lost.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("the first {count} {what}")))
 }

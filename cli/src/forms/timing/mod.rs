@@ -1,13 +1,5 @@
 //! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls blocked the host.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `read` | the recordings of a run, read once for both summaries |
-//! | `cold_start` | the summary of a start, for a person |
-//! | `blocking` | that of the calls that blocked the host |
-//! | `cards` | the cards at the beginning and in the steady state |
-//! | `table` | durations, shares and columns |
-//!
 //! Must not: decide anything. `judge/timing` defines each part and each reason.
 
 mod blocking;
@@ -18,12 +10,9 @@ mod table;
 
 pub(crate) use read::{cold_start_of, Arguments};
 
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::{Failure, Outcome};
+use crate::words::{write_line, Failure, Format, Outcome, Output};
 use read::ProcessTimes;
 use serde::Serialize;
-use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,7 +28,6 @@ struct Timings {
     processes: Vec<ProcessTimes>,
 }
 
-/// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
 pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
     let processes = read::processes(what)?;
     if processes.is_empty() {
@@ -61,19 +49,17 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                 }
                 times.write_text(&mut out)?;
             }
-            // An unreadable recording does not prevent the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }
     }
     if !all.is_empty() && matches!(unreadable, None | Some(Failure::Input(_))) {
-        writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes: all }))?;
+        out.json(&Timings { schema: SCHEMA, processes: all })?;
     }
     out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
     let asked = Arguments { cold_start, blocking, slower_than: None };
     if !asked.wanted() {
@@ -91,7 +77,7 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
         match ProcessTimes::read(run, &asked) {
             Ok(times) => {
                 times.write_text(out)?;
-                times.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
+                out.lines(&times.cut_short)?;
             }
             Err(Failure::Input(why)) => write_line!(out, "{why}")?,
             Err(failure) => return Err(failure),

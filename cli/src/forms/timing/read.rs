@@ -1,8 +1,7 @@
 //! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards::{self, CardsOfStart};
-use crate::folder::runs::process_folders;
-use crate::folder::source::{duration, Opened, Run, RECORDING};
+use crate::folder::{duration, process_folders, Opened, Run, RECORDING};
 use crate::judge::timing::{Blocking, BlockingFold, ColdStart, ColdStartFold, THRESHOLD_NANOS};
 use crate::words::Failure;
 use lazyguard_core::replay::{Fact, Replay};
@@ -10,7 +9,6 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The options of `report` that this is about.
 #[derive(clap::Args, Clone, Debug)]
 // No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
 #[group(skip)]
@@ -27,7 +25,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether one of the summaries was asked for.
     pub fn wanted(&self) -> bool {
         self.cold_start || self.blocking
     }
@@ -104,7 +101,6 @@ pub(crate) fn cold_start_of(opened: &Opened) -> Result<ColdStart, Failure> {
     Ok(fold.finish())
 }
 
-/// Replays all records, and the calls in progress among them.
 fn replay(opened: &Opened, mut visit: impl FnMut(&Fact<'_>)) -> Result<(), Failure> {
     let mut replay = Replay::default();
     opened.each_in_order(|entry| {

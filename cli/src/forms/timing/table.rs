@@ -1,13 +1,6 @@
 //! Columns for a person: durations, shares, bars.
 
-use lazyguard_core::Nanos;
-
 const BAR: u64 = 30;
-
-/// A duration with three digits or so, in a column of its own.
-pub(super) fn took(nanos: Nanos) -> String {
-    crate::words::format::Took(nanos).to_string()
-}
 
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)

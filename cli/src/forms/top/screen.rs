@@ -1,7 +1,5 @@
-//! The terminal: another screen, keys without a line's end, and everything put back however the command ends.
-//!
-//! The terminal keeps making signals of Ctrl-C and Ctrl-Z. At a stop the terminal is put back first, and taken again when the command goes on;
-//! before a panic's message it is put back as well. A table of lines needs no more than this, so no library for interfaces is here.
+//! The terminal: another screen, and keys without a line's end. Ctrl-C and Ctrl-Z stay signals; the terminal is put back at each of them, and
+//! before a panic's message.
 //!
 //! Must not: write a line that was not escaped before; or wait without looking at signals.
 
@@ -17,12 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Another screen, no cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 const POLL: Duration = Duration::from_millis(100);
 
-/// The terminal's settings as they were; `None` while they are in force.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +29,6 @@ pub(crate) enum Event {
     Quit,
 }
 
-/// The terminal, as long as it is taken.
 pub(crate) struct Screen {
     terminal: Arc<OwnedFd>,
     ends: Arc<AtomicBool>,
@@ -96,7 +91,6 @@ impl Screen {
         write(&self.terminal, &text)
     }
 
-    /// Waits for so long, or until something happens before.
     pub fn wait(&self, time: Duration) -> io::Result<Event> {
         let begin = Instant::now();
         loop {

@@ -12,10 +12,8 @@ const MOST_LISTED: usize = 8;
 
 const HEAD: [&str; 9] =
     ["RANK", "PROCESS", "PROGRAM", "STATE", "LAUNCHES/S", "LAUNCHES", "LOADS", "HAZARDS", "OLDEST WORK"];
-/// Columns with numbers are flush right.
 const NUMBERS: [bool; 9] = [false, true, false, false, true, true, true, true, false];
 
-/// The table of these processes. With a width, lines end there.
 pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option<usize>) -> Vec<String> {
     let mut lines = vec![summary(processes)];
     if !processes.is_empty() {
@@ -34,10 +32,7 @@ pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option
     lines.extend(problems.iter().map(|problem| format!("not there: {problem}")));
     let cut = |line: String| {
         let line = one_line(&line).into_owned();
-        match width {
-            Some(width) => line.chars().take(width).collect(),
-            None => line,
-        }
+        line.chars().take(width.unwrap_or(usize::MAX)).collect()
     };
     lines.into_iter().map(cut).collect()
 }
@@ -81,7 +76,6 @@ fn row(now: &ProcessNow) -> [String; 9] {
     ]
 }
 
-/// Who waits for what, and since when: of a process that hangs also why.
 fn waits(now: &ProcessNow) -> Vec<String> {
     let mut lines: Vec<_> = now
         .waits
@@ -107,7 +101,8 @@ fn waits(now: &ProcessNow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::{revoked, sample, HangNow, Life, OutstandingNow, WaitNow};
+    use crate::folder::live::test_samples::{revoked, sample, HangNow, WaitNow};
+    use crate::folder::live::{Life, OutstandingNow};
     use lazyguard_core::hazard::StreamClass;
 
     fn hanging() -> ProcessNow {

@@ -1,7 +1,5 @@
-//! One look at the threads of a process: what each does, and its stack.
-//!
-//! For a thread that sleeps, the kernel says where its stack and its code are (`/proc/PID/task/TID/syscall`), and nothing of it changes while it
-//! sleeps. So it is not stopped, unless the unwind tables need a register that is not known. A thread that runs is stopped.
+//! One look at the threads of a process. Of a sleeping thread the kernel says where its stack and code are (`/proc/PID/task/TID/syscall`): it is
+//! stopped only if its unwind tables need another register, as a running thread is.
 //!
 //! Must not: stop a thread that sleeps in a system call which a stop would end early with EINTR, as `epoll_wait`.
 
@@ -15,7 +13,6 @@ use lazyguard_core::stack::{walk_from, Machine, Memory, Registers, Walked};
 use nix::errno::Errno;
 use std::cell::Cell;
 
-/// The most bytes of a stack that are copied, and the most frames that are followed.
 const MOST_BYTES: u64 = 256 << 10;
 const MOST_FRAMES: usize = 512;
 
@@ -46,13 +43,15 @@ const SYSTEM_CALLS: &[(i64, &str, bool)] = &[
     (441, "epoll_pwait2", false),
 ];
 
-/// What the kernel says of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// It runs, or waits for a processor.
     Runs,
     /// It sleeps in a system call of this number, or without one (-1), with this stack pointer and program counter.
-    Sleeps { call: i64, stack: u64, address: u64 },
+    Sleeps {
+        call: i64,
+        stack: u64,
+        address: u64,
+    },
 }
 
 impl Doing {
@@ -67,7 +66,6 @@ impl Doing {
         Some(Self::Sleeps { call: first.parse().ok()?, stack, address })
     }
 
-    /// Whether a stop leaves the thread as it was.
     fn may_be_stopped(self) -> bool {
         match self {
             Self::Runs => true,
@@ -89,11 +87,9 @@ impl Doing {
 
 pub(super) struct Look {
     pub seen: ThreadSeen,
-    /// The stack pointer of each frame.
     pointers: Vec<u64>,
 }
 
-/// Where the frames of a thread put it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// The driver's outermost frame below the program's, where the thread is in a driver call.
@@ -102,7 +98,6 @@ pub(super) struct Place {
     pub runs_host_function: bool,
 }
 
-/// The frame of a driver function that was called from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallFrame {
     pub function: Option<String>,
@@ -113,7 +108,6 @@ pub(super) struct CallFrame {
 
 pub(super) struct Looker<'a> {
     target: &'a Target,
-    /// What the kernel has said to a try to stop a thread.
     refused: Cell<Option<Errno>>,
 }
 
@@ -130,7 +124,6 @@ impl<'a> Looker<'a> {
         self.refused.get().map(|error| refused::why_not_stopped(self.target.process, error)).into_iter().collect()
     }
 
-    /// A thread; `None` where it has ended.
     pub fn look_at(&self, thread: u32) -> Option<Look> {
         let name = self.target.of_thread(thread, "comm")?.trim_end_matches('\n').to_owned();
         let letter = self.target.of_thread(thread, "stat").as_deref().and_then(state_letter);
@@ -171,7 +164,6 @@ impl<'a> Looker<'a> {
                 Err(NotCopied::Missed) => {}
             }
         }
-        // The one that is followed furthest; of several, the newest.
         let best = all.into_iter().max_by_key(|(walked, _)| (walked.is_whole, walked.frames.len()));
         let (walked, was_stopped) = best.unwrap_or((Walked { frames: Vec::new(), is_whole: false }, false));
         let places: Vec<_> = walked.frames.iter().map(|frame| (frame.address(), frame.call())).collect();
@@ -183,10 +175,8 @@ impl<'a> Looker<'a> {
         }
         let pointer = |frame: &FrameSeen| walked.frames.iter().find(|place| place.address() == frame.address);
         let pointers = stack.frames.iter().map(|frame| pointer(frame).map_or(0, Registers::stack)).collect();
-        let state = match letter {
-            Some('T') => "stopped".to_owned(),
-            _ => state.unwrap_or_else(|| "unknown".to_owned()),
-        };
+        let state = if letter == Some('T') { Some("stopped".to_owned()) } else { state };
+        let state = state.unwrap_or_else(|| "unknown".to_owned());
         let (is_whole, StackSeen { frames, notes, .. }) = (walked.is_whole, stack);
         let seen = ThreadSeen { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadSeen::default() };
         Some(Look { seen, pointers })
@@ -216,7 +206,6 @@ fn state_letter(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// A copied stack, and the process's memory elsewhere.
 struct WithStack<'a, M> {
     begin: u64,
     stack: &'a [u8],

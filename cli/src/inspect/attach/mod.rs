@@ -1,12 +1,8 @@
-//! Looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
-//! stacks, and what follows from that.
+//! Looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks. A thread that
+//! two looks find in the same frame of the same function is taken to be blocked. Only a thread that runs, or whose stack needs its registers, is
+//! stopped for a moment.
 //!
-//! The process is looked at twice. A thread that is in the same driver function in the same frame both times is taken to be blocked in it.
-//! Stacks come from `/proc/PID`, as long as a thread sleeps and the unwind tables are enough. Only a thread that runs, or whose stack cannot be
-//! followed without its registers, is stopped for a moment (`tracer.rs`).
-//!
-//! Must not: write to the process, send it a signal, call a function in it, or stop a thread for longer than it takes to copy its registers and
-//! its stack. Say more than a look from outside shows: which kernel does not end is not visible.
+//! Must not: write to the process, send it a signal, call a function in it, or say more than a look from outside shows.
 
 mod judge;
 mod look;
@@ -17,24 +13,20 @@ mod target;
 mod text;
 mod tracer;
 
-use crate::folder::process::Status;
+use crate::folder::Status;
 use crate::stacks::SEEN_FROM_OUTSIDE;
-use crate::words::format::Format;
-use crate::words::output::Output;
-use crate::words::{Failure, Outcome};
+use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;
 use lazyguard_core::stack::undeleted;
 use look::{Look, Looker};
 use python::Python;
 use seen::{Attached, ThreadSeen};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use target::{Target, DRIVER};
 
 /// How often all is looked at again because the process has opened a library meanwhile.
 const MOST_OPENED: usize = 3;
 
-/// Looks at this process twice, with so much time between, and prints what was seen; `all`: also threads that are not in the driver.
 pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {
     let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
     let stopped = match Status::of(process) {
@@ -82,16 +74,12 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
         candidates,
         refused,
     };
-    let mut out = Output::standard();
-    match format {
-        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
-        Format::Text => text::write(&attached, all_threads, &mut out)?,
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    print(|out| match format {
+        Format::Json => Ok(out.json(&attached)?),
+        Format::Text => Ok(text::write(&attached, all_threads, out)?),
+    })
 }
 
-/// The process, its threads as they are now, and what could not be read of them.
 fn first_look(process: u32) -> Result<(Target, Vec<Look>, Vec<String>), String> {
     let mut opened = 0;
     loop {

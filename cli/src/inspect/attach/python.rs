@@ -1,12 +1,7 @@
 //! The Python stacks of a process's threads, by the interpreter's structures in its memory.
 //!
-//! Where these structures lie depends on the version. For 3.8 to 3.12 [`LAYOUTS`] has the offsets, as a C compiler gives them for the headers of
-//! that version on 64-bit machines. From 3.13 on, the interpreter itself has a table of them at the beginning of `_PyRuntime`.
-//!
-//! No thread is stopped: the stack of a thread that is blocked in a driver call does not change. All is read twice; of a thread whose frames
-//! differ a note says so.
-//!
-//! Why no library: `py-spy` is a program, stops the process, and its library part has no stable interface.
+//! For 3.8 to 3.12 [`LAYOUTS`] has the offsets, as a C compiler gives them; from 3.13 on the interpreter has a table of them (`_PyRuntime`). No
+//! thread is stopped: all is read twice, and a note names threads whose frames differ. (`py-spy` stops the process.)
 //!
 //! Must not: believe what is read: all counts are bounded, and a pointer that leads nowhere ends that stack.
 
@@ -36,7 +31,6 @@ pub(super) struct PythonFrame {
 #[derive(Default)]
 pub(super) struct Python {
     pub version: String,
-    /// The frames of each thread, the innermost first.
     pub threads: HashMap<u32, Vec<PythonFrame>>,
     pub moving: HashSet<u32>,
     pub note: Option<String>,
@@ -49,7 +43,6 @@ struct Layout {
     threads: u64,
     next_thread: u64,
     thread_id: u64,
-    /// `native_thread_id`, from 3.11 on.
     native_id: Option<u64>,
     /// From a thread to its innermost frame: each is an offset, and what lies there is a pointer.
     frame: [Option<u64>; 2],
@@ -62,7 +55,6 @@ struct Layout {
     name: u64,
     first_line: u64,
     lines: u64,
-    /// Where the text of an ASCII and of another string begins.
     text: (u64, u64),
 }
 
@@ -89,7 +81,6 @@ const LAYOUTS: [(u8, Layout); 5] = [
     (12, layout(IN_3_12, Some(144), [Some(56), Some(0)], Pointer(56, 192), Some((70, 3)))),
 ];
 
-/// The offsets of a version before 3.13: the numbers are in the order of the names.
 const fn layout(
     [interpreters, threads, thread_id, previous, code, file, name, first_line, lines, ascii, other]: [u64; 11],
     native_id: Option<u64>,
@@ -121,7 +112,6 @@ const fn layout(
 const WORDS: [(u8, [u64; 3]); 2] = [(13, [21, 29, 35]), (14, [24, 32, 40])];
 
 impl Layout {
-    /// By the table at the beginning of `_PyRuntime`.
     fn in_runtime(memory: &impl Memory, runtime: u64, minor: u8) -> Option<Self> {
         let (_, [next_thread, previous, file]) = *WORDS.iter().find(|(known, _)| *known == minor)?;
         if memory.array(runtime)? != *b"xdebugpy" {
@@ -153,7 +143,6 @@ impl Layout {
 }
 
 impl Python {
-    /// The interpreter of a process; `None` where it has none.
     pub fn of(target: &Target) -> Option<Self> {
         let memory = &target.memory;
         let images =
@@ -162,10 +151,8 @@ impl Python {
             .into_iter()
             .find_map(|(module, image)| Some((module, image, image.variable(memory, "_PyRuntime")?)))?;
         let said = image.variable(memory, "Py_Version").and_then(|at| memory.word(at));
-        let minor = match said {
-            Some(version) if version >> 24 & 0xff == 3 => Some((version >> 16 & 0xff) as u8),
-            _ => minor_in_name(module.name()),
-        };
+        let said = said.filter(|version| version >> 24 & 0xff == 3).map(|version| (version >> 16 & 0xff) as u8);
+        let minor = said.or_else(|| minor_in_name(module.name()));
         let mut python = Self {
             version: minor.map_or_else(|| "of an unknown version".to_owned(), |minor| format!("3.{minor}")),
             ..Self::default()
@@ -242,8 +229,7 @@ impl<M: Memory> Reader<'_, M> {
         found
     }
 
-    /// The kernel's number of a thread. The C library's own structure has it, and is right after a fork as well, where the interpreter's field
-    /// may still be the parent's.
+    /// The C library's structure is right after a fork as well, where the interpreter's field may be the parent's.
     fn native_id(&self, thread: u64) -> Option<u32> {
         /// `tid` in the GNU C library's `struct pthread` on x86-64, which is where `pthread_self` points.
         const TID: u64 = 720;
@@ -390,9 +376,9 @@ fn signed(bytes: &[u8]) -> i64 {
             break;
         }
     }
-    match number & 1 {
-        1 => -(number >> 1),
-        _ => number >> 1,
+    match number & 1 == 1 {
+        true => -(number >> 1),
+        false => number >> 1,
     }
 }
 

@@ -1,18 +1,15 @@
-//! Why the kernel does not let this command look into a process, and the setting that would have to change.
-//!
-//! The kernel answers "not permitted" for every reason. The rules are those of ptrace(2), "Ptrace access mode checking"; they are looked at in its
-//! order. What decides is gathered in [`Facts`] first, so that each rule can be tried without the machine that has it.
+//! Why the kernel does not let this command look into a process, and the setting to change: the rules of ptrace(2), "Ptrace access mode
+//! checking", in its order.
 //!
 //! Must not: name a rule that does not forbid it; where no rule is found, say so.
 
-use crate::folder::process::{exists, numbers, proc_is_mounted, Status, NO_PROC};
+use crate::folder::{exists, numbers, proc_is_mounted, Status, NO_PROC};
 use crate::machine::files;
 use lazyguard_core::tasks::capabilities;
 use nix::errno::Errno;
 use rustix::process::{getgid, getuid};
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::{fs, io};
 
 const SYS_PTRACE: u32 = 19;
 
@@ -25,16 +22,11 @@ struct Facts {
     groups: Vec<u32>,
     /// The owner of its files in `/proc/PID`: root for a process that may not be dumped.
     owner: Option<u32>,
-    /// The process that traces it already, or 0.
     tracer: u32,
-    /// Whether the processes are in different user namespaces, as far as that can be seen.
     other_namespace: bool,
-    /// `kernel.yama.ptrace_scope`; `None` without Yama.
     yama: Option<u32>,
     filtered: bool,
-    /// How `/proc` hides processes, if it does.
     hidepid: Option<String>,
-    /// The security modules, and the process's label.
     modules: String,
     label: String,
 }
@@ -68,7 +60,6 @@ impl Facts {
         all(&self.users, self.own.0) && all(&self.groups, self.own.1)
     }
 
-    /// The rule that forbids to read the process's memory.
     fn rule(&self) -> String {
         let asks = "run this command as root, or give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE])";
         let user = self.users.first().or(self.owner.as_ref());
@@ -137,7 +128,6 @@ impl Facts {
     }
 }
 
-/// Why there is nothing to be read.
 pub(super) const NO_MEMORY: &str = "it has no memory of its own: it is a thread of the kernel, or has ended";
 
 const FILTER: &str = "a seccomp filter is on this command, as container engines set one: docker run --security-opt seccomp=unconfined or --cap-add \
@@ -149,7 +139,6 @@ fn hidepid(mounts: &str) -> Option<String> {
     (!matches!(option, "hidepid=0" | "hidepid=off")).then(|| option.to_owned())
 }
 
-/// Why a process's maps or memory cannot be read.
 pub(super) fn why(process: u32, error: &io::Error) -> String {
     match Status::of(process) {
         Status::Gone => return "there is no process with this id".to_owned(),
@@ -167,7 +156,6 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
     }
 }
 
-/// Why its threads cannot be stopped for a moment, though its memory can be read.
 pub(super) fn why_not_stopped(process: u32, error: Errno) -> String {
     not_stopped(&Facts::of(process), error)
 }

@@ -1,10 +1,9 @@
 //! A process that is looked at: its memory, the files that it has mapped, and its threads.
 //!
-//! Must not: take a file for the one that the process has mapped because it has the same path: names come from files whose build id is the
-//! mapped one's (`stacks`).
+//! Must not: take names from a file whose build id is not the mapped one's (`stacks`).
 
 use super::refused;
-use crate::folder::process::Status;
+use crate::folder::Status;
 use crate::machine::files;
 use crate::stacks::CodeModule;
 use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module};
@@ -14,7 +13,6 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 const MOST_THREADS: usize = 4096;
 
-/// How the names of the driver's files begin.
 pub(super) const DRIVER: &str = "libcuda.so";
 
 /// The kernel's page with functions such as `clock_gettime`, which a thread that spins may be in.
@@ -39,7 +37,6 @@ impl Memory for ProcessMemory {
 }
 
 impl Target {
-    /// Opens a process; else why that is refused.
     pub fn open(process: u32) -> Result<Self, String> {
         let path = |name: &str| format!("/proc/{process}/{name}");
         let read = files::read(path("maps")).and_then(|maps| Ok((maps, files::open(path("mem"))?)));
@@ -85,13 +82,11 @@ impl Target {
         words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     }
 
-    /// The headers of a module, as they lie in memory.
     pub fn image(&self, number: usize) -> Option<&Image> {
         let (module, image) = (self.modules.get(number)?, self.images.get(number)?);
         image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
     }
 
-    /// The modules with the paths at which this command finds their files.
     pub fn named(&self) -> &[CodeModule] {
         self.named.get_or_init(|| {
             let now = crate::machine::system::unix_now().as_secs();
@@ -110,7 +105,6 @@ impl Target {
         })
     }
 
-    /// The first mapped file whose name begins so.
     pub fn module(&self, name: &str) -> Option<&Module> {
         self.modules.iter().find(|module| module.name().starts_with(name))
     }

@@ -4,8 +4,7 @@
 
 use super::python::PythonFrame;
 use super::seen::{Attached, DriverCall, ThreadSeen};
-use crate::words::format::Took;
-use crate::words::output::{write_line, Output};
+use crate::words::{write_line, Output, Took};
 use lazyguard_core::api::counted;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use std::io;
@@ -22,14 +21,14 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     if attached.guarded {
         write_line!(out, "it is guarded: lazyguard report {process} knows more once it has initialised CUDA")?;
     }
-    attached.refused.iter().try_for_each(|refused| write_line!(out, "{refused}"))?;
+    out.lines(&attached.refused)?;
     write_sum(attached, out)?;
     write_threads(threads, all, out)?;
     if !threads.iter().any(|thread| thread.call.is_some() || thread.runs_host_function) {
         return Ok(());
     }
     write_line!(out, "what fits:")?;
-    attached.candidates.iter().try_for_each(|candidate| write_line!(out, "    {}", candidate.text()))?;
+    out.lines(attached.candidates.iter().map(|candidate| format!("    {}", candidate.text())))?;
     if attached.candidates.is_empty() {
         write_line!(out, "    no call lasted from the first look to the second: the process does something")?;
     }
@@ -43,7 +42,6 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     )
 }
 
-/// How many of the threads are in the driver.
 fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     let threads = &attached.threads;
     let in_calls = threads.iter().filter(|thread| thread.call.is_some()).count();
@@ -100,7 +98,7 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
     let frames = if is_of_the_program { thread.frames.clone() } else { Vec::new() };
     let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
-    stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
+    out.lines(stack.lines())?;
     let python = &thread.python;
     for PythonFrame { file, line, function } in python.iter().take(MOST_PYTHON) {
         write_line!(out, "    python: File \"{file}\", line {line}, in {function}")?;
@@ -114,10 +112,8 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
 fn in_words(call: &DriverCall) -> String {
     let function = call.function.as_deref().unwrap_or("a driver function without a name");
     let still = if call.lasts { "at both looks" } else { "at the first look, and had gone on at the second" };
-    match call.waits_for {
-        Some(waits_for) => format!("in {function} {still}: {waits_for}"),
-        None => format!("in {function} {still}"),
-    }
+    let waits_for = call.waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
+    format!("in {function} {still}{waits_for}")
 }
 
 fn is_or_are(count: usize) -> &'static str {

@@ -1,9 +1,7 @@
 //! Stops one thread of another process for as long as it takes to copy its registers and its stack.
 //!
-//! Protocol: a thread of this command seizes the other one (`PTRACE_SEIZE`, which does not stop it), asks it to stop (`PTRACE_INTERRUPT`, which
-//! sends no signal), waits at most [`PATIENCE`], copies, lets it go, and ends. The kernel lets go of all that a tracer has seized when the tracer
-//! ends: so a thread that does not stop in time is let go as well, and so is one whose tracer is killed. A signal that came to the thread
-//! meanwhile is passed on. A process that was stopped before, as by Ctrl-Z, stays so.
+//! Protocol: a thread of this command seizes the other (`PTRACE_SEIZE`), asks it to stop (`PTRACE_INTERRUPT`), waits at most [`PATIENCE`], copies,
+//! and ends. The kernel lets go of all that a tracer has seized when the tracer ends. A signal that came meanwhile is passed on.
 //!
 //! Must not: write to the thread's memory or registers, or hold it while anything is looked up.
 
@@ -25,9 +23,7 @@ pub(super) struct Copied {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotCopied {
-    /// The kernel does not allow it.
     Refused(Errno),
-    /// It has ended, or did not stop in time.
     Missed,
 }
 
@@ -70,7 +66,6 @@ fn stops(thread: Pid) -> Result<bool, NotCopied> {
     Ok(false)
 }
 
-/// The registers by the numbers that DWARF gives them.
 #[cfg(target_arch = "x86_64")]
 fn registers(thread: Pid) -> nix::Result<Registers> {
     let now = ptrace::getregs(thread)?;

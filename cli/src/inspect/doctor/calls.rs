@@ -5,7 +5,7 @@
 use super::closure::Closure;
 use super::driver::Driver;
 use super::finding::Findings;
-use crate::machine::elf::Elf;
+use crate::machine::Elf;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::settings::Settings;
 
@@ -56,11 +56,10 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     }
     let followed = asked.iter().filter(|symbol| symbol.is_followed()).count();
     let linked = closure.linked_with_driver().any(|linked| linked.path == file.path);
+    let (name, linked, others) =
+        (file.name(), if linked { "" } else { ", and is not linked with it" }, asked.len() - followed);
     found.ok(format!(
-        "{} calls the driver directly{}: {followed} of its driver functions are followed, and {} not",
-        file.name(),
-        if linked { "" } else { ", and is not linked with it" },
-        asked.len() - followed
+        "{name} calls the driver directly{linked}: {followed} of its driver functions are followed, and {others} not"
     ));
 }
 

@@ -3,7 +3,7 @@
 //! Libraries that the program opens while it runs are not included.
 
 use super::loader::{Answer, LOADER};
-use crate::machine::elf::{own_machine, says, Elf};
+use crate::machine::{own_machine, says, Elf};
 use std::path::{Path, PathBuf};
 
 pub(super) struct Closure {
@@ -24,7 +24,6 @@ impl Closure {
     pub fn of(program: Elf) -> Self {
         let answer = loader_of(&program).map(|loader| Answer::of(loader, &program.path, "")).unwrap_or_default();
         let (drivers, libraries): (Vec<_>, Vec<_>) = answer.found.into_iter().partition(|(name, _)| is_driver(name));
-        // An unreadable library is skipped here.
         let libraries = libraries.iter().filter_map(|(_, file)| Elf::read(file).ok());
         let files: Vec<_> = std::iter::once(program).chain(libraries).collect();
         let needed_by = |name: &String| files.iter().find(|file| file.needed.contains(name)).map(Elf::name);

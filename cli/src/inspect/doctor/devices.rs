@@ -6,10 +6,8 @@ use lazyguard_core::api::counted;
 use rustix::fs::{access, Access};
 use std::path::PathBuf;
 
-/// What every program opens beside the devices themselves.
 const BESIDE: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
 
-/// Examines the device files, unless nothing needs one.
 pub(super) fn look(machine: &Machine, driver_is_real: bool, found: &mut Findings) {
     hidden(machine, found);
     if !driver_is_real || machine.at("/dev/dxg").exists() {

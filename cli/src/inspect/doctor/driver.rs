@@ -5,11 +5,10 @@
 use super::finding::Findings;
 use super::loader::{Answer, ABSENT};
 use super::machine::Machine;
-use crate::machine::elf::{machine_name, own_machine, says, Elf};
+use crate::machine::{machine_name, own_machine, says, Elf};
 use lazyguard_core::api::DRIVER_ENTRY_POINTS;
 use std::path::{Path, PathBuf};
 
-/// The name by which programs and CUDA runtimes open the driver.
 pub(super) const NAME: &str = "libcuda.so.1";
 
 /// Folders of drivers that are not on the linker's search path: WSL, containers, some distributions.
@@ -21,7 +20,6 @@ const HIDDEN: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
-/// An ability of the guard that needs these driver functions.
 struct Feature {
     needs: &'static [&'static str],
     since: &'static str,
@@ -76,7 +74,6 @@ const FEATURES: [Feature; 5] = [
 ];
 
 pub(super) struct Driver {
-    /// Behind all links.
     pub file: PathBuf,
     pub elf: Elf,
     pub release: Option<String>,
@@ -94,17 +91,14 @@ fn branch(release: &str) -> u32 {
     release.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// The release of a driver's file, which has it in its name.
 fn release_of_file(file: &Path) -> Option<String> {
     release(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)
 }
 
-/// Examines the driver that a program would load: the one that it is linked with, or else the one that `preloaded` has.
 pub(super) fn look(
     machine: &Machine,
     preloaded: &Answer,
     linked: Option<PathBuf>,
-
     found: &mut Findings,
 ) -> Option<Driver> {
     let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {
@@ -217,7 +211,6 @@ fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     }
 }
 
-/// The release in the kernel module's own line: the first word that looks like one.
 fn module_release(text: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with("NVRM"))?.split_ascii_whitespace().find_map(release)
 }

@@ -1,8 +1,6 @@
 //! What the doctor has found, and how it is printed.
 
-use crate::words::format::Format;
-use crate::words::output::{write_line, Output};
-use crate::words::Outcome;
+use crate::words::{print, write_line, Format, Outcome};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -74,17 +72,14 @@ struct Examination<'a> {
     findings: &'a [Finding],
 }
 
-/// What was found about one thing after the other.
 #[derive(Default)]
 pub(super) struct Findings {
     all: Vec<Finding>,
     about: About,
-    /// Whether there is a program that needs a driver and a device.
     pub needed: bool,
 }
 
 impl Findings {
-    /// What the next findings are about.
     pub fn about(&mut self, about: About) -> &mut Self {
         self.about = about;
         self
@@ -106,7 +101,6 @@ impl Findings {
         self.add(Level::Problem, what, Some(todo.into()));
     }
 
-    /// A problem where a program needs the driver, else a note.
     pub fn obstacle(&mut self, what: impl Into<String>, todo: impl Into<String>) {
         self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
     }
@@ -123,23 +117,17 @@ impl Findings {
         self.all.iter().filter(|finding| finding.level == level).count()
     }
 
-    /// Prints the findings. The exit code is a failure if one is a problem.
     pub fn print(&self, format: Format) -> Outcome {
-        let mut out = Output::standard();
-        match format {
-            Format::Json => {
-                let (problems, notes) = (self.count_of(Level::Problem), self.count_of(Level::Note));
-                let all = Examination { schema: SCHEMA, problems, notes, findings: &self.all };
-                writeln!(out.raw(), "{:#}", serde_json::json!(all))?;
-            }
-            Format::Text => self.all.iter().try_for_each(|finding| {
+        let (problems, notes) = (self.count_of(Level::Problem), self.count_of(Level::Note));
+        print(|out| match format {
+            Format::Json => Ok(out.json(&Examination { schema: SCHEMA, problems, notes, findings: &self.all })?),
+            Format::Text => Ok(self.all.iter().try_for_each(|finding| {
                 let (level, about) = (format!("{:?}", finding.level), format!("{:?}", finding.about));
                 write_line!(out, "{:8} {}: {}", level.to_lowercase(), about.to_lowercase(), finding.what)?;
-                finding.todo.iter().try_for_each(|todo| write_line!(out, "         do: {todo}"))
-            })?,
-        }
-        out.flush()?;
-        Ok(if self.count_of(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+                out.lines(finding.todo.iter().map(|todo| format!("         do: {todo}")))
+            })?),
+        })?;
+        Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

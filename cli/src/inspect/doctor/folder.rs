@@ -117,7 +117,6 @@ fn wanted(machine: &Machine, template: &str) -> io::Result<PathBuf> {
     std::path::absolute(expand_folder(template, &facts))
 }
 
-/// The folder itself, or the nearest one above it that is there.
 fn nearest_there(folder: &Path) -> PathBuf {
     folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/")).to_owned()
 }

@@ -1,17 +1,15 @@
-//! What the kernel has not, or a container engine's filter refuses: system calls, and `/proc`. A program that is started from here meets the
-//! same.
+//! What the kernel lacks, or a container engine's filter refuses: system calls, and `/proc`.
 //!
-//! Must not: try a call that could change anything. Each is made in a form that has no effect.
+//! Must not: try a call that could change anything.
 
 use super::finding::Findings;
-use crate::folder::process::proc_is_mounted;
+use crate::folder::proc_is_mounted;
 use crate::machine::system;
 use nix::sched::{unshare, CloneFlags};
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};
 use rustix::thread::{membarrier_query, MembarrierQuery};
 use std::io::IoSliceMut;
 
-/// What the guard uses, and does without where it is refused.
 #[derive(Clone, Copy)]
 struct Allowed {
     proc: bool,

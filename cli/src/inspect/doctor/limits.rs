@@ -7,7 +7,6 @@ use lazyguard_core::tasks::{self, Left, User};
 use rustix::process::{getrlimit, Resource};
 
 struct Limits {
-    /// Threads that may still be started, and how many the guard needs.
     threads_left: Option<Left>,
     threads_enough: u64,
     core_bytes: Option<u64>,

@@ -1,7 +1,5 @@
-//! The dynamic linker's own answer: which files it loads for a program and for `LD_PRELOAD`.
-//!
-//! glibc's linker prints them where `LD_TRACE_LOADED_OBJECTS` is set (`ldd` asks the same way). It maps the files and runs none of their
-//! code. With `--list` it stops at the first library that is missing.
+//! The dynamic linker's own answer: which files it loads for a program and for `LD_PRELOAD` (`LD_TRACE_LOADED_OBJECTS`, as `ldd` asks). It runs
+//! none of their code. With `--list` it would stop at the first library that is missing.
 //!
 //! Must not: ask another linker than glibc's, which may start the program instead.
 
@@ -13,7 +11,6 @@ use std::process::{Command, Stdio};
 pub(super) const LOADER: &str =
     if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
 
-/// Files that a linker lists, by the names that ask for them.
 #[derive(Default)]
 pub(super) struct Answer {
     /// Without the linker itself and the kernel's own object.
@@ -77,7 +74,6 @@ impl Answer {
         answer
     }
 
-    /// The file of a name, or why there is none.
     pub fn file(&self, name: &str) -> Result<PathBuf, &str> {
         if let Some((_, file)) = self.found.iter().find(|(found, _)| found == name) {
             return Ok(file.clone());

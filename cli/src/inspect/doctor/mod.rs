@@ -20,10 +20,9 @@ pub(crate) mod program;
 pub(crate) mod sanitizer;
 mod start;
 
-use crate::machine::elf::{own_machine, Elf};
-use crate::words::format::Format;
+use crate::machine::{own_machine, Elf};
 use crate::words::on_hang::KILL;
-use crate::words::Outcome;
+use crate::words::{Format, Outcome};
 use closure::{loader_of, Closure};
 use finding::{About, Findings};
 use lazyguard_core::settings::{Settings, ON_HANG, SETTINGS};
@@ -34,8 +33,7 @@ use std::time::Duration;
 
 pub(crate) use start::child as start_driver;
 
-/// Examines this machine and, where one is named, a program. `library` is the guard's, where the user has named it; `start_limit` is how long
-/// the driver may take to start.
+/// Examines this machine and, where one is named, a program; `library` is what the user has named.
 pub(crate) fn examine(
     library: Option<PathBuf>,
     program: Option<&Path>,
@@ -77,8 +75,7 @@ pub(crate) fn examine(
     found.print(format)
 }
 
-/// The files that the dynamic linker finds for the names in `LD_PRELOAD`, and for the driver as a program opens it: by the folders that the
-/// program names, where one is given and can be asked about.
+/// The files for the names in `LD_PRELOAD` and for the driver, by the folders that the program names.
 fn preloaded(machine: &Machine, program: Option<&Elf>, library: Option<&Elf>) -> Answer {
     let names = format!("{} {}", machine.told("LD_PRELOAD").unwrap_or_default(), driver::NAME);
     let of_program = program.and_then(|program| Some((loader_of(program)?, program.path.as_path())));
@@ -110,7 +107,6 @@ fn library(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     Some(elf)
 }
 
-/// The settings in force, with what is wrong with them.
 fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     // `lazyguard run` acts on `kill` itself, and does not pass it to the guard.
     let of_run = |name: &str, value: &str| name == ON_HANG && value.trim() == KILL;

@@ -5,7 +5,7 @@
 use super::finding::Findings;
 use super::loader::Answer;
 use super::machine::Machine;
-use crate::machine::elf::Elf;
+use crate::machine::Elf;
 
 const OWN: &str = "liblazyguard.so";
 

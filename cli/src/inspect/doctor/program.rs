@@ -4,7 +4,7 @@
 
 use super::finding::Findings;
 use super::machine::Machine;
-use crate::machine::elf::{machine_name, Elf, Unreadable};
+use crate::machine::{machine_name, Elf, Unreadable};
 use rustix::fs::getxattr_query;
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 /// Linux's limit on scripts whose interpreter is a script.
 const MOST_INTERPRETERS: usize = 5;
 
-/// Finds the program's ELF file, through scripts; `None` where there is none that can be read.
 pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Option<Elf> {
     let through = |script: &Path, line: &str, interpreter: &Path| {
         let (script, interpreter) = (script.display(), interpreter.display());
@@ -53,16 +52,13 @@ pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Opti
     None
 }
 
-/// The file that the kernel loads for a program, and what is in it.
 pub(crate) type Loaded = (PathBuf, Result<Elf, Unreadable>);
 
-/// That of a program's name, through scripts. Says nothing.
 pub(crate) fn loaded(name: &OsStr) -> Option<Loaded> {
     follow(&Machine::this(), Path::new(name), |_, _, _| ()).ok()
 }
 
-/// Follows a program's name through scripts, each of which is shown with its first line and its interpreter, to the file that the kernel
-/// loads; or says what is wrong, and what to do.
+/// Follows a program's name through scripts to the file that the kernel loads; or says what is wrong, and what to do.
 fn follow(
     machine: &Machine,
     name: &Path,

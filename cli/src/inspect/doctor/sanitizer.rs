@@ -1,13 +1,10 @@
-//! AddressSanitizer's runtime as a shared library of the program. By default it ends a program in which another library comes first, as a
-//! preloaded one does.
-//!
-//! The guard's library switches that check off, in the function that the runtime calls for its defaults. Where the program defines this
-//! function itself, the environment has to switch the check off. Other sanitizers, and a runtime that is linked in, have no such check.
+//! AddressSanitizer's shared runtime ends a program in which a preloaded library comes first. The guard's library switches that check off, in
+//! the function for the runtime's defaults; where the program defines that function itself, the environment has to.
 
 use super::closure::Closure;
 use super::finding::Findings;
 use super::machine::Machine;
-use crate::machine::elf::Elf;
+use crate::machine::Elf;
 use std::ffi::OsString;
 
 /// The variable that the runtime reads, the option of the check, and the text that switches the check off.
@@ -15,16 +12,13 @@ pub(crate) const VARIABLE: &str = "ASAN_OPTIONS";
 const OPTION: &str = "verify_asan_link_order";
 const OFF: &str = "verify_asan_link_order=0";
 
-/// The function that the runtime calls for its defaults.
 const OWN_OPTIONS: &str = "__asan_default_options";
 
-/// The runtime among the libraries that a program asks for: GCC's or LLVM's.
 fn runtime_of(program: &Elf) -> Option<&str> {
     let is_it = |name: &&String| ["libasan.so", "libclang_rt.asan"].iter().any(|start| name.starts_with(start));
     program.needed.iter().find(is_it).map(String::as_str)
 }
 
-/// Reports whether a program with AddressSanitizer starts under the guard.
 pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     let Some((program, runtime)) = closure.program().and_then(|program| Some((program, runtime_of(program)?))) else {
         return;
@@ -48,7 +42,6 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
 /// The `ASAN_OPTIONS` with which this program starts with the guard preloaded, where the guard's library cannot set the option.
 pub(crate) fn options_for(program: &Elf) -> Option<OsString> {
     let told = std::env::var_os(VARIABLE).unwrap_or_default();
-    // A value that the user has set stays.
     let is_said = told.to_string_lossy().contains(OPTION);
     (runtime_of(program).is_some() && program.exports(OWN_OPTIONS) && !is_said).then(|| {
         let mut options = told.clone();

@@ -1,30 +1,27 @@
-//! Whether the driver starts. A child process tries it, so that a driver that crashes or hangs costs one line.
-//!
-//! The child is this command, with an argument that only the doctor passes. It finds the driver through a link in a folder of its own:
-//! so it loads the driver that the doctor found, without the guard.
+//! Whether the driver starts. A child process tries it (this command, with an argument of the doctor's alone), so that a driver that crashes or
+//! hangs costs one line. It finds the doctor's driver through a link, without the guard.
 //!
 //! Must not: call the driver in this process.
 
 use super::driver::Driver;
 use super::finding::Findings;
 use crate::machine::files;
-use crate::words::output::Output;
-use crate::words::Outcome;
+use crate::words::{print, Outcome};
 use cudarc::driver::result::{self, device, DriverError};
+use lazyguard_core::order::grouped;
 use lazyguard_core::run_folder::private_bases;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
 
 pub(super) const ARGUMENT: &str = "--start-driver";
 
-/// What to do about an error of the driver's, where that is known.
 const ADVICE: [(i32, &str); 8] = [
     (3, "see that nothing has CUDA shut down: LD_PRELOAD, CUDA_INJECTION64_PATH"),
     (34, "take the folder of stubs out of LD_LIBRARY_PATH"),
@@ -36,7 +33,6 @@ const ADVICE: [(i32, &str); 8] = [
     (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
 ];
 
-/// Starts the driver, and reports the outcome; gives the names of its devices.
 pub(super) fn look(driver: &Driver, limit: Duration, found: &mut Findings) -> Vec<String> {
     if cfg!(target_feature = "crt-static") {
         found.note(
@@ -118,7 +114,6 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
     Ok(Tried { status, said: text(&said)?, complained })
 }
 
-/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -133,7 +128,6 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is empty, or a link.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -147,13 +141,8 @@ fn ending(status: ExitStatus) -> String {
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    /// With these devices.
     Started(Vec<String>),
-    Refused {
-        call: String,
-        code: i32,
-        name: Option<String>,
-    },
+    Refused { call: String, code: i32, name: Option<String> },
 }
 
 fn answer(said: &str) -> Option<Answer> {
@@ -161,37 +150,25 @@ fn answer(said: &str) -> Option<Answer> {
 }
 
 fn devices(names: &[String]) -> String {
-    let mut kinds: Vec<(&String, usize)> = Vec::new();
-    for name in names {
-        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((name, 1)),
-        }
-    }
-    let kinds: Vec<_> = kinds.iter().map(|(name, count)| format!("{count} x {name}")).collect();
+    let kinds = grouped(names, |name| *name).into_iter().map(|(name, same)| format!("{} x {name}", same.len()));
+    let kinds: Vec<_> = kinds.collect();
     match kinds.is_empty() {
         true => "no device".to_owned(),
         false => kinds.join(", "),
     }
 }
 
-/// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
-/// child.
+/// The child: starts the driver, and prints the results. An unknown result code kills the child at most.
 pub(crate) fn child() -> Outcome {
-    let mut out = Output::standard();
-    let answer = match started() {
-        Ok(names) => Answer::Started(names),
-        Err((call, error)) => {
-            let refused = |name| Answer::Refused { call: call.to_owned(), code: error.0 as i32, name };
-            // Said without the name first: the driver may crash when asked for it.
-            writeln!(out.raw(), "{}", serde_json::json!(refused(None)))?;
-            out.flush()?;
-            refused(error.error_name().ok().map(|name| name.to_string_lossy().into_owned()))
-        }
+    let say = |answer| print(|out| Ok(writeln!(out.raw(), "{}", serde_json::json!(answer))?));
+    let (call, error) = match started() {
+        Ok(names) => return say(Answer::Started(names)),
+        Err(refused) => refused,
     };
-    writeln!(out.raw(), "{}", serde_json::json!(answer))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let refused = |name| Answer::Refused { call: call.to_owned(), code: error.0 as i32, name };
+    // Without the name first: the driver may crash when asked for it.
+    say(refused(None))?;
+    say(refused(error.error_name().ok().map(|name| name.to_string_lossy().into_owned())))
 }
 
 fn started() -> Result<Vec<String>, (&'static str, DriverError)> {

@@ -2,7 +2,7 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
-use crate::folder::source::read;
+use crate::folder::read;
 use crate::judge::hangs::{ranks_in_words, who};
 use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
@@ -14,7 +14,6 @@ use lazyguard_core::report::{HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
 use std::collections::BTreeMap;
 
-/// The hang of a process that has not ended by itself.
 pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
     match &process.stood {
         Some(Stood::Suspected(report)) => Some(report),
@@ -42,13 +41,11 @@ pub(crate) fn why_all_wait(ranks: &BTreeMap<u64, &Process>) -> String {
     })
 }
 
-/// What a process hangs in, if that is a collective.
 pub(crate) fn culprit(process: &Process) -> Option<&Culprit> {
     let culprits = standing(process)?.verdicts.iter().flat_map(|verdict| &verdict.culprits);
     culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
 }
 
-/// Why a process is blocked, where that is no collective.
 pub(crate) fn own_verdict(process: &Process) -> Option<String> {
     let verdict = standing(process)?.verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
     Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
@@ -57,7 +54,6 @@ pub(crate) fn own_verdict(process: &Process) -> Option<String> {
 /// The clocks of two machines differ by no more than this, in nanoseconds.
 const CLOCKS_DIFFER: u64 = 10_000_000_000;
 
-/// What is known of the requests for a report that the processes of a job have had.
 pub(crate) struct Asked {
     /// Whether one has answered that the run has ended.
     by_the_run: bool,
@@ -74,8 +70,7 @@ impl Asked {
         }
     }
 
-    /// The answer of a process that says what it did instead. The run has asked all of them right before it ended them; another answer has
-    /// to be one to the hang, and the process must not have gone on since.
+    /// What it did instead: the run asks right before it ends a process; another answer has to be to the hang, with nothing since.
     fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
         let answer = &process.dump.as_ref()?.hang;
         let is_to_the_hang =
@@ -88,7 +83,6 @@ fn unix_nanos(report: &HangReport) -> u64 {
     report.armed_unix_nanos.saturating_add(report.snapshot.at)
 }
 
-/// What a rank does that has not joined.
 pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if let Some(why) = own_verdict(process) {
         return Some(format!("and is blocked: {why}"));
@@ -141,12 +135,10 @@ fn was_stopped(process: &Process) -> bool {
     process.course == Course::Killed && seen_from_outside(process).is_some_and(|stack| stacks::was_stopped(&stack))
 }
 
-/// The driver call that a process was in; polling is none.
 fn call_in_progress(asked: &HangReport) -> Option<&Call> {
     asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
 }
 
-/// What the main thread of a process did that is in no driver call.
 fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> String {
     if let Some(place) = python.and_then(python_place) {
         return format!("was at {place}");
@@ -160,8 +152,7 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
     .to_owned()
 }
 
-/// What processes did that were ended without having been seen to hang, as far as they have answered; a line for all that did the same, and the
-/// stack of the main thread of the first of them.
+/// What processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.
 pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
     let asked = Asked { by_the_run: true, at_the_hang: None };
     let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));
@@ -185,11 +176,9 @@ fn when_it_was_ended(process: &Process) -> Option<String> {
     })
 }
 
-/// Parts of the paths of Python files that are not the program's.
 const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
 
-/// Where the main thread of a Python program is, in the program's own code: `nccl_job.py:7 in main`. The interpreter writes that thread
-/// last, innermost frame first.
+/// `nccl_job.py:7 in main`, in the program's own code. The interpreter writes the main thread last, innermost frame first.
 fn python_place(stacks: &str) -> Option<String> {
     let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
     let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
@@ -200,10 +189,8 @@ fn python_place(stacks: &str) -> Option<String> {
     };
     let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
     let innermost = place(frames().next()?)?;
-    match frames().find(is_own).and_then(place) {
-        Some(own) if own != innermost => Some(format!("{own}, which has led to {innermost}")),
-        _ => Some(innermost),
-    }
+    let own = frames().find(is_own).and_then(place).filter(|own| *own != innermost);
+    Some(own.map(|own| format!("{own}, which has led to {innermost}")).unwrap_or(innermost))
 }
 
 #[cfg(test)]

@@ -49,18 +49,15 @@ impl Job<'_> {
         self.ranks.iter().filter_map(blocked).collect()
     }
 
-    /// Those of these ranks, as far as they are members of the communicator.
     fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
         ranks.iter().map(|rank| self.odd(*rank, id, None)).collect()
     }
 
-    /// Ranks that have left nothing to compare.
     fn not_compared(&self) -> Vec<u64> {
         let unread = self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank);
         unread.chain(self.missing()).collect()
     }
 
-    /// The ranks at the wait that explains the others.
     pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
         let communicator = self.named(wait.id);
         let of = communicator.in_words();
@@ -69,7 +66,6 @@ impl Job<'_> {
         if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
             blamed.retain(|rank| !waits.contains_key(rank));
         }
-        // The ranks that wait in the same.
         let is_this = |other: &Wait| other.id == wait.id && other.within == wait.within;
         let waiters: Vec<u64> = waits.iter().filter(|(_, other)| is_this(other)).map(|(rank, _)| *rank).collect();
         let waiter = waiters.first().copied().unwrap_or(0);
@@ -158,7 +154,6 @@ impl Job<'_> {
         Ranks { different: self.odd_ones(&[waiter, other], wait.id), ..by_calls(sentence) }
     }
 
-    /// The ranks of a communicator by their state, those that are behind first.
     fn groups(&self, id: u64, waits: &BTreeMap<u64, Wait>) -> Vec<RankGroup> {
         let mut groups: BTreeMap<(u64, Option<String>), Vec<u64>> = BTreeMap::new();
         for (rank, member) in self.members(id) {
@@ -181,7 +176,6 @@ impl Job<'_> {
         }
     }
 
-    /// Ranks that have called collectives of several communicators in different orders.
     pub fn explain_circle(&self, circle: &[u64], waits: &BTreeMap<u64, Wait>) -> Ranks {
         let each = circle.iter().filter_map(|rank| {
             let wait = waits.get(rank)?;
@@ -216,7 +210,6 @@ impl Job<'_> {
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 
-    /// Every rank that left a recording has called the same.
     pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();
@@ -245,11 +238,8 @@ fn amount_in_words(called: &Called) -> String {
 }
 
 impl NamedCommunicator {
-    /// `communicator 0`, `communicator 2 "tensor_parallel"`.
     fn in_words(&self) -> String {
-        match &self.name {
-            Some(name) => format!("communicator {} \"{name}\"", self.number),
-            None => format!("communicator {}", self.number),
-        }
+        let name = self.name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+        format!("communicator {}{name}", self.number)
     }
 }

@@ -1,11 +1,7 @@
-//! Ranks compared by their kernels: where NCCL's own calls are not seen, because it is linked into the program, or it is another library.
+//! Ranks compared by their launches of collective kernels, where NCCL's own calls are not seen. The first launch that not all ranks have made,
+//! or that differs, names the rank.
 //!
-//! A rank's collectives are its launches of kernels that wait for peers, in the order of their submission. Where a rank hangs in one of
-//! them, the others are asked about the collective of the same number: a rank that has not launched it is behind, one that has launched
-//! another kernel as that number differs.
-//!
-//! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
-//! in graphs are not seen: a kernel's name and its number are all that is compared.
+//! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named.
 
 use super::doing::{culprit, own_verdict, why_all_wait, Asked};
 use super::odd_ranks::{
@@ -14,7 +10,6 @@ use super::odd_ranks::{
 use crate::judge::process::Process;
 use std::collections::BTreeMap;
 
-/// Compares these ranks. `None` where none hangs in a collective.
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let can_be_compared =
         |process: &Process| process.is_read && process.collectives.as_ref().is_none_or(|all| all.complete);

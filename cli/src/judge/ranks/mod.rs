@@ -1,14 +1,5 @@
 //! The ranks of a job compared: which rank is behind, and what it does instead. The process that hangs is rarely the one to blame.
 //!
-//! | file | |
-//! |---|---|
-//! | `waits` | which rank waits for which, by the calls of NCCL, and the rank at the end |
-//! | `explain` | that in words |
-//! | `kernels` | the ranks compared by the launches of collective kernels, where there are no such calls |
-//! | `orders` | the ranks compared by the order of a collective and a grid that fills the device |
-//! | `doing` | what a rank does instead |
-//! | `odd_ranks` | the result, and its words |
-//!
 //! Must not: guess. What is not recorded is not compared, and is named.
 
 mod doing;

@@ -105,7 +105,6 @@ impl Ranks {
         !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
     }
 
-    /// A sentence about nothing further.
     pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
         Self { sentence, compared_by, ..Self::default() }
     }
@@ -135,7 +134,6 @@ pub fn wait(ranks: usize) -> &'static str {
     ["wait", "waits"][usize::from(ranks == 1)]
 }
 
-/// `; ranks 0, 2 wait in it`.
 pub fn waits_in_it(joined: &[u64]) -> String {
     match joined {
         [] => String::new(),
@@ -145,29 +143,20 @@ pub fn waits_in_it(joined: &[u64]) -> String {
 
 /// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
 pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
-    let doing = match behind {
-        [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
-        _ => String::new(),
-    };
+    let doing = if let [OddRank { doing: Some(doing), .. }] = behind { format!(", {doing}") } else { String::new() };
     format!("{} {} not {done}{doing}{others}.", named(behind), have(behind.len()))
 }
 
 impl Ranks {
-    /// The sentence, and the ranks one by one, those that are odd first.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.sentence.clone()];
         for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
             let of_number = odd.collective.as_deref().zip(self.number);
             let collective = of_number.map(|(its, number)| format!(", the {} of them {its}", ordinal(number)));
             let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
-            lines.push(format!(
-                "  rank {} (process {}): {}{}{}",
-                odd.rank,
-                odd.process,
-                counted(odd.launched, "collective"),
-                collective.unwrap_or_default(),
-                doing.unwrap_or_default()
-            ));
+            let (launched, OddRank { rank, process, .. }) = (counted(odd.launched, "collective"), odd);
+            let more = [collective, doing].into_iter().flatten().collect::<String>();
+            lines.push(format!("  rank {rank} (process {process}): {launched}{more}"));
             lines.extend(odd.stack.iter().cloned());
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);

@@ -1,7 +1,5 @@
-//! Ranks compared by the order in which each has launched a collective and a grid that fills the device.
-//!
-//! The grid leaves a later collective no room, and a running collective leaves the grid too little. So two ranks that have launched the two in different
-//! orders wait for each other, although both have called every collective.
+//! Ranks compared by the order of a collective and a grid that fills the device. Each leaves the other no room, so two ranks that have launched
+//! them in different orders wait for each other.
 //!
 //! Must not: compare what is not outstanding on both ranks.
 
@@ -30,7 +28,6 @@ impl<'a> Both<'a> {
     }
 }
 
-/// The first two ranks that have launched the two in different orders.
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>, compared_by: ComparedBy) -> Option<Ranks> {
     let each = || ranks.iter().filter_map(|(rank, process)| Some((*rank, *process, Both::of(in_flight(process)?)?)));
     let (one, _, first) = each().find(|(.., both)| both.grid_first)?;

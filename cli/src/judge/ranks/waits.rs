@@ -6,10 +6,8 @@
 //! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times, or with another size as the Kth |
 //! | the call that makes a communicator | have not come to that call |
 //!
-//! Each is a fact: such a call cannot have ended. Of those of one rank the first one counts, because later ones may wait behind it. From
-//! the ranks that hang the waits lead to ranks that wait for none: those are behind. Where they lead in a circle, ranks have used
-//! two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first: what the
-//! others wait for may be what it would do next.
+//! The first such call of a rank counts. The waits lead from the ranks that hang to ranks that wait for none, which are behind, or in a cycle:
+//! ranks have used two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first.
 //!
 //! Must not: compare the clocks of two processes.
 
@@ -23,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum In {
-    /// The collective of this number, which others have not called.
     Collective(u64),
     /// The collective of this number, which others have called differently.
     Different(u64),
@@ -31,7 +28,6 @@ pub(crate) enum In {
     Exchange(Peer, u64),
     /// The same, and the other end has another size or type.
     Unequal(Peer, u64),
-    /// The call that makes the communicator.
     Creation,
     Split,
 }
@@ -50,11 +46,9 @@ pub(crate) type Crossing = (u64, u64, (u64, u32), (u64, u32));
 
 pub(crate) struct Job<'a> {
     pub ranks: &'a BTreeMap<u64, &'a Process>,
-    /// Of each communicator its members, by the job's ranks.
     members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
     /// The communicators' ids in the order of their making on the lowest rank that has them.
     pub order: Vec<u64>,
-    /// By communicator and rank in it: the job's rank.
     ranks_in: BTreeMap<(u64, u32), u64>,
     /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
     differences: BTreeMap<u64, (u64, Vec<u64>)>,
@@ -70,7 +64,6 @@ pub(crate) fn blocked_behind_its_own(process: &Process) -> Option<String> {
     culprit(process).and_then(|_| own_verdict(process))
 }
 
-/// Compares these ranks. `None` where no calls of NCCL were seen, or where no rank waits for others.
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let job = Job::of(ranks);
     let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
@@ -79,7 +72,6 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         return None;
     }
     let waits: BTreeMap<u64, Wait> = ranks.keys().filter_map(|rank| Some((*rank, job.first_wait(*rank)?))).collect();
-    // What is reached from the ranks that hang.
     let mut reached: BTreeSet<u64> = BTreeSet::new();
     let mut next = stuck.clone();
     while let Some(rank) = next.pop() {
@@ -146,7 +138,6 @@ impl<'a> Job<'a> {
         self.members.get(&id)?.get(&rank).copied()
     }
 
-    /// The first call of a rank that cannot have ended.
     fn first_wait(&self, rank: u64) -> Option<Wait> {
         let calls = calls(self.ranks.get(&rank)?)?;
         let of_members = calls.members.iter().filter(|member| member.id != 0).flat_map(|own| {
@@ -156,7 +147,6 @@ impl<'a> Job<'a> {
         of_members.chain(self.meeting(rank, calls)).min_by_key(|wait| wait.at)
     }
 
-    /// The first collective of a rank that others of the communicator have not called.
     fn behind(&self, rank: u64, own: &Member) -> Option<Wait> {
         let others = || self.members(own.id).filter(move |(other, _)| *other != rank);
         let fewest = others().map(|(_, member)| member.collectives).min()?;
@@ -177,7 +167,6 @@ impl<'a> Job<'a> {
         Some(Wait { at, id: own.id, within: In::Different(*number), on: on.clone() })
     }
 
-    /// The first send or receive without its other end.
     fn exchanges(&self, own: &Member, is_complete: bool) -> Option<Wait> {
         let (own_rank, _) = own.rank.filter(|_| is_complete)?;
         let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
@@ -198,7 +187,6 @@ impl<'a> Job<'a> {
         unmet.min_by_key(|wait| wait.at)
     }
 
-    /// A wait for ranks that have not come to the call that makes a communicator.
     fn meeting(&self, rank: u64, calls: &Communications) -> Option<Wait> {
         let meeting = calls.meeting?;
         let wait =
@@ -223,8 +211,7 @@ impl<'a> Job<'a> {
         wait(meeting.id, In::Creation, missing.collect())
     }
 
-    /// The first two ranks that have called the collectives of these two communicators in different orders, and what each called first,
-    /// where they differ. Of what only some ranks have a record nothing can be said.
+    /// The first two ranks that have called collectives of these communicators in different orders, and what each called first.
     pub fn crossed_in(&self, (a, b): (u64, u64), stuck: &[u64]) -> Option<Crossing> {
         let shared = || {
             let of_both = stuck.iter().filter_map(|rank| Some((*rank, self.member(a, *rank)?, self.member(b, *rank)?)));
@@ -252,7 +239,6 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Ranks of the largest communicator that left nothing.
     pub fn missing(&self) -> Vec<u64> {
         let size = |id: &u64| self.members(*id).find_map(|(_, member)| member.rank).map_or(0, |(_, size)| size);
         let Some(largest) = self.order.iter().copied().max_by_key(size) else { return Vec::new() };
@@ -266,8 +252,6 @@ fn amount(called: &Called) -> (u64, u16) {
     (called.about.count, called.about.data_type)
 }
 
-/// The first collective that members of a communicator have called differently, and the ranks that differ from most of them; of as many
-/// against as many, from the lowest rank.
 fn first_difference(members: &BTreeMap<u64, &Member>) -> Option<(u64, Vec<u64>)> {
     let mut known: HashMap<u32, &Called> = HashMap::new();
     let all = members.values().flat_map(|member| &member.calls);

@@ -1,7 +1,5 @@
-//! The asynchronous calls that blocked the host: which, how long, and why.
-//!
-//! A call is judged once everything that overlaps it has been seen. A hazard that the guard noted in the call itself comes first; where
-//! there is none, a reason that fits all that is seen is called likely.
+//! The asynchronous calls that blocked the host: which, how long, and why. A call is judged once all that overlaps it has been seen; a hazard
+//! that the guard noted in the call comes first.
 //!
 //! Must not: blame a call of another thread that began after the call it is said to have blocked.
 
@@ -21,17 +19,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// By default, a call that lasts at least this long counts as having blocked the host: a launch of a loaded kernel takes some
-/// microseconds, its first one some tens.
+/// The default threshold: a launch of a loaded kernel takes some microseconds, its first one some tens.
 pub const THRESHOLD_NANOS: Nanos = 100_000;
 
 /// A thread that waits for a lock does not return before its holder; the holder's return may be seen this much later.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// Codes of hazards that block the call itself.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
 const MOST_GROUPS: usize = 4096;
-/// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
 /// Asynchronous calls that blocked the host: launches, asynchronous copies and memsets, stream-ordered allocations,
@@ -108,7 +103,6 @@ pub struct Other {
     pub max_ns: Nanos,
 }
 
-/// A call that blocked the host, not yet judged.
 struct Held {
     entry: Entry,
     kernel: Option<KernelId>,
@@ -129,14 +123,12 @@ pub struct BlockingFold {
     streams: Streams,
     holders: Holders,
     undecided: Vec<Held>,
-    /// Of each thread the hazards of the newest call with one.
     hazards: HashMap<u32, (Nanos, BTreeSet<Code>)>,
     /// Of each thread when its newest asynchronous call was entered: one that submits several operations has several records.
     newest: HashMap<u32, Nanos>,
     launched: HashSet<KernelId>,
     contexts: HashSet<u16>,
     groups: HashMap<Key, Group>,
-    /// What the guard noted of each call and kernel.
     noted: HashMap<(&'static str, Option<KernelId>), Reason>,
     all: Group,
     calls: u64,
@@ -145,7 +137,6 @@ pub struct BlockingFold {
 }
 
 impl BlockingFold {
-    /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, threshold: Nanos, end: Nanos) -> Self {
         Self {
             threshold: threshold.max(1),
@@ -217,7 +208,6 @@ impl BlockingFold {
         self.undecided.push(Held { entry, kernel, otherwise });
     }
 
-    /// Judges the calls that had returned by then.
     fn judge(&mut self, now: Nanos) {
         let returned: Vec<_> = self.undecided.extract_if(.., |held| held.entry.record.meant_at() <= now).collect();
         returned.iter().for_each(|held| self.count(held));
@@ -279,7 +269,6 @@ impl BlockingFold {
         }
     }
 
-    /// The reason, whether it is certain, and the call of another thread that caused it.
     fn reason(&self, held: &Held, codes: &BTreeSet<Code>) -> (Reason, bool, Option<Entry>) {
         let (record, number) = (&held.entry.record, held.entry.thread_number);
         let (from, to) = (record.entered, record.meant_at());
@@ -333,7 +322,6 @@ impl BlockingFold {
 }
 
 impl Group {
-    /// Takes in a call, or the calls of another group.
     fn add(&mut self, one: &Self) {
         if self.count == 0 || one.first_at_ns < self.first_at_ns {
             (self.first_at_ns, self.first_thread) = (one.first_at_ns, one.first_thread);
@@ -362,9 +350,9 @@ fn in_words(reason: Reason, certain: bool, other: Option<&Other>) -> String {
         let of = other.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         text += &format!(": thread {} \"{}\" in {}{of}", other.thread, other.thread_name, other.call);
     }
-    match (certain, reason) {
-        (true, _) | (_, Reason::NotKnown) => text,
-        (false, _) => format!("likely: {text}"),
+    match certain || reason == Reason::NotKnown {
+        true => text,
+        false => format!("likely: {text}"),
     }
 }
 

@@ -1,9 +1,6 @@
-//! From the process's start to its steady state: where the time went, and what the first of each thing cost.
+//! From the process's start to its steady state: where the time went, and what the first of each thing cost. [`SteadyState`] has the end.
 //!
-//! The steady state begins at the end of the last event that belongs to a start, if for a second after it, or for the rest of the run,
-//! no such event comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
-//!
-//! Must not: count a moment twice. The parts of the time until the steady state add up to all of it.
+//! Must not: count a moment twice. The parts add up to the time until the steady state.
 
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
@@ -20,7 +17,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The most kernels whose first launch is kept apart; further ones are counted.
 const MOST_KERNELS: usize = 1 << 14;
-/// Single things that are named because they took long.
 const MOST_STEPS: usize = 16;
 
 /// The start's times, since the process started or, if unknown, since the guard was armed.
@@ -187,7 +183,6 @@ impl Missing {
     }
 }
 
-/// Makes the summary. Show it each fact, and the calls in progress among them.
 #[derive(Default)]
 pub struct ColdStartFold {
     kernels: Kernels,
@@ -195,7 +190,6 @@ pub struct ColdStartFold {
     end: Nanos,
     sweep: Sweep,
     parts: Parts,
-    /// Of each kernel its first launch, and the durations of the others.
     launches: HashMap<KernelId, (FirstUse, Durations)>,
     left_out: u64,
     /// Of each thread the newest first launch of a kernel, in which the guard may have loaded.
@@ -250,7 +244,6 @@ impl Beginning {
 }
 
 impl ColdStartFold {
-    /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, end: Nanos) -> Self {
         let facts = recording.facts();
         let began = Beginning::of(&facts.start, facts.armed_monotonic_nanos, facts.armed_unix_nanos);
@@ -273,10 +266,7 @@ impl ColdStartFold {
         let known = self.missing.work == 0 || record.kind != Kind::Call;
         let first = known && kernel.is_some_and(|kernel| !self.launches.contains_key(&kernel));
         let Some((part, of_start)) = self.parts.of(fact, first) else { return };
-        let took = match record.returned {
-            0 => self.end.saturating_sub(record.entered),
-            _ => record.took(),
-        };
+        let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
         if let Some(kernel) = kernel {
             self.launched(entry, kernel, took, part, known);
         }

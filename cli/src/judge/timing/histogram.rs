@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// Buckets in an octave: values read back are right to about 6 %.
 const PARTS: u64 = 8;
 
-/// Durations, each counted among those about as long as it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// By octave and part of it; only what occurred, because there is one of these for every kernel.
@@ -21,7 +20,6 @@ impl Durations {
         self.count += 1;
     }
 
-    /// The approximate median; `None` without durations.
     pub fn median(&self) -> Option<Nanos> {
         let middle = self.count.checked_sub(1)? / 2;
         let mut before = 0;
@@ -62,7 +60,6 @@ const DECADES: [(Nanos, &str); 8] = [
     (Nanos::MAX, ">= 10 s"),
 ];
 
-/// Durations counted by the power of ten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decades([u64; DECADES.len()]);
 
@@ -87,7 +84,6 @@ impl Decades {
         self.0.iter_mut().zip(other.0).for_each(|(own, theirs)| *own += theirs);
     }
 
-    /// From the first class with something in it to the last.
     pub fn classes(&self) -> Vec<Decade> {
         let used = |&n: &usize| self.0[n] > 0;
         let (Some(first), Some(last)) = ((0..DECADES.len()).find(used), (0..DECADES.len()).rfind(used)) else {

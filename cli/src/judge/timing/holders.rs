@@ -36,11 +36,9 @@ const fn holds_lock(record: &Record) -> bool {
     }
 }
 
-/// The calls that others may have had to wait for, as far as they may still matter.
 #[derive(Default)]
 pub(super) struct Holders {
     all: Vec<Entry>,
-    /// At this count, holders that no longer matter are dropped.
     look_at: usize,
 }
 
@@ -53,7 +51,6 @@ impl Holders {
         if self.all.len() >= self.look_at.max(64) {
             self.all.retain(|holder| holder.record.meant_at() > needed);
             if self.all.len() >= MOST {
-                // The longest matter most.
                 self.all.sort_by_key(|holder| std::cmp::Reverse(overlap(holder, 0, Nanos::MAX)));
                 self.all.truncate(MOST / 2);
             }

@@ -7,7 +7,6 @@ use lazyguard_core::Nanos;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A kernel, as an index into what [`Kernels`] knows.
 pub(super) type KernelId = u32;
 
 #[derive(Default)]
@@ -47,7 +46,6 @@ impl Kernels {
         meanings.get(after.saturating_sub(1)).map(|(_, id)| *id)
     }
 
-    /// Its name, as a person would write it.
     pub fn name(&self, id: KernelId) -> Rc<str> {
         self.names.get(id as usize).cloned().unwrap_or_default()
     }

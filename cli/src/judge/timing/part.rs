@@ -47,7 +47,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them in their order, each as a person reads it.
     const TABLE: [(Self, &'static str); 17] = [
         (Self::Loader, "process start: system and dynamic linker"),
         (Self::Program, "the program's own, before the driver"),
@@ -70,7 +69,6 @@ impl Part {
 
     pub const COUNT: usize = Self::TABLE.len();
 
-    /// All of them, the one that goes before the others first.
     pub fn all() -> [Self; Self::COUNT] {
         Self::TABLE.map(|(part, _)| part)
     }
@@ -83,7 +81,6 @@ impl Part {
 /// How often a call may be slow before that counts as a habit of the program's, and no longer as part of its start.
 const HABIT: u32 = 64;
 
-/// Assigns each record to a part of the start.
 #[derive(Default)]
 pub(super) struct Parts {
     slow: HashMap<u16, u32>,

@@ -61,7 +61,6 @@ impl Reason {
         }
     }
 
-    /// What to do about it; empty where nothing can be said.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::GuardLoads | Self::GuardLoadsElsewhere => "LAZYGUARD_PRELOAD_TIME bounds it",
@@ -79,7 +78,6 @@ impl Reason {
         }
     }
 
-    /// The reason that a hazard of this code is about.
     pub(super) const fn of_hazard(code: Code) -> Option<Self> {
         Some(match code {
             Code::LG105 => Self::PageableMemory,

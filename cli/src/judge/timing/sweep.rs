@@ -1,6 +1,6 @@
-//! Sweeps once through time with all that is open at each moment. Says what the time went into, and when the last event of the start ended.
+//! Sweeps once through time with all that is open at each moment: what the time went into, and when the last event of the start ended.
 //!
-//! Must not: keep what has ended. What is open is bounded by the number of threads, however long the recording.
+//! Must not: keep what has ended.
 
 use super::part::Part;
 use lazyguard_core::Nanos;
@@ -9,19 +9,15 @@ use std::collections::BinaryHeap;
 
 /// A start is over when the program does nothing that belongs to it for this long.
 pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
-/// The same, up to the end of a recording that ends first.
 pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 /// The program must also make this many submissions meanwhile: a program that does nothing is not steady.
 pub(super) const QUIET_SUBMISSIONS: u64 = 20;
 
-/// What the time went into, by part.
 pub(super) type Spent = [Nanos; Part::COUNT];
 
 pub(super) struct Ended {
     pub steady: bool,
-    /// When or, where it was not, when the recording ends.
     pub until: Nanos,
-    /// What the time until then went into.
     pub spent: Spent,
     /// When the last event of a start had ended; `None` while one is in progress.
     pub last_of_start: Option<Nanos>,
@@ -36,13 +32,11 @@ struct Reached {
     submissions: u64,
 }
 
-/// See the module. Times are since the process's start.
 #[derive(Default)]
 pub(super) struct Sweep {
     now: Nanos,
     open: [u32; Part::COUNT],
     ends: BinaryHeap<Reverse<(Nanos, Part, bool)>>,
-    /// How many of the open events belong to a start.
     of_start: u32,
     spent: Spent,
     since: Reached,
@@ -80,7 +74,6 @@ impl Sweep {
         self.since.submissions += u64::from(self.of_start == 0);
     }
 
-    /// Whether it is decided when the steady state was reached.
     pub fn is_decided(&self) -> bool {
         self.steady.is_some()
     }
