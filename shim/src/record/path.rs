@@ -321,8 +321,8 @@ mod tests {
             let begin =
                 unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
             assert_ne!(begin, libc::MAP_FAILED);
-            // SAFETY: the second page of it.
             assert_eq!(
+                // SAFETY: the second page of it.
                 unsafe { libc::mprotect(begin.wrapping_byte_add(readable::PAGE), readable::PAGE, protection) },
                 0
             );
