@@ -76,7 +76,7 @@ pub struct GpuDevice {
     pub warps_most: u64,
     /// How many are.
     pub warps: u64,
-    /// Waits inside kernels are read on compute capability 9 alone.
+    /// Waits inside kernels: not read.
     pub waits_unread: bool,
     /// Exceptions, also of ended warps.
     pub faults: Vec<GpuFault>,

@@ -45,7 +45,7 @@ pub struct GpuWait {
     pub address: Option<u64>,
     /// The content last read.
     pub value: Option<u64>,
-    /// Who wrote there last, as far as the process's recording says.
+    /// The last recorded write there.
     pub written: Option<String>,
     /// The awaited parity.
     pub phase: Option<u32>,

@@ -7,55 +7,10 @@ use super::tracker::Tracker;
 use crate::api::{GraphContents, GraphPart};
 use crate::sync::lock;
 use crate::Nanos;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Executable graphs whose nodes are kept; one more is not listed.
 const MOST_GRAPHS: usize = 4096;
-
-/// When each thread has launched a graph last. A thread stores to a word of its own, since an exchange behind a launch waits until the card has what
-/// the driver has sent it; threads beyond these words share the last one.
-pub(super) struct GraphLaunches {
-    who: AtomicU64,
-    at: [AtomicU64; GraphLaunches::WORDS],
-}
-
-impl Default for GraphLaunches {
-    fn default() -> Self {
-        Self { who: AtomicU64::new(0), at: [const { AtomicU64::new(0) }; Self::WORDS] }
-    }
-}
-
-impl GraphLaunches {
-    const WORDS: usize = u64::BITS as usize;
-
-    /// The word of the thread with this slot, which is looked at from now on.
-    fn word_of(&self, slot: u32) -> u32 {
-        let word = slot.saturating_sub(1).min(Self::WORDS as u32 - 1);
-        if self.who.load(Ordering::Relaxed) >> word & 1 == 0 {
-            self.who.fetch_or(1 << word, Ordering::Relaxed);
-        }
-        word
-    }
-
-    #[inline(always)]
-    fn note(&self, word: u32, at: Nanos) {
-        // No index, which could panic where nothing may.
-        match self.at.get(word as usize) {
-            Some(own) if word < Self::WORDS as u32 - 1 => own.store(at, Ordering::Relaxed),
-            shared => shared.into_iter().for_each(|shared| _ = shared.fetch_max(at, Ordering::Relaxed)),
-        }
-    }
-
-    #[inline]
-    fn newest(&self) -> Nanos {
-        let (mut who, mut newest) = (self.who.load(Ordering::Relaxed), 0);
-        while let Some(at) = self.at.get(who.trailing_zeros() as usize) {
-            newest = newest.max(at.load(Ordering::Relaxed));
-            who &= who - 1;
-        }
-        newest
-    }
-}
 
 impl Tracker {
     /// The event with this number, if it is still the one with this handle.
@@ -159,16 +114,6 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_newest_graph_launch_of_all_threads_is_known() {
-        let launches = GraphLaunches::default();
-        assert_eq!(launches.newest(), 0);
-        for (slot, at, newest) in [(3, 10, 10), (1, 7, 10), (3, 12, 12), (64, 20, 20), (200, 19, 20), (1, 30, 30)] {
-            launches.note(launches.word_of(slot), at);
-            assert_eq!(launches.newest(), newest, "{slot} at {at}");
-        }
-    }
 
     #[test]
     fn an_event_is_found_by_number_while_it_has_its_handle() {

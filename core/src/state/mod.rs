@@ -15,6 +15,7 @@ mod event;
 mod events;
 mod fold;
 mod functions;
+mod graph_launches;
 mod hash;
 mod launch_cache;
 mod launchers;

@@ -3,7 +3,7 @@
 use super::communicators::Communicators;
 use super::context::{Context, Function};
 use super::event::Event;
-use super::events::GraphLaunches;
+use super::graph_launches::GraphLaunches;
 use super::hash::ByHandle;
 use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;

@@ -34,6 +34,9 @@ struct Kernel {
     local: bool,
 }
 
+/// Those of a context without CUDA_DEVICE_MAX_CONNECTIONS.
+const HARDWARE_QUEUES: usize = 8;
+
 /// As much local memory a thread as a context does not have at first.
 const LOCAL_BYTES: &str = "32768";
 
@@ -150,6 +153,7 @@ impl<'a> Objects<'a> {
         }
         self.kernels(&mut text);
         self.enter(self.contexts.first().copied().unwrap_or(0), &mut text);
+        self.queues(&mut text);
         text + &self.others + "CK(cuCtxSynchronize());\n"
     }
 
@@ -163,7 +167,7 @@ impl<'a> Objects<'a> {
 
     fn streams(&self, text: &mut String) {
         let Some(last) = self.streams.keys().last() else { return };
-        let _ = writeln!(text, "CUstream stream[{}];", last + 1);
+        let _ = writeln!(text, "CUstream stream[{}] = {{}};", last + 1);
         let all: Vec<_> = self.streams.iter().collect();
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
@@ -174,6 +178,16 @@ impl<'a> Objects<'a> {
                 "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));",
                 numbers.join(", ")
             );
+        }
+    }
+
+    /// More streams than hardware queues get theirs in turn, by their first launches, which the hanging program's streams had in this order.
+    fn queues(&self, text: &mut String) {
+        let is_of_module = |kernel: &Kernel| !kernel.local && !self.libraries.contains_key(&kernel.owner);
+        let kernel = self.kernels.iter().position(is_of_module).filter(|_| self.streams.len() > HARDWARE_QUEUES);
+        if let Some(at) = kernel {
+            text.push_str("for (const CUstream one : stream)\n");
+            let _ = writeln!(text, "  if (one != nullptr) CK(launch(kernel_{at}, 1, 1, one, already));");
         }
     }
 
@@ -194,6 +208,10 @@ impl<'a> Objects<'a> {
                 Some(in_context) => {
                     let name = Self::library(owner);
                     let _ = writeln!(text, "const CUlibrary {name} = library({{{names}}}, {in_context});");
+                    // A library none of whose kernels is loaded is unloaded at once.
+                    if *in_context && of.clone().next().is_none() {
+                        let _ = writeln!(text, "kernel({name}, {names}, true);");
+                    }
                     name
                 }
                 None => {
