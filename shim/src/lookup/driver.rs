@@ -153,6 +153,8 @@ own_calls! {
     core_dump_attribute = c"cuCoredumpGetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
     /// Without effect once there is a context, and deadly before `cuInit`.
     set_core_dump_attribute = c"cuCoredumpSetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
+    /// Since 13.2: the callback is called when a dump begins.
+    core_dump_begins = c"cuCoredumpRegisterStartCallback" (callback: Handle, data: Handle, registered: *mut Handle);
     pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
     mem_free = c"cuMemFree_v2" (address: u64);
     mem_free_host = c"cuMemFreeHost" (address: Handle);

@@ -13,7 +13,7 @@
 //! | the pipe cannot be changed once the trigger is set | see the first row |
 //! | without `skip_abort` the driver aborts the process after the dump | the driver is not made ready without; what the program has set itself is used as it is, but not to fail calls |
 //! | the driver truncates a file that is there, and keeps its mode | the guard makes the file first, for its owner alone |
-//! | of requests to several processes of one card at about the same time the driver loses some: it has read the byte and writes nothing, and more bytes change nothing | it is asked once; where nothing has begun in time, no error is promised, and `lazyguard run` ends the program |
+//! | of requests to several processes of one card at about the same time the driver loses some: it has read the byte and writes nothing, and more bytes change nothing | it is asked once, and once more where it says that it has not begun (from 13.2 on); where nothing has begun in time, no error is promised, and `lazyguard run` ends the program |
 //! | a launch that waits in a full queue returns success when the work ends, and the next call the error | that launch counts as failed on purpose |
 //! | the driver removes the pipe when the file is complete | the file counts as complete then, if its table of sections is there; or once that is there and the size has not changed for half a second |
 //!
@@ -23,7 +23,7 @@
 //!
 //! Must not: ask the driver for anything before `cuInit` has succeeded, or wait in a thread of the program's.
 
-use super::gpu_dump_ready::{make_ready, Ready, ABORTS};
+use super::gpu_dump_ready::{make_ready, Ready, ABORTS, HAS_BEGUN, TELLS};
 use super::run_folder::{RunFolder, GPU_CORE};
 use crate::lookup::driver::{self, LAUNCH_FAILED, SUCCESS};
 use crate::runtime::process::Process;
@@ -224,14 +224,16 @@ impl Ready {
         ENDS.store(ends, Ordering::Relaxed);
         // The error comes with the dump.
         results::clear(LATE_ERROR);
+        HAS_BEGUN.store(false, Ordering::Relaxed);
         (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
         Ok(before)
     }
 
-    /// Returns the file's size; else why it is missing, and whether the driver has begun nothing.
+    /// Asks a driver again that says when it begins, and has not begun in half the time. One that has begun gets twice the time. Returns the file's size; else
+    /// why it is missing, and whether the driver has begun nothing.
     fn wait(&self, to: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, (String, bool)> {
         let since = Instant::now();
-        let (mut size, mut stands_since) = (0, since);
+        let (mut size, mut stands_since, mut asks) = (0, since, TELLS.load(Ordering::Relaxed));
         loop {
             std::thread::sleep(LOOK_EVERY);
             let now = fs::metadata(&self.file).map_or(0, |about| about.len());
@@ -243,11 +245,17 @@ impl Ready {
             if is_over && self.is_whole(size) && (self.own_file || modified(&self.file) != before) {
                 break;
             }
-            if since.elapsed() >= limit {
+            let has_begun = HAS_BEGUN.load(Ordering::Relaxed);
+            if asks && !has_begun && since.elapsed() >= limit / 2 {
+                asks = false;
+                let _ = open_pipe(&self.pipe).and_then(|pipe| (&pipe).write_all(b"x"));
+            }
+            if since.elapsed() >= if has_begun { 2 * limit } else { limit } {
                 // The driver removes the pipe also where it can write no file.
                 let unanswered = self.pipe.exists() && (size == 0 || !self.own_file && modified(&self.file) == before);
                 let what = match (unanswered, unanswered && is_unread(&self.pipe)) {
                     (true, true) => "not read the request".to_owned(),
+                    (true, false) if has_begun => "begun and written nothing".to_owned(),
                     (true, false) => "taken the request and written nothing".to_owned(),
                     (false, _) => format!("written {size} bytes"),
                 };
@@ -347,6 +355,19 @@ mod tests {
         assert!(!file.exists() && !pipe.exists());
         // As by a driver that can write no file.
         assert_eq!(come(&ready, None), (line("written 0 bytes"), false));
+        // A driver that says when it begins is asked once more.
+        TELLS.store(true, Ordering::Relaxed);
+        // SAFETY: the path ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let mut reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        ready.own_pipe = false;
+        let before = ask(&ready);
+        assert_eq!(come(&ready, before), (line("not read the request"), true));
+        reader.read_exact(&mut [0; 2]).unwrap();
+        let before = ask(&ready);
+        reader.read_exact(&mut [0; 1]).unwrap();
+        HAS_BEGUN.store(true, Ordering::Relaxed);
+        assert_eq!(come(&ready, before), (line("begun and written nothing"), true));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Makes the driver ready for a GPU core dump on request, after `cuInit` and before the first context ([`super::gpu_dump`]).
 
 use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::environment;
 use lazyguard_core::gpu_dump::{is_virtual, obstacle, LONGEST_PATH, MPS_FOLDER};
 use lazyguard_core::settings::GpuDump;
@@ -9,6 +9,8 @@ use std::ffi::{c_int, CStr, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The numbers are those of `CUcoredumpSettings`.
 const ENABLE_ON_EXCEPTION: c_int = 1;
@@ -24,6 +26,15 @@ pub(super) const ABORTS: &str =
 const FLAGS: u32 = 0x3f;
 /// `CU_COREDUMP_SKIP_SHARED_MEMORY`.
 const SKIP_SHARED_MEMORY: u32 = 1 << 2;
+
+/// Whether the driver tells when a dump begins, and has told it since the request.
+pub(super) static TELLS: AtomicBool = AtomicBool::new(false);
+pub(super) static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// On a thread of the driver's.
+extern "C" fn begins(_: Handle, _process: c_int, _device: c_int) {
+    HAS_BEGUN.store(true, Ordering::Relaxed);
+}
 
 pub(super) struct Ready {
     pub pipe: PathBuf,
@@ -80,6 +91,9 @@ pub(super) fn make_ready(folder: Option<&RunFolder>, is_local: bool, wanted: Gpu
     // A file system may let calls wait.
     let is_watched = is_own_file && !own_exceptions && is_local;
     let aborts = flags & SKIP_ABORT == 0;
+    let registered =
+        driver::told(null_mut(), |registered| driver::core_dump_begins(begins as Handle, null_mut(), registered));
+    TELLS.store(registered.is_some(), Ordering::Relaxed);
     Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts, is_watched })
 }
 
