@@ -2,8 +2,8 @@
 //!
 //! Must not: name a write that the driver refused, or say that nothing wrote: a kernel's own writes are in no recording.
 
-use crate::folder::source::Opened;
-use crate::stacks::symbolize::Symbolizer;
+use crate::folder::Opened;
+use crate::stacks::Symbolizer;
 use lazyguard_core::gpu_core::{GpuCore, GpuWait, WaitFor};
 use lazyguard_core::trace::read::Entry;
 

@@ -150,7 +150,7 @@ fn of_process(process: Pid) -> PathBuf {
     PathBuf::from(format!("/proc/{process}/fd"))
 }
 
-/// The descriptor under which a process has this one's standard error; `None` if closed. Where that is unknown, as `seen`.
+/// The descriptor under which a process has this one's standard error; `None` if closed, and `seen` if that cannot be asked.
 fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
     let Ok(own) = fstat(stderr().as_fd()) else { return Some(seen.to_owned()) };
     let is_it = |path: &Path| {

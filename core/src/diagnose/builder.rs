@@ -244,10 +244,9 @@ impl SnapshotBuilder {
     fn load(&mut self, thread: u32, record: &Record, first_launch: bool) {
         let kind = if first_launch { Some(ColdKind::Function) } else { cold_kind(record.kind) };
         let Some(kind) = kind else { return };
-        let refused = record.returned != 0 && record.result != 0;
         // A launch waits behind its own barrier. If it has ended and the work before it has not, there was no barrier.
         let ran = record.submitted() && record.returned != 0 && self.has_ended(record.stream, record.entered);
-        if !refused && !ran && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
+        if !record.is_refused() && !ran && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
             self.loads.push(Load { kind, thread, record: *record, first_launch });
         }
     }

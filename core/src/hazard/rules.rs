@@ -1,4 +1,4 @@
-//! What is a hazard, by numbers alone. A reader of the program's source must be able to confirm each hazard of a run that passed.
+//! The rules that make a hazard, by numbers alone. A reader of the program's source must be able to confirm each hazard of a run that passed.
 
 use super::Flags;
 use crate::api::{Class, Code, ColdKind, StreamKind};

@@ -50,7 +50,7 @@ impl Replay {
 
     /// What the record proves to have ended. A refused call has no effect.
     pub fn take_in(&mut self, record: &Record) -> Option<Proven> {
-        if record.returned != 0 && record.result != 0 {
+        if record.is_refused() {
             return None;
         }
         self.images.see(record);

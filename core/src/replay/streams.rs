@@ -30,7 +30,7 @@ pub struct Streams {
     counts: Remembered<(u32, Nanos), u64>,
     /// By context: everything until then is complete.
     idle_until: HashMap<u32, Nanos>,
-    /// Of calls that have not returned: what they prove, and the streams to which they submit.
+    /// Calls that have not returned: their proofs, and the streams to which they submit.
     pending: Vec<Proven>,
     submitting: Vec<(Nanos, u32)>,
     now: Nanos,

@@ -31,7 +31,7 @@ impl Work {
         })
     }
 
-    /// Of calls that load nothing on first use.
+    /// The work of a call that loads nothing on first use.
     pub const fn of_class(class: Class) -> Self {
         match class {
             Class::ModuleLoad | Class::LibraryLoad | Class::LibraryModule => Self::Load(ColdKind::Module),

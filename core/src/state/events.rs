@@ -76,15 +76,9 @@ impl Tracker {
         }
     }
 
-    /// A thread launches graphs; returns what [`Tracker::graph_launched`] wants.
+    /// A thread launches graphs; returns the word that [`super::graph_launches::GraphLaunches::note`] wants.
     pub fn launches_graphs(&self, by: &ThreadSlot) -> u32 {
         self.graph_launches.word_of(by.number)
-    }
-
-    /// A graph was launched. It may hold nodes that record events, so an earlier record of an event proves nothing.
-    #[inline(always)]
-    pub fn graph_launched(&self, word: u32, at: Nanos) {
-        self.graph_launches.note(word, at);
     }
 
     /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When each thread has launched a graph last. A thread stores to a word of its own, since an exchange behind a launch waits until the card has what
 /// the driver has sent it; threads beyond these words share the last one.
-pub(super) struct GraphLaunches {
+pub struct GraphLaunches {
     who: AtomicU64,
     at: [AtomicU64; GraphLaunches::WORDS],
 }
@@ -30,6 +30,7 @@ impl GraphLaunches {
         word
     }
 
+    /// A graph was launched. It may hold nodes that record events, so an earlier record of an event proves nothing.
     #[inline(always)]
     pub fn note(&self, word: u32, at: Nanos) {
         // No index, which could panic where nothing may.

@@ -50,7 +50,7 @@ pub struct Tracker {
     pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
     // What executable graphs do, by handle, as it was recorded last.
     pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
-    pub(super) graph_launches: GraphLaunches,
+    pub graph_launches: GraphLaunches,
     /// Launches are looked at one by one.
     slow_path: AtomicBool,
     epoch: &'static AtomicU32,

@@ -91,8 +91,7 @@ impl Record {
             Payload::Memory { address, bytes } if self.entry_point.class().fills() => Some((address, bytes)),
             _ => None,
         };
-        let is_refused = self.returned != 0 && self.result != 0;
-        written.filter(|(address, _)| *address != 0 && !is_refused)
+        written.filter(|(address, _)| *address != 0 && !self.is_refused())
     }
 
     pub fn payload(&self) -> Payload {

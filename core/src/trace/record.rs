@@ -159,6 +159,11 @@ impl Record {
         })
     }
 
+    /// Whether the call has returned an error: it has no effect then.
+    pub fn is_refused(&self) -> bool {
+        self.returned != 0 && self.result != 0
+    }
+
     pub fn submitted(&self) -> bool {
         self.flags & flag::SUBMITTED != 0
     }

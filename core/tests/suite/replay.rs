@@ -130,7 +130,7 @@ impl Program {
             first = entry.submitting(op, self.tracker.stream_idle_until(entry));
         }
         match symbol {
-            "cuGraphLaunch" => self.tracker.graph_launched(self.tracker.launches_graphs(slot), record.entered),
+            "cuGraphLaunch" => self.tracker.graph_launches.note(self.tracker.launches_graphs(slot), record.entered),
             "cuEventDestroy" => self.tracker.event_gone(event),
             "cuEventRecord" if record.flags & flag::CAPTURED != 0 => self.tracker.event_gone(event),
             _ => {}
@@ -193,7 +193,7 @@ impl Program {
         let event = record.event().unwrap_or(0);
         match symbol {
             _ if result != 0 => {}
-            "cuGraphLaunch" => self.tracker.graph_launched(self.tracker.launches_graphs(slot), returned),
+            "cuGraphLaunch" => self.tracker.graph_launches.note(self.tracker.launches_graphs(slot), returned),
             "cuEventRecord" | "cuCtxRecordEvent" if record.flags & flag::CAPTURED == 0 => {
                 let context = record.context.into();
                 _ = self.tracker.event_recorded(event, record.stream, number, context, record.entered);

@@ -39,7 +39,7 @@ const MOST_DEEP: u32 = 4;
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Again) -> i32 {
     let Subject { facts, .. } = Subject::of(entry, graph as u64, stream, RawPayload::about(graph as u64));
     let launched = |guard: &'static Guard, fast: &FastSubmission| {
-        guard.tracker.graph_launched(fast.number, fast.entered());
+        guard.tracker.graph_launches.note(fast.number, fast.entered());
         true
     };
     let begin = move || fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), launched);
@@ -47,14 +47,14 @@ pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Aga
         call.submits_to(stream);
         call.about.raw = facts.raw;
         call.about.from = call.made_from(call.slot.path_to(facts.object, call.about.context, call.epoch));
-        call.guard.tracker.graph_launched(call.guard.tracker.launches_graphs(call.slot), call.entered);
+        call.guard.tracker.graph_launches.note(call.guard.tracker.launches_graphs(call.slot), call.entered);
     };
     let after = move |call: &Call, result| {
         let word = call.guard.tracker.launches_graphs(call.slot);
-        call.guard.tracker.graph_launched(word, call.returned);
+        call.guard.tracker.graph_launches.note(word, call.returned);
         call.repeats(entry, (facts.object, word), stream, result);
     };
-    let then = |guard: &Guard, fast: FastSubmission, returned| guard.tracker.graph_launched(fast.number, returned);
+    let then = |guard: &Guard, fast: FastSubmission, returned| guard.tracker.graph_launches.note(fast.number, returned);
     fast::submission(entry, begin, real, then, (before, after))
 }
 

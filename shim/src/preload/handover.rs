@@ -15,7 +15,7 @@ pub struct There {
     /// Those that the program uses, where the profile names any.
     pub functions: Option<Vec<u64>>,
     pub is_new: bool,
-    /// Of one that was loaded just now.
+    /// Known where it was loaded just now.
     pub prints: Prints,
 }
 

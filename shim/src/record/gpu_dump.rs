@@ -250,7 +250,8 @@ impl Ready {
                 asks = false;
                 let _ = open_pipe(&self.pipe).and_then(|pipe| (&pipe).write_all(b"x"));
             }
-            if since.elapsed() >= if has_begun { 2 * limit } else { limit } {
+            let limit = if has_begun { 2 * limit } else { limit };
+            if since.elapsed() >= limit {
                 // The driver removes the pipe also where it can write no file.
                 let unanswered = self.pipe.exists() && (size == 0 || !self.own_file && modified(&self.file) == before);
                 let what = match (unanswered, unanswered && is_unread(&self.pipe)) {

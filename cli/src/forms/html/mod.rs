@@ -1,5 +1,5 @@
 //! The findings as one page (`--html`), without network or other files: its policy allows the page's own style and script alone. The page can
-//! be read without the script, which zooms the timeline. Of everything that there may be many of, it holds a bounded number, and counts the rest.
+//! be read without the script, which zooms the timeline. Lists are bounded, and the page counts what they leave out.
 //!
 //! Must not: judge, or say what the other forms do not.
 
