@@ -11,6 +11,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,8 @@ MOST_ADDED_LAUNCH_NS = 30.0
 MOST_ADDED_COLLECTIVE_NS = 200.0
 MOST_ADDED_START_MS = 1.0
 VERDICT_LINE = "lazyguard: HANG"
+# A report without stacks is on standard error by then.
+UNREAD_STACKS_S = 3.0
 
 
 def judge(good):
@@ -104,13 +107,17 @@ def verdict_codes(folder):
 
 
 def is_final(folder):
-    """Whether the driver was asked about the hang: the report stands on standard error by then."""
+    """Whether the driver was asked about the hang, and the report stands on standard error.
+
+    The library writes the file once before standard error, without stacks, and once after it."""
     for path in folder.rglob("hang.json"):
         try:
             hang = json.loads(path.read_text())
+            age_s = time.time() - path.stat().st_mtime
         except (ValueError, OSError):
             continue
-        if hang.get("status") == "hang" and hang.get("probe") is not None:
+        told = hang.get("stacks") or age_s > UNREAD_STACKS_S
+        if hang.get("status") == "hang" and hang.get("probe") is not None and told:
             return True
     return False
 

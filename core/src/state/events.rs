@@ -76,7 +76,7 @@ impl Tracker {
         }
     }
 
-    /// A thread launches graphs; returns the word that [`super::graph_launches::GraphLaunches::note`] wants.
+    /// A thread launches graphs; returns the word that a note of such a launch wants.
     pub fn launches_graphs(&self, by: &ThreadSlot) -> u32 {
         self.graph_launches.word_of(by.number)
     }
