@@ -143,7 +143,7 @@ impl SnapshotBuilder {
             // What is captured is the graph's.
             (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, (write, by)),
             (_, Payload::Wait(wait)) if record.submitted() => {
-                if let Some(busy) = self.busy_with(stream, at).filter(|busy| busy.waits.len() < MOST_WAITS) {
+                if let Some(busy) = self.busy_with(record).filter(|busy| busy.waits.len() < MOST_WAITS) {
                     busy.waits.push((wait, by.thread));
                 }
             }
@@ -156,7 +156,7 @@ impl SnapshotBuilder {
             Class::Launch if record.submitted() => self.launch(record),
             _ => {}
         }
-        if let Some(busy) = self.busy_with(stream, at).filter(|_| record.submitted()) {
+        if let Some(busy) = self.busy_with(record).filter(|_| record.submitted()) {
             busy.takes_in(record);
         }
     }
@@ -169,7 +169,7 @@ impl SnapshotBuilder {
         for part in contents.of(NodeKind::HostFunction) {
             self.graph_calls.launched(part.what, (stream, at), part.count);
         }
-        if let Some(busy) = self.busy_with(stream, at) {
+        if let Some(busy) = self.busy_with(record) {
             for part in contents.of(NodeKind::HostFunction).take(MOST_WAITS) {
                 busy.graphs_call.entry(part.what).or_insert(at);
             }
@@ -188,7 +188,7 @@ impl SnapshotBuilder {
         // The order of the nodes is not known: a write of the same graph may come first.
         let satisfied = |wait: &ValueWait| writes().any(|write| write.stores_for(wait) != Stores::Nothing);
         let waits: Vec<_> = waits.filter(|wait| !satisfied(wait)).collect();
-        if let Some(busy) = self.busy_with(stream, at) {
+        if let Some(busy) = self.busy_with(record) {
             let room = MOST_WAITS.saturating_sub(busy.waits.len());
             busy.waits.extend(waits.into_iter().take(room).map(|wait| (wait, by.thread)));
         }
@@ -200,7 +200,7 @@ impl SnapshotBuilder {
     fn launch(&mut self, record: &Record) {
         let key = (record.stream, record.function);
         if self.launches.len() < MOST_HANDLES || self.launches.contains_key(&key) {
-            let has_ended = self.has_ended(record.stream, record.entered);
+            let has_ended = self.has_ended(record);
             let launched = self.launches.entry(key).or_default();
             launched.all += 1;
             launched.ended += u64::from(has_ended);
@@ -233,7 +233,7 @@ impl SnapshotBuilder {
         let (stream, at) = (record.stream, record.entered);
         let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
         if record.submitted() {
-            if let Some(busy) = self.busy_with(stream, at).filter(|busy| busy.event_waits.len() < MOST_WAITS) {
+            if let Some(busy) = self.busy_with(record).filter(|busy| busy.event_waits.len() < MOST_WAITS) {
                 busy.event_waits.push(wait);
             }
         } else if stream == 0 && self.context_waits.len() < MOST_WAITS {
@@ -245,7 +245,7 @@ impl SnapshotBuilder {
         let kind = if first_launch { Some(ColdKind::Function) } else { cold_kind(record.kind) };
         let Some(kind) = kind else { return };
         // A launch waits behind its own barrier. If it has ended and the work before it has not, there was no barrier.
-        let ran = record.submitted() && record.returned != 0 && self.has_ended(record.stream, record.entered);
+        let ran = record.submitted() && record.returned != 0 && self.has_ended(record);
         if !record.is_refused() && !ran && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
             self.loads.push(Load { kind, thread, record: *record, first_launch });
         }

@@ -387,6 +387,27 @@ fn polling_is_waiting() {
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
 }
 
+/// The driver may have answered before it had the submission.
+#[test]
+fn what_was_being_submitted_when_another_thread_was_told_idle_may_be_outstanding() {
+    let story = TestTrace::new();
+    story.wait_of(0, 10, 0xa, 1, 100).idle(0, 50).about(0, 120, "cuEventRecord", 0xe, 0).waits(1, 130, SYNC, Some(0));
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    assert_eq!(story.diagnosis().verdicts[0].culprits[0].operation.at, 10);
+    let alone = TestTrace::new();
+    alone.wait_of(0, 10, 0xa, 1, 100).idle(0, 50).polls(7, 130, NOW - 1000, "cuStreamQuery", 0, 0);
+    alone.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+}
+
+#[test]
+fn a_stream_that_fills_the_word_before_it_waits_for_it_is_not_ended_by_the_fill() {
+    for fill in ["cuMemsetD8Async", "cuMemcpyHtoDAsync_v2"] {
+        let story = TestTrace::new();
+        story.about(0, 10, fill, 0xa0, 4).wait(0, 20, 0xa0, 7).waits(1, 30, SYNC, Some(0));
+        story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    }
+}
+
 #[test]
 fn a_program_that_calls_nobody_is_looked_at_for_work_that_cannot_start() {
     let story = TestTrace::new();

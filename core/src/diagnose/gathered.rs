@@ -45,9 +45,21 @@ impl Busy {
         self.operations.first().map_or(self.oldest.at, |op| op.entered.min(self.oldest.at))
     }
 
+    /// Whether a submission to this stream may be outstanding. Where another thread's query was entered before the submission had returned, the driver
+    /// may have answered for the time before it: success proves nothing of it then.
+    pub(super) fn may_hold(&self, record: &Record) -> bool {
+        let until = self.complete_until;
+        record.entered > until || record.entered < until && (record.returned == 0 || record.returned > until)
+    }
+
     pub(super) fn takes_in(&mut self, record: &Record) {
         let class = record.entry_point.class();
         self.outstanding += 1;
+        // The table of streams knows no returns.
+        if record.entered < self.oldest.at {
+            self.oldest =
+                Operation { at: record.entered, entry_point: record.entry_point.id(), function: record.function };
+        }
         let is_kept = if takes_time(class) {
             self.timed += 1;
             // Operations that may block a stream are kept in any case.
@@ -155,14 +167,14 @@ pub struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    /// The stream, if what was submitted to it then may be outstanding.
-    pub(super) fn busy_with(&mut self, stream: u32, at: Nanos) -> Option<&mut Busy> {
-        self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until)
+    /// The stream of a submission that may be outstanding.
+    pub(super) fn busy_with(&mut self, record: &Record) -> Option<&mut Busy> {
+        self.busy.get_mut(&record.stream).filter(|busy| busy.may_hold(record))
     }
 
-    /// Whether what was submitted then is known to have ended.
-    pub(super) fn has_ended(&self, stream: u32, at: Nanos) -> bool {
-        self.busy.get(&stream).is_none_or(|busy| at <= busy.complete_until)
+    /// Whether a submission is known to have ended.
+    pub(super) fn has_ended(&self, record: &Record) -> bool {
+        self.busy.get(&record.stream).is_none_or(|busy| !busy.may_hold(record))
     }
 
     /// The streams of the load's context with an older outstanding operation.

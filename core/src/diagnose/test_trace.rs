@@ -67,19 +67,24 @@ impl TestTrace {
 
     /// The call is made and returns after a nanosecond, with this answer.
     pub fn call(&self, facts: &Record, result: i32) -> &Self {
-        let class = facts.entry_point.class();
+        self.call_of(facts, 1, result)
+    }
+
+    /// The call takes so many nanoseconds.
+    pub fn call_of(&self, facts: &Record, took: u64, result: i32) -> &Self {
+        let (class, returned) = (facts.entry_point.class(), facts.entered + took);
         let slot = self.tracker.thread(self.thread).unwrap();
         let open = slot.open(facts, class);
         slot.mark(&open);
         if let (true, Some(entry)) = (facts.submitted(), self.tracker.stream_entry(facts.stream)) {
             let op = Operation { at: facts.entered, entry_point: facts.entry_point.id(), function: facts.function };
             let first = entry.submitting(op, self.tracker.stream_idle_until(entry));
-            entry.submitted(facts.entered + 1);
+            entry.submitted(returned);
             if let (Some(number), true) = (first, result != 0) {
-                entry.refused(number, facts.entered + 1);
+                entry.refused(number, returned);
             }
         }
-        slot.close(open, class, facts.entered + 1, result);
+        slot.close(open, class, returned, result);
         slot.unmark();
         self
     }
@@ -105,9 +110,14 @@ impl TestTrace {
     }
 
     pub fn wait(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
+        self.wait_of(stream, at, address, value, 1)
+    }
+
+    /// A wait whose submission takes so many nanoseconds.
+    pub fn wait_of(&self, stream: usize, at: u64, address: u64, value: u64, took: u64) -> &Self {
         let facts = self.submit(stream, at, "cuStreamWaitValue32_v2");
         let flags = facts.flags | flag::WAIT;
-        self.call(&Record { flags, raw: RawPayload::memory_operation(address, value, 1), ..facts }, 0)
+        self.call_of(&Record { flags, raw: RawPayload::memory_operation(address, value, 1), ..facts }, took, 0)
     }
 
     pub fn write(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
@@ -122,6 +132,11 @@ impl TestTrace {
 
     pub fn synchronize(&self, stream: usize, at: u64) -> &Self {
         self.call(&self.facts("cuStreamSynchronize", at, Some(stream)), 0);
+        self.idle(stream, at)
+    }
+
+    /// The driver has said that the stream is idle, in a call that was entered then.
+    pub fn idle(&self, stream: usize, at: u64) -> &Self {
         self.tracker.stream_entry(self.streams[stream]).unwrap().complete_until(at);
         self
     }

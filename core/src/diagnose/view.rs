@@ -232,13 +232,12 @@ impl<S: Source> View<'_, S> {
             let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
             let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, writes, &outstanding, holds) };
             let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
-            // A fill that was done before the wait was submitted is part of the content that the wait found.
-            let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
-            let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+            // A fill of the same stream, or one that was done before the wait was submitted, is part of the content that the wait found.
+            let counts = |f: &&Fill| f.stream != number && (f.at > wait.at || not_done(f.stream, f.at));
             let fill = fills.iter().filter(there).max_by_key(|f| f.at);
             let newest = fill.filter(|f| seen.newest_write.as_ref().is_none_or(|write| write.at < f.at));
             seen.newest_write = newest.map(filled).or(seen.newest_write);
-            let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
+            let fills = fills.iter().filter(there).filter(counts).take(MOST_FILLS);
             seen.fills.extend(fills.map(|f| {
                 let outstanding = not_done(f.stream, f.at);
                 WriteSeen { stream: f.stream, at: f.at, value: 0, outstanding }

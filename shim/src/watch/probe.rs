@@ -71,7 +71,7 @@ impl Question {
 }
 
 enum Answer {
-    Idle { number: u32, asked: Nanos },
+    Idle { number: u32 },
     Busy { number: u32 },
     Failed { number: u32, result: i32 },
     Complete { stream: u32, event: u64, recorded: Nanos },
@@ -85,7 +85,8 @@ struct Session {
     questions: Vec<Question>,
     at: AtomicUsize,
     done: AtomicBool,
-    answers: Mutex<Vec<Answer>>,
+    /// Each with a time before its question: the program may have submitted more since, of which the answer says nothing.
+    answers: Mutex<Vec<(Nanos, Answer)>>,
 }
 
 /// The answers go into the state and, through this slot, the recording.
@@ -121,7 +122,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     }
     // Held only between two questions.
     let answers = session.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
-    answers.iter().for_each(|answer| fold(guard, slot, answer, &mut seen));
+    answers.iter().for_each(|(asked, answer)| fold(guard, slot, *asked, answer, &mut seen));
     seen
 }
 
@@ -207,9 +208,10 @@ impl Session {
         let _mode = Uncaptured::new();
         for (at, question) in self.questions.iter().enumerate() {
             self.at.store(at, Ordering::Relaxed);
+            let asked = guard.now();
             let answers = put(guard, question);
             match self.answers.lock() {
-                Ok(mut all) => all.extend(answers),
+                Ok(mut all) => all.extend(answers.into_iter().map(|answer| (asked, answer))),
                 Err(_) => break,
             }
         }
@@ -247,12 +249,13 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
     while low < high {
         let middle = low + (high - low) / 2;
         let (event, recorded) = events[middle];
-        // Gone, or recorded again, since the list was made.
-        let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
-        let same =
-            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded));
+        // Neither gone nor recorded again since the list was made, nor while the driver answered.
+        let same = || {
+            let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
+            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded))
+        };
         asked += 1;
-        if same && driver::event_query(event as Handle) == Some(SUCCESS) {
+        if same() && driver::event_query(event as Handle) == Some(SUCCESS) && same() {
             last = Some(Answer::Complete { stream, event, recorded });
             low = middle + 1;
         } else {
@@ -277,28 +280,26 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     } else if driver::ctx_push(context as Handle) != Some(SUCCESS) {
         return None;
     }
-    let asked = guard.now();
     let answer = driver::stream_query(handle as Handle);
     if !created {
         driver::ctx_pop(&mut std::ptr::null_mut());
     }
     match answer? {
-        SUCCESS => Some(Answer::Idle { number, asked }),
+        SUCCESS => Some(Answer::Idle { number }),
         driver::NOT_READY => Some(Answer::Busy { number }),
         result => Some(Answer::Failed { number, result }),
     }
 }
 
-fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen) {
-    let now = guard.now();
+fn fold(guard: &Guard, slot: &ThreadSlot, asked: Nanos, answer: &Answer, seen: &mut ProbeSeen) {
     let push = |class: Class, with: &dyn Fn(&mut Record)| {
         let of = Record::of(EntryPoint::of_class(class));
-        let mut record = Record { kind: Kind::Seen, entered: now, returned: now, ..of };
+        let mut record = Record { kind: Kind::Seen, entered: asked, returned: asked, ..of };
         with(&mut record);
         slot.push(&record, Lane::RareEvents);
     };
     match *answer {
-        Answer::Idle { number, asked } => {
+        Answer::Idle { number } => {
             guard.tracker.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
             push(Class::StreamQuery, &|record| record.stream = number);
             seen.idle.push(number);
@@ -315,7 +316,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             let on_context = |context, at| guard.tracker.context_complete(context, at);
-            guard.tracker.event_complete(guard.tracker.known_event(event), event, now, on_context);
+            guard.tracker.event_complete(guard.tracker.known_event(event), event, asked, on_context);
             if news {
                 push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }
