@@ -43,12 +43,12 @@ impl Tracker {
         self.event_at(self.known_event(handle), handle)?.recorded()
     }
 
-    /// The event with this number and handle is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
-    /// call that showed it began: a record that came later is not what completed.
+    /// The event with this number and handle, as it was recorded at `at`, is known to have completed, and with it what was submitted before. It proves
+    /// nothing where the event was recorded again since.
     /// What a record on a whole context proves is for `on_context`: it takes a lock.
     #[inline]
-    pub fn event_complete(&self, number: u32, handle: u64, entered: Nanos, on_context: impl FnOnce(u32, Nanos)) {
-        let recorded_last = |e: &Recorded| e.at < entered && self.graph_launches.newest() < e.at;
+    pub fn event_complete(&self, number: u32, handle: u64, at: Nanos, on_context: impl FnOnce(u32, Nanos)) {
+        let recorded_last = |e: &Recorded| e.at == at && self.graph_launches.newest() < at;
         let recorded = self.event_at(number, handle).and_then(Event::recorded);
         let Some(state) = recorded.filter(recorded_last) else { return };
         if state.stream == 0 {

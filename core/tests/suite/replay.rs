@@ -38,6 +38,8 @@ struct Running {
     first: Option<u64>,
     /// Which of the stream's operations it is.
     number: u64,
+    /// When its event was last recorded before the call.
+    recorded: u64,
 }
 
 struct Program {
@@ -119,6 +121,7 @@ impl Program {
         if symbol == "cuEventRecord" {
             assert!(self.tracker.fold_of(record.stream));
         }
+        let recorded = record.event().and_then(|event| self.tracker.recorded(event)).map_or(0, |recorded| recorded.at);
         let open = slot.open(&record, record.entry_point.class());
         slot.mark(&open);
         let (mut first, mut number) = (None, 0);
@@ -135,7 +138,7 @@ impl Program {
             "cuEventRecord" if record.flags & flag::CAPTURED != 0 => self.tracker.event_gone(event),
             _ => {}
         }
-        self.running[thread] = Some(Running { record, open: Open::Slow(open), first, number });
+        self.running[thread] = Some(Running { record, open: Open::Slow(open), first, number, recorded });
     }
 
     fn enters_fast(&mut self, thread: usize, record: Record) {
@@ -156,12 +159,12 @@ impl Program {
             return;
         };
         launch.submit(true);
-        self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
+        self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0, recorded: 0 });
     }
 
     /// A thread's call returns.
     fn returns(&mut self, thread: usize) {
-        let Some(Running { record, open, first, number }) = self.running[thread].take() else { return };
+        let Some(Running { record, open, first, number, recorded }) = self.running[thread].take() else { return };
         let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
         let symbol = record.entry_point.info().base();
         // What is refused while its stream is busy still counts in the live state, which knows no better.
@@ -200,7 +203,7 @@ impl Program {
             }
             "cuEventSynchronize" => {
                 let on_context = |context, at| self.tracker.context_complete(context, at);
-                self.tracker.event_complete(self.tracker.known_event(event), event, record.entered, on_context)
+                self.tracker.event_complete(self.tracker.known_event(event), event, recorded, on_context)
             }
             _ => {
                 let scope = proves(record.entry_point, record.stream, record.context.into());

@@ -85,21 +85,24 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
 /// A thread waits for an event, or polls it.
 #[inline(always)]
 pub(super) fn completes(entry: Entry, event: Handle, real: impl Again) -> i32 {
-    let number = &Cell::new(0);
+    // The record that the driver's answer is about: another thread may record the event again meanwhile.
+    let (number, at) = (&Cell::new(0), &Cell::new(0));
     let at_hand = move |guard: &'static Guard, slot: &'static ThreadSlot, record: Record| {
         number.set(slot.cached_stream(event_key(event), guard.tracker.epoch())?);
         let recorded = guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
+        at.set(recorded.at);
         let raw = RawPayload::about(event as u64);
         Some(Record { stream: recorded.stream, context: recorded.context as u16, raw, ..record })
     };
-    let then = move |guard: &'static Guard, entered| {
+    let then = move |guard: &'static Guard, _| {
         let on_context = |context, at| _ = door::inside(|| guard.tracker.context_complete(context, at));
-        guard.tracker.event_complete(number.get(), event as u64, entered, on_context);
+        guard.tracker.event_complete(number.get(), event as u64, at.get(), on_context);
     };
     let before = move |call: &mut Call| {
         number.set(call.guard.tracker.known_event(event as u64));
         call.slot.cache_stream(event_key(event), call.epoch, number.get());
         if let Some(recorded) = call.guard.tracker.recorded(event as u64) {
+            at.set(recorded.at);
             call.about_stream(recorded.stream);
             call.about.context = recorded.context;
         }

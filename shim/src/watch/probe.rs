@@ -249,13 +249,12 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
     while low < high {
         let middle = low + (high - low) / 2;
         let (event, recorded) = events[middle];
-        // Neither gone nor recorded again since the list was made, nor while the driver answered.
-        let same = || {
-            let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
-            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded))
-        };
+        // Gone, or recorded again, since the list was made.
+        let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
+        let same =
+            there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded));
         asked += 1;
-        if same() && driver::event_query(event as Handle) == Some(SUCCESS) && same() {
+        if same && driver::event_query(event as Handle) == Some(SUCCESS) {
             last = Some(Answer::Complete { stream, event, recorded });
             low = middle + 1;
         } else {
@@ -316,7 +315,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, asked: Nanos, answer: &Answer, seen: &
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             let on_context = |context, at| guard.tracker.context_complete(context, at);
-            guard.tracker.event_complete(guard.tracker.known_event(event), event, asked, on_context);
+            guard.tracker.event_complete(guard.tracker.known_event(event), event, recorded, on_context);
             if news {
                 push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }
