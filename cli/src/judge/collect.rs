@@ -104,7 +104,7 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         Some(opened) => found.take_recording(opened),
         None => found.take_forms(reported.as_ref(), file.as_ref()),
     }
-    let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
+    let started = opened.as_ref().map(|opened| opened.recording.facts().start_ticks);
     found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
     found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
     found.ended = how_it_ended(found.end, opened.as_ref(), found.summary.as_ref(), is_unreadable);

@@ -11,8 +11,8 @@ use crate::api::{Code, EntryPoint};
 use crate::demangle::demangle;
 use crate::map::HashMap;
 use crate::order;
-use crate::trace::read::{Entry, LaneUse, Recording, Source};
-use crate::trace::Lane;
+use crate::trace::read::{Entry, Recording, Source};
+use crate::trace::{Lane, LaneUse};
 use std::collections::BTreeMap;
 
 pub const MOST_GROUPS: usize = 1024;

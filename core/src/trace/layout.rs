@@ -71,7 +71,7 @@ pub mod thread {
     pub const MARK: usize = 4;
     pub const STACK: usize = 5;
     pub const FRAME: usize = 6;
-    /// See `Cursor` of the recorder.
+    /// See `Cursor` of the writer.
     pub const CURSOR: usize = 7;
     pub const SEGMENTS_1_2: usize = 8;
     pub const BORN: usize = 9;

@@ -121,15 +121,7 @@ fn expect_same(bytes: &[u8], copied: &[u8]) {
     let facts = |recording: &Recording<&[u8]>| {
         let facts = recording.facts();
         let counts = [facts.without_entry, facts.texts_lost, facts.former_calls, facts.former_launches];
-        (
-            facts.process,
-            facts.armed_unix_nanos,
-            facts.process_start_ticks,
-            facts.last_seen,
-            facts.state,
-            counts,
-            facts.start,
-        )
+        (facts.process, facts.armed_unix_nanos, facts.start_ticks, facts.last_seen, facts.state, counts, facts.start)
     };
     assert_eq!(facts(&new), facts(&old));
     assert_eq!((new.contexts(), new.communicators()), (old.contexts(), old.communicators()));

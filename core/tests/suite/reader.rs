@@ -4,7 +4,8 @@ use crate::support::build::{call, pair, Builder, TINY};
 use crate::support::cases::entry_point;
 use crate::support::written::killed_as_a_launch_returns;
 use lazyguard_core::trace::layout::{header, lane, record, segment, text, thread, Shape};
-use lazyguard_core::trace::read::{ProcessState, Recording, Source, ThreadState, Unreadable};
+use lazyguard_core::trace::read::{Recording, Source, ThreadState, Unreadable};
+use lazyguard_core::trace::ProcessState;
 use std::cell::{Cell, RefCell};
 use std::io;
 

@@ -187,7 +187,7 @@ impl Followed {
             host: facts.host.clone(),
             rank: recording.rank(),
             life,
-            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
+            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.start_ticks)),
             calls,
             launches,
             launches_per_second: None,
