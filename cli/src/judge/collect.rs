@@ -22,7 +22,7 @@ use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
-use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
+use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
 use std::path::Path;
@@ -245,7 +245,7 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
 }
 
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
-    let mut gathered = Gathered::default();
+    let mut gathered = Aggregator::default();
     opened.visit(|entry| gathered.see(&opened.recording, entry))?;
-    Ok(gathered.hazards(&opened.recording))
+    Ok(gathered.hazards_of(&opened.recording))
 }

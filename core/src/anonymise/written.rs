@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
-use crate::api::Operation;
+use crate::api::{Operation, StreamWork, Submissions};
 use crate::map::HashMap;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::{communicator, context, header, lane, stream, thread, Shape, LANES, WORD};
@@ -216,22 +216,9 @@ fn context_entry(entry: &[AtomicU64], seen: &ContextSeen) {
 }
 
 fn stream_entry(entry: &[AtomicU64], seen: &StreamSeen) {
-    let StreamSeen {
-        number: _,
-        handle,
-        context,
-        thread,
-        kind,
-        alive,
-        capturing,
-        destroyed,
-        submitted,
-        last_submitted,
-        complete_until,
-        born,
-        first_since_idle,
-        recent,
-    } = seen;
+    let StreamSeen { number: _, handle, context, thread, kind, alive, capturing, destroyed, born, work } = seen;
+    let StreamWork { submissions: Submissions { count, ended: _, last, first_since_idle }, complete_until, recent } =
+        work;
     set(entry, stream::HANDLE, *handle);
     set(entry, stream::PLACE, pair(*context, *thread));
     set(entry, stream::KIND, kind.number());
@@ -239,11 +226,11 @@ fn stream_entry(entry: &[AtomicU64], seen: &StreamSeen) {
     set(entry, stream::CAPTURING, (*capturing).into());
     set(entry, stream::DESTROYED, (*destroyed).into());
     set(entry, stream::BORN, *born);
-    set(entry, stream::SUBMITTED, *submitted);
-    set(entry, stream::LAST_SUBMITTED, *last_submitted);
+    set(entry, stream::SUBMITTED, *count);
+    set(entry, stream::LAST_SUBMITTED, *last);
     set(entry, stream::COMPLETE_UNTIL, *complete_until);
     operation(&entry[stream::FIRST_SINCE_IDLE..], first_since_idle);
-    let first = submitted.saturating_sub(recent.len() as u64);
+    let first = count.saturating_sub(recent.len() as u64);
     for (at, recent) in recent.iter().enumerate() {
         let place = (first.wrapping_add(at as u64) % stream::RECENT_COUNT as u64) as usize;
         operation(&entry[stream::RECENT + place * 2..], recent);

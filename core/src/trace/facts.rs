@@ -74,7 +74,7 @@ pub struct StartFacts {
     pub arming_micros: u32,
 }
 
-/// What a recording keeps of a lane, and what of it is gone.
+/// What the recording keeps of a lane, and what of it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LaneUse {
     /// The lane.

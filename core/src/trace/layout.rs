@@ -131,7 +131,7 @@ pub mod stream {
     pub const FIRST_SINCE_IDLE: usize = 11;
     pub const PASSED: usize = 13;
     pub const RECENT: usize = 16;
-    pub const RECENT_COUNT: usize = 32;
+    pub const RECENT_COUNT: usize = crate::api::StreamWork::RECENT;
 }
 
 pub mod text {

@@ -155,9 +155,17 @@ fn expect_same(bytes: &[u8], copied: &[u8]) {
         assert_eq!(of(new), of(old));
     }
     let busy = |recording: &Recording<&[u8]>| {
-        let streams = recording.streams().iter().filter(|stream| stream.submitted > 0);
+        let streams = recording.streams().iter().filter(|stream| stream.work.submissions.count > 0);
         streams
-            .map(|stream| (stream.handle, stream.kind, stream.submitted, stream.oldest(0), stream.recent.clone()))
+            .map(|stream| {
+                (
+                    stream.handle,
+                    stream.kind,
+                    stream.work.submissions.count,
+                    stream.oldest(0),
+                    stream.work.recent.clone(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(busy(&new), busy(&old));

@@ -290,7 +290,7 @@ fn a_launch_that_has_just_returned_is_on_its_stream_although_its_record_is_not_c
     assert_eq!(recording.threads()[0].call_in_progress, None, "it has returned");
     assert_eq!(times(&recording), [5_000], "its record is not complete");
     let stream = &recording.streams()[0];
-    assert_eq!((stream.submitted, stream.last_submitted), (1, 96_500));
+    assert_eq!((stream.work.submissions.count, stream.work.submissions.last), (1, 96_500));
     assert_eq!(stream.oldest(0).map(|op| op.at), Some(96_000));
 }
 

@@ -69,10 +69,10 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             json!({
                 "number": stream.number, "handle": stream.handle, "context": stream.context, "thread": stream.thread,
                 "kind": stream.kind.name(), "alive": stream.alive, "capturing": stream.capturing,
-                "destroyed": stream.destroyed, "submitted": stream.submitted, "last_submitted": stream.last_submitted,
-                "complete_until": stream.complete_until, "born": stream.born,
-                "first_since_idle": operation(stream.first_since_idle),
-                "recent": stream.recent.iter().copied().map(operation).collect::<Vec<_>>(),
+                "destroyed": stream.destroyed, "submitted": stream.work.submissions.count, "last_submitted": stream.work.submissions.last,
+                "complete_until": stream.work.complete_until, "born": stream.born,
+                "first_since_idle": operation(stream.work.submissions.first_since_idle),
+                "recent": stream.work.recent.iter().copied().map(operation).collect::<Vec<_>>(),
                 "oldest": stream.oldest(idle_until(stream)).map(operation),
             })
         })
