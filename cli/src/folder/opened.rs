@@ -9,7 +9,8 @@ use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source};
+use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::ProcessState;
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use rustix::fs::SeekFrom;
@@ -121,7 +122,7 @@ impl Opened {
     pub fn end_in_words(&self) -> String {
         let facts = self.recording.facts();
         let folder = self.path.parent();
-        let seen = folder.and_then(|folder| ends::of(folder, facts.process, Some(facts.process_start_ticks)));
+        let seen = folder.and_then(|folder| ends::of(folder, facts.process, Some(facts.start_ticks)));
         ends::words(seen, self.state() == "ended", || self.state_in_words())
     }
 

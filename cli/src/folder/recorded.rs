@@ -7,8 +7,8 @@ use crate::words::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
 use lazyguard_core::report::{HangReport, Newest, PreloadSummary};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, LaneUse, ThreadSeen, ThreadState};
-use lazyguard_core::trace::Payload;
+use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
+use lazyguard_core::trace::{layout, LaneUse, Payload};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ pub(crate) struct RecordingSeen<'a> {
     /// The rank in the job, or empty.
     rank: String,
     /// As `cuDriverGetVersion` counts.
-    driver_version: u32,
+    driver_version: i32,
     /// LazyGuard's version.
     lazyguard: &'a str,
     /// `guarded`, `ended` or `stepped aside`.
@@ -150,7 +150,7 @@ impl Recorded {
             launches: thread.launches,
         };
         RecordingSeen {
-            format_version: facts.version,
+            format_version: layout::VERSION,
             file: &self.opened.path,
             bytes: facts.file_bytes,
             process: facts.process,

@@ -101,7 +101,7 @@ impl Run {
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
         let Some((path, recording)) = self.open_as(Recording::open)? else { return Ok(None) };
         let status = Status::of(self.process.unwrap_or(recording.facts().process));
-        let alive = status.started() == Some(recording.facts().process_start_ticks);
+        let alive = status.started() == Some(recording.facts().start_ticks);
         let (path, process) = (path.clone(), self.process);
         Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
     }

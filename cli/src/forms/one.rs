@@ -12,7 +12,7 @@ use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
 use lazyguard_core::run_folder::file::{LOG, RUN};
 use lazyguard_core::stack::STACKS;
-use lazyguard_core::trace::read::ProcessState;
+use lazyguard_core::trace::ProcessState;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
 use lazyguard_core::report::{HangReport, Newest, Outcome};
+use lazyguard_core::trace::layout::VERSION;
 use lazyguard_core::Nanos;
 use std::io;
 
@@ -142,8 +143,7 @@ impl Recorded {
         let recording = &self.opened.recording;
         let facts = recording.facts();
         let (path, mebibytes) = (self.opened.path.display(), facts.file_bytes as f64 / f64::from(1 << 20));
-        let versions =
-            format!("format {}, LazyGuard {}, driver {}", facts.version, facts.lazyguard, facts.driver_version);
+        let versions = format!("format {}, LazyGuard {}, driver {}", VERSION, facts.lazyguard, facts.driver_version);
         write_line!(out, "recording: {path} ({mebibytes:.1} MiB, {versions})")?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);

@@ -22,7 +22,7 @@ use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
-use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
+use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
 use std::path::Path;
@@ -104,7 +104,7 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         Some(opened) => found.take_recording(opened),
         None => found.take_forms(reported.as_ref(), file.as_ref()),
     }
-    let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
+    let started = opened.as_ref().map(|opened| opened.recording.facts().start_ticks);
     found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
     found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
     found.ended = how_it_ended(found.end, opened.as_ref(), found.summary.as_ref(), is_unreadable);
@@ -245,7 +245,7 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
 }
 
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
-    let mut gathered = Gathered::default();
+    let mut gathered = Aggregator::default();
     opened.visit(|entry| gathered.see(&opened.recording, entry))?;
-    Ok(gathered.hazards(&opened.recording))
+    Ok(gathered.hazards_of(&opened.recording))
 }

@@ -34,6 +34,7 @@ pub fn ended_process() -> ProcessFacts {
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
         start: StartFacts::default(),
+        ..ProcessFacts::default()
     }
 }
 

@@ -54,7 +54,8 @@ impl Kept {
         // Of a stream that was made and never used, the record is all there is to say.
         let is_made = |record: &&Record| record.entry_point.class() == Class::StreamCreate;
         let used: HashSet<u32> = records.filter(|record| !is_made(record)).flat_map(streams_of).collect();
-        let has_entry = |s: &&StreamSeen| s.submitted != 0 || s.capturing || s.destroyed || used.contains(&s.number);
+        let has_entry =
+            |s: &&StreamSeen| s.work.submissions.count != 0 || s.capturing || s.destroyed || used.contains(&s.number);
         self.streams = table.iter().filter(has_entry).map(|stream| stream.number).collect();
         let without = named.iter().filter(|number| !self.streams.contains(number));
         self.numbers = self.streams.iter().chain(without).copied().zip(1..).collect();
@@ -63,7 +64,7 @@ impl Kept {
     fn take_functions<'r, S: Source>(&mut self, recording: &Recording<S>, records: impl Iterator<Item = &'r Record>) {
         self.functions.extend(records.flat_map(functions_of));
         for stream in recording.streams() {
-            let operations = stream.recent.iter().chain([&stream.first_since_idle]);
+            let operations = stream.work.recent.iter().chain([&stream.work.submissions.first_since_idle]);
             self.functions.extend(operations.map(|operation| operation.function));
         }
         for (.., contents) in recording.strings().graphs() {

@@ -2,13 +2,12 @@
 
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
-use crate::api::Operation;
+use crate::api::{Operation, StreamWork, Submissions};
 use crate::map::HashMap;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::layout::{communicator, context, header, lane, state, stream, thread, Shape, LANES, WORD};
+use crate::trace::layout::{communicator, context, header, lane, stream, thread, Shape, LANES, WORD};
 use crate::trace::read::{
-    CommunicatorSeen, ContextSeen, Entry, Facts, ProcessState, Recording, Source, StreamSeen, StringTable, ThreadSeen,
-    ThreadState,
+    CommunicatorSeen, ContextSeen, Entry, Recording, Source, StreamSeen, StringTable, ThreadSeen, ThreadState,
 };
 use crate::trace::{put_record, put_text, Kind, Owner, Payload, ProcessFacts, Recorder, SegmentWriter};
 
@@ -38,8 +37,7 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
     let Some(recorder) = Recorder::new(&words, shape, &facts) else { return Vec::new() };
     copy(&words[shape.texts_at()..], &texts.words);
     set(&words, header::TEXTS_USED, (texts.words.len() * WORD) as u64);
-    set(&words, header::TEXTS_LOST, recording.facts().texts_lost.saturating_add(texts.lost));
-    process(&words, recording.facts());
+    set(&words, header::TEXTS_LOST, texts.lost);
     for (index, seen) in recording.threads().iter().enumerate() {
         recorder.thread_entry(index).into_iter().for_each(|entry| thread_entry(entry, seen, kept, pseudonyms));
     }
@@ -80,15 +78,15 @@ fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-fn facts(seen: &Facts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
+fn facts(seen: &ProcessFacts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
+    let mut facts = seen.clone();
     // No `..` here and below: a new fact does not compile before it has a rule.
-    let Facts {
-        version: _,
-        process,
-        driver_version,
-        armed_unix_nanos,
-        armed_monotonic_nanos,
-        process_start_ticks,
+    let ProcessFacts {
+        process: _,
+        driver_version: _,
+        armed_unix_nanos: _,
+        armed_monotonic_nanos: _,
+        start_ticks: _,
         state: _,
         last_seen: _,
         program,
@@ -100,34 +98,11 @@ fn facts(seen: &Facts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
         texts_lost: _,
         former_calls: _,
         former_launches: _,
-        start,
-    } = seen;
-    ProcessFacts {
-        process: *process,
-        driver_version: *driver_version as i32,
-        armed_unix_nanos: *armed_unix_nanos,
-        armed_monotonic_nanos: *armed_monotonic_nanos,
-        start_ticks: *process_start_ticks,
-        program: pseudonyms.of("program", program),
-        host: pseudonyms.of("host", host),
-        rank: rank(told),
-        lazyguard: version(lazyguard),
-        start: *start,
-    }
-}
-
-fn process(words: &[AtomicU64], seen: &Facts) {
-    let state = match seen.state {
-        ProcessState::Guarded => state::GUARDED,
-        ProcessState::Ended => state::ENDED,
-        ProcessState::SteppedAside => state::STEPPED_ASIDE,
-        ProcessState::Unknown(_) => 0,
-    };
-    set(words, header::STATE, state);
-    set(words, header::LAST_SEEN, seen.last_seen);
-    set(words, header::WITHOUT_ENTRY, seen.without_entry);
-    set(words, header::FORMER_CALLS, seen.former_calls);
-    set(words, header::FORMER_LAUNCHES, seen.former_launches);
+        start: _,
+    } = &mut facts;
+    (*program, *host) = (pseudonyms.of("program", program), pseudonyms.of("host", host));
+    (*told, *lazyguard) = (rank(told), version(lazyguard));
+    facts
 }
 
 struct Texts {
@@ -241,22 +216,9 @@ fn context_entry(entry: &[AtomicU64], seen: &ContextSeen) {
 }
 
 fn stream_entry(entry: &[AtomicU64], seen: &StreamSeen) {
-    let StreamSeen {
-        number: _,
-        handle,
-        context,
-        thread,
-        kind,
-        alive,
-        capturing,
-        destroyed,
-        submitted,
-        last_submitted,
-        complete_until,
-        born,
-        first_since_idle,
-        recent,
-    } = seen;
+    let StreamSeen { number: _, handle, context, thread, kind, alive, capturing, destroyed, born, work } = seen;
+    let StreamWork { submissions: Submissions { count, ended: _, last, first_since_idle }, complete_until, recent } =
+        work;
     set(entry, stream::HANDLE, *handle);
     set(entry, stream::PLACE, pair(*context, *thread));
     set(entry, stream::KIND, kind.number());
@@ -264,11 +226,11 @@ fn stream_entry(entry: &[AtomicU64], seen: &StreamSeen) {
     set(entry, stream::CAPTURING, (*capturing).into());
     set(entry, stream::DESTROYED, (*destroyed).into());
     set(entry, stream::BORN, *born);
-    set(entry, stream::SUBMITTED, *submitted);
-    set(entry, stream::LAST_SUBMITTED, *last_submitted);
+    set(entry, stream::SUBMITTED, *count);
+    set(entry, stream::LAST_SUBMITTED, *last);
     set(entry, stream::COMPLETE_UNTIL, *complete_until);
     operation(&entry[stream::FIRST_SINCE_IDLE..], first_since_idle);
-    let first = submitted.saturating_sub(recent.len() as u64);
+    let first = count.saturating_sub(recent.len() as u64);
     for (at, recent) in recent.iter().enumerate() {
         let place = (first.wrapping_add(at as u64) % stream::RECENT_COUNT as u64) as usize;
         operation(&entry[stream::RECENT + place * 2..], recent);

@@ -21,7 +21,7 @@ pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
-pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
+pub use stream::{oldest_outstanding, Operation, StreamKind, StreamWork, Submissions};
 
 /// Where a name lies in a text of all names. A table of `&'static str` has pointers, which the dynamic linker writes in every process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::fmt;
 
 /// A stream's kind.
@@ -61,7 +62,7 @@ pub struct Operation {
 }
 
 /// A stream's submissions, without the list of the newest ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Submissions {
     pub count: u64,
     /// Of these, the first so many are known to have ended.
@@ -94,6 +95,39 @@ impl Submissions {
     pub fn learn_later(&mut self, count: u64, returned: Nanos) {
         self.count = self.count.saturating_add(count);
         self.last = self.last.max(returned);
+    }
+}
+
+/// What is known of a stream's work. `idle_until` is known of its whole context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamWork {
+    pub submissions: Submissions,
+    /// Everything that was submitted before this is complete.
+    pub complete_until: Nanos,
+    /// The newest operations, the newest last.
+    pub recent: VecDeque<Operation>,
+}
+
+impl StreamWork {
+    /// As many newest operations as a recording's table has.
+    pub const RECENT: usize = 32;
+
+    /// See [`Submissions::learn`].
+    pub fn learn(&mut self, operation: Operation, returned: Nanos, idle_until: Nanos) {
+        self.submissions.learn(operation, returned, self.complete_until.max(idle_until));
+        if self.recent.len() == Self::RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(operation);
+    }
+
+    pub fn busy(&self, idle_until: Nanos) -> bool {
+        self.submissions.last > self.complete_until.max(idle_until)
+    }
+
+    pub fn oldest(&self, idle_until: Nanos) -> Option<Operation> {
+        let (first, recent) = (self.submissions.first_since_idle, self.recent.iter().copied());
+        self.busy(idle_until).then(|| oldest_outstanding(first, recent, self.complete_until.max(idle_until)))?
     }
 }
 

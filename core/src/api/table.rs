@@ -32,10 +32,7 @@ macro_rules! with_driver_api {
                 => context::comes(context_out, dev, false) { 7 cuCtxCreate_v4 12050; }
             ContextCreate (context_out: Ptr, dev: i32)
                 => context::comes(context_out, dev, true) { 8 cuDevicePrimaryCtxRetain 7000; }
-            ContextDestroy (context: Handle) => context::destroy(context) {
-                9 cuCtxDestroy 2000;
-                10 cuCtxDestroy_v2 4000;
-            }
+            ContextDestroy (context: Handle) => context::destroy(context) { 9 cuCtxDestroy 2000; 10 cuCtxDestroy_v2 4000; }
             ContextDestroy (dev: i32) => context::primary_gone(dev) {
                 11 cuDevicePrimaryCtxRelease 7000;
                 12 cuDevicePrimaryCtxRelease_v2 11000;
@@ -82,10 +79,8 @@ macro_rules! with_driver_api {
             KernelResolve (p_kernel: Ptr, library: Handle, name: Ptr)
                 => library::get_kernel(p_kernel, library, name) { 34 cuLibraryGetKernel 12000; }
             LibraryModule (p_mod: Ptr, library: Handle) => library::uses_library(library) { 35 cuLibraryGetModule 12000; }
-            LibraryModule (device_pointer: Ptr, bytes: Ptr, library: Handle, name: Ptr) => library::uses_library(library) {
-                36 cuLibraryGetGlobal 12000;
-                37 cuLibraryGetManaged 12000;
-            }
+            LibraryModule (device_pointer: Ptr, bytes: Ptr, library: Handle, name: Ptr)
+                => library::uses_library(library) { 36 cuLibraryGetGlobal 12000; 37 cuLibraryGetManaged 12000; }
             LibraryModule (fptr: Ptr, library: Handle, symbol: Ptr)
                 => library::uses_library(library) { 38 cuLibraryGetUnifiedFunction 12000; }
             KernelResolve (kernels: Ptr, num_kernels: u32, lib: Handle)
@@ -100,10 +95,8 @@ macro_rules! with_driver_api {
             FunctionLoad (function: Handle) => library::loads_function(function) { 43 cuFuncLoad 12040; }
             FunctionLoad (function: Handle, attrib: i32, value: i32)
                 => library::loads_function(function) { 44 cuFuncSetAttribute 9000; }
-            FunctionLoad (function: Handle, config: i32) => library::loads_function(function) {
-                45 cuFuncSetCacheConfig 3000;
-                46 cuFuncSetSharedMemConfig 4020;
-            }
+            FunctionLoad (function: Handle, config: i32)
+                => library::loads_function(function) { 45 cuFuncSetCacheConfig 3000; 46 cuFuncSetSharedMemConfig 4020; }
             FunctionLoad (num_blocks: Ptr, function: Handle, block_size: i32, dynamic_s_mem_size: usize)
                 => library::loads_function(function) { 47 cuOccupancyMaxActiveBlocksPerMultiprocessor 6050; }
             FunctionLoad (num_blocks: Ptr, function: Handle, block_size: i32, dynamic_s_mem_size: usize, flags: u32)
@@ -148,10 +141,7 @@ macro_rules! with_driver_api {
             GraphUpload (h_graph_exec: Handle, stream: Handle)
                 => stream::submit(stream) { 70 cuGraphUpload 11010; 71 cuGraphUpload_ptsz 11010; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
-                => graph::add_kernel_node(node_params) {
-                72 cuGraphAddKernelNode 10000;
-                73 cuGraphAddKernelNode_v2 12000;
-            }
+                => graph::add_kernel_node(node_params) { 72 cuGraphAddKernelNode 10000; 73 cuGraphAddKernelNode_v2 12000; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
                 => graph::add_node(node_params) { 74 cuGraphAddNode 12020; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, dependency_data: Ptr, num_dependencies: usize, node_params: Ptr)
@@ -169,10 +159,7 @@ macro_rules! with_driver_api {
             GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
                 => graph::change_node(h_graph_exec, node_params) { 81 cuGraphExecNodeSetParams 12020; }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, ph_error_node: Ptr, log_buffer: Ptr, buffer_size: usize)
-                => graph::instantiate(ph_graph_exec, h_graph) {
-                82 cuGraphInstantiate 10000;
-                83 cuGraphInstantiate_v2 11000;
-            }
+                => graph::instantiate(ph_graph_exec, h_graph) { 82 cuGraphInstantiate 10000; 83 cuGraphInstantiate_v2 11000; }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, flags: u64)
                 => graph::instantiate(ph_graph_exec, h_graph) { 84 cuGraphInstantiateWithFlags 11040; }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, instantiate_params: Ptr)
@@ -241,10 +228,7 @@ macro_rules! with_driver_api {
                 => stream::create(ph_stream, flags) { 121 cuStreamCreateWithPriority 5050; }
             StreamCreate (ph_stream: Ptr, green_ctx: Handle, flags: u32, priority: i32)
                 => stream::create(ph_stream, flags) { 122 cuGreenCtxStreamCreate 12050; }
-            StreamDestroy (stream: Handle) => stream::destroy(stream) {
-                123 cuStreamDestroy 2000;
-                124 cuStreamDestroy_v2 4000;
-            }
+            StreamDestroy (stream: Handle) => stream::destroy(stream) { 123 cuStreamDestroy 2000; 124 cuStreamDestroy_v2 4000; }
             StreamSynchronize (stream: Handle)
                 => stream::completes(stream) { 125 cuStreamSynchronize 2000; 126 cuStreamSynchronize_ptsz 7000; }
             StreamQuery (stream: Handle) => stream::completes(stream) { 127 cuStreamQuery 2000; 128 cuStreamQuery_ptsz 7000; }
@@ -259,10 +243,7 @@ macro_rules! with_driver_api {
                 => event::record(event, stream) { 134 cuEventRecord 2000; 135 cuEventRecord_ptsz 7000; }
             EventRecord (event: Handle, stream: Handle, flags: u32)
                 => event::record(event, stream) { 136 cuEventRecordWithFlags 11010; 137 cuEventRecordWithFlags_ptsz 11010; }
-            EventDestroy (event: Handle) => event::destroy(event) {
-                138 cuEventDestroy 2000;
-                139 cuEventDestroy_v2 4000;
-            }
+            EventDestroy (event: Handle) => event::destroy(event) { 138 cuEventDestroy 2000; 139 cuEventDestroy_v2 4000; }
             EventSynchronize (event: Handle) => event::completes(event) { 140 cuEventSynchronize 2000; }
             EventQuery (event: Handle) => event::completes(event) { 141 cuEventQuery 2000; }
 
@@ -275,30 +256,20 @@ macro_rules! with_driver_api {
                 => context::allocates(bytesize, device_pointer) { 144 cuMemAllocManaged 6000; }
             Allocate (pp: Ptr, bytesize: usize) => context::allocates(bytesize, pp) { 145 cuMemAllocHost_v2 3020; }
             Allocate (pp: Ptr, bytesize: usize, flags: u32) => context::allocates(bytesize, pp) { 146 cuMemHostAlloc 2020; }
-            Allocate (p: Ptr, bytesize: usize, flags: u32) => context::allocates(bytesize, p) {
-                147 cuMemHostRegister 4000;
-                148 cuMemHostRegister_v2 6050;
-            }
+            Allocate (p: Ptr, bytesize: usize, flags: u32)
+                => context::allocates(bytesize, p) { 147 cuMemHostRegister 4000; 148 cuMemHostRegister_v2 6050; }
             Free (device_pointer: u64) => context::frees(device_pointer as u64) { 149 cuMemFree_v2 3020; }
-            Free (p: Ptr) => context::frees(p as u64) {
-                150 cuMemFreeHost 2000;
-                151 cuMemHostUnregister 4000;
-            }
+            Free (p: Ptr) => context::frees(p as u64) { 150 cuMemFreeHost 2000; 151 cuMemHostUnregister 4000; }
 
-            Free (array: Handle) => context::frees(array as u64) {
-                263 cuArrayDestroy 2000;
-                264 cuMipmappedArrayDestroy 5000;
-            }
+            Free (array: Handle) => context::frees(array as u64) { 263 cuArrayDestroy 2000; 264 cuMipmappedArrayDestroy 5000; }
 
             // Virtual memory, and memory of other processes
             Query (ptr: u64, size: usize, offset: usize, handle: u64, flags: u64)
                 => context::waits_for_context() { 265 cuMemMap 10020; }
             Query (ptr: u64, size: usize) => context::waits_for_context() { 266 cuMemUnmap 10020; }
             Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_for_context() { 267 cuMemSetAccess 10020; }
-            Query (device_pointer: Ptr, handle: IpcHandle, flags: u32) => context::waits_for_context() {
-                268 cuIpcOpenMemHandle 4010;
-                269 cuIpcOpenMemHandle_v2 11000;
-            }
+            Query (device_pointer: Ptr, handle: IpcHandle, flags: u32)
+                => context::waits_for_context() { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
             Query (event: Ptr, handle: IpcHandle) => context::waits_for_context() { 270 cuIpcOpenEventHandle 4010; }
             Free (device_pointer: u64) => context::frees(device_pointer) { 271 cuIpcCloseMemHandle 4010; }
 

@@ -5,7 +5,8 @@
 //!
 //! Must not: count an answer from before this standstill.
 
-use super::snapshot::{BlockedCall, BusyStream, Snapshot};
+use super::operation::BusyStream;
+use super::snapshot::{BlockedCall, Snapshot};
 use crate::api::{Class, StreamKind};
 use crate::map::HashSet;
 

@@ -7,16 +7,15 @@
 //! stream of the same number did.
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
-use super::graph_calls::Launch;
-use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, Submitter};
-use super::view::{cold_kind, View};
+use super::snapshot::{EventWaitSeen, Snapshot};
+use super::view::cold_kind;
+use super::wait::Submitter;
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
-use crate::map::HashSet;
 use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
-use crate::{order, Nanos};
+use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
@@ -54,7 +53,7 @@ impl SnapshotBuilder {
                 if record.kind != Kind::Queries {
                     builder.activity = builder.activity.max(record.entered);
                 }
-                if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule) {
+                if record.kind.is_cold() {
                     builder.load(thread.thread, record, false);
                 }
                 if record.kind == Kind::ColdModule || record.entry_point.class().needs_an_idle_context() {
@@ -334,76 +333,6 @@ impl SnapshotBuilder {
     pub fn alive_at(&mut self, now: Nanos) {
         self.last = self.last.max(now);
     }
-
-    /// The snapshot at the recording's last time. A `threshold` of 0 is never passed.
-    pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
-        let view = View { recording, builder: self };
-        let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
-        order::sort_by_key(&mut streams, |stream| stream.oldest.at);
-        let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
-        for (context, wait) in &self.context_waits {
-            let held = self.busy.iter().filter(|(_, busy)| busy.context == *context);
-            event_waits.extend(held.filter_map(|(&stream, busy)| {
-                let first = busy.operations.iter().find(|op| op.entered > wait.at)?;
-                Some(EventWaitSeen { stream, at: first.entered, ..wait.clone() })
-            }));
-        }
-        event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
-        order::sort_by_key(&mut event_waits, |wait| wait.at);
-        let blocked = view.blocked(threshold);
-        // A thread that waits is not runnable. The driver's own threads do not count as runnable.
-        let busy_elsewhere: HashSet<u32> =
-            blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
-        let goes_on = self.doing.iter().filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread));
-        let runnable = goes_on.map(|(&thread, &doing)| RunnableThread { thread, doing });
-        Snapshot {
-            at: self.last,
-            threshold_nanos: threshold,
-            patience_nanos: patience,
-            awake_since: 0,
-            streams,
-            fed: view.fed(),
-            unfollowed: view.unfollowed(),
-            without_entry: recording.facts().without_entry,
-            waits: view.waits(),
-            event_waits,
-            host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
-            loads: view.loads(),
-            runnable: runnable.collect(),
-            blocked,
-            last_activity: self.activity,
-            asked: self.asked,
-            launch_blocking: self.environment.launch_blocking,
-            connections: Some(self.environment.connections).filter(|queues| *queues != 0),
-        }
-    }
-
-    /// The launches of graphs that may have called a host function then, the likeliest first.
-    fn graphs_that_call(&self, function: u64, called: &Called) -> Vec<Launch> {
-        let at = called.record.entered;
-        let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
-        let mut launches: Vec<_> = launches.filter(|(_, launched)| *launched <= at).collect();
-        let made_by = called.launch.filter(|_| self.from_the_beginning);
-        order::sort_by_key(&mut launches, |(on, launched)| (made_by.is_none_or(|(by, _)| by != *on), *launched));
-        launches
-    }
-
-    /// A call of a host function, once for each stream whose graph may have made it.
-    fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
-        let Record { stream, entered, .. } = called.record;
-        let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
-        let launches = if submitted == 0 { self.graphs_that_call(address, called) } else { vec![(stream, submitted)] };
-        let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
-        // A host function does not block a stream that has completed it.
-        let blocks =
-            |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);
-        let launches = launches.into_iter().filter(blocks).enumerate();
-        let seen = |(rank, (stream, at))| {
-            let or_another = rank > 0;
-            HostFunctionSeen { stream, at, entered, address, thread, doing, or_another }
-        };
-        launches.map(seen).collect()
-    }
 }
 
 fn keep_newest<T>(all: &mut VecDeque<T>, one: T) {
@@ -429,7 +358,7 @@ pub fn snapshot_at<S: Source>(
 
 fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {
     let threads = recording.threads().iter().map(|thread| thread.born.max(thread.ended));
-    let streams = recording.streams().iter().map(|stream| stream.born.max(stream.last_submitted));
+    let streams = recording.streams().iter().map(|stream| stream.born.max(stream.work.submissions.last));
     threads.chain(streams).fold(recording.facts().last_seen, Nanos::max)
 }
 

@@ -1,11 +1,11 @@
 //! The chain of a verdict: a line for each fact, and the records that show them.
 
 use super::messages::{barrier, of, operation, operations, thread, time, unseen, MOST_NAMED};
-use super::paths::{End, Path, Peers, SharedQueue, Step};
-use super::snapshot::{
-    EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, NewestWrite, OperationSeen, StreamRef, WaitSeen,
-};
+use super::operation::{Extent, FedStream, Feeder, OperationSeen, StreamRef};
+use super::path::{End, Path, Peers, SharedQueue, Step};
+use super::snapshot::{EventWaitSeen, HostFunctionSeen};
 use super::verdict::{Culprit, Evidence};
+use super::wait::{NewestWrite, WaitSeen};
 use crate::api::{counted, ColdKind};
 
 pub(crate) fn wait(wait: &WaitSeen) -> String {

@@ -6,8 +6,9 @@
 
 use super::finding::{submits, Finding};
 use super::needs::{may_have_passed, Decision};
-use super::paths::End;
-use super::snapshot::{BlockedCall, BusyStream, Snapshot};
+use super::operation::BusyStream;
+use super::path::End;
+use super::snapshot::{BlockedCall, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};

@@ -1,7 +1,9 @@
 //! Which of several paths to believe, where an operation may have ended without the guard knowing.
 
-use super::paths::{End, Path, Paths, Peers, Step};
-use super::snapshot::{BlockedCall, OperationSeen};
+use super::operation::OperationSeen;
+use super::path::{End, Path, Peers, Step};
+use super::paths::Paths;
+use super::snapshot::BlockedCall;
 use super::verdict::Culprit;
 use crate::api::Class;
 use crate::replay::takes_time;

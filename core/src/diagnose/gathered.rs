@@ -1,7 +1,8 @@
 //! What the builder gathers from a recording before it makes a snapshot.
 
 use super::graph_calls::{GraphCalls, Launch};
-use super::snapshot::{EventWaitSeen, Submitter};
+use super::snapshot::EventWaitSeen;
+use super::wait::Submitter;
 use crate::api::{Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{takes_time, Replay};

@@ -4,8 +4,9 @@
 
 use super::finding::Finding;
 use super::needs::{loads_module, Decision};
-use super::paths::{End, Path, SharedQueue, Step};
-use super::snapshot::{BlockedCall, Snapshot, StreamRef};
+use super::operation::StreamRef;
+use super::path::{End, Path, SharedQueue, Step};
+use super::snapshot::{BlockedCall, Snapshot};
 use super::verdict::{Culprit, Verdict};
 use crate::api::Code;
 use crate::Nanos;

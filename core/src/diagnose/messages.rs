@@ -1,12 +1,11 @@
 //! The sentences of a verdict.
 
 use super::graph::GraphSeen;
-use super::paths::{End, Path, Peers, SharedQueue, Step, Unseen};
-use super::snapshot::{
-    BlockedCall, ColdLoadSeen, FedStream, HostFunctionSeen, Launches, NewestWrite, OperationSeen, Snapshot, StreamRef,
-    WaitSeen,
-};
+use super::operation::{FedStream, Launches, OperationSeen, StreamRef};
+use super::path::{End, Path, Peers, SharedQueue, Step, Unseen};
+use super::snapshot::{BlockedCall, ColdLoadSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
+use super::wait::{NewestWrite, WaitSeen};
 use crate::api::{counted, ordinal, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;

@@ -23,6 +23,7 @@ mod answers_tests;
 #[cfg(test)]
 mod atlas_tests;
 mod builder;
+mod causes;
 pub(crate) mod chain;
 #[cfg(test)]
 mod collective_tests;
@@ -39,6 +40,8 @@ mod links;
 pub(crate) mod messages;
 mod needs;
 mod occupancy;
+mod operation;
+mod path;
 mod paths;
 mod room;
 mod shared_queue;
@@ -50,6 +53,7 @@ mod unseen_tests;
 mod unwatched;
 mod verdict;
 mod view;
+mod wait;
 
 pub use crate::api::{Code, ThreadActivity};
 pub use crate::replay::waits_for_peers;
@@ -60,8 +64,9 @@ pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use graph::{GraphPartSeen, GraphSeen};
 pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
+pub use operation::{BusyStream, Extent, FedStream, Feeder, OperationSeen, Origin, StreamRef};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, NewestWrite,
-    OperationSeen, Origin, RunnableThread, Snapshot, StreamRef, UnfollowedWork, WaitSeen, WriteSeen,
+    BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
+pub use wait::{NewestWrite, WaitSeen, WriteSeen};

@@ -1,10 +1,11 @@
 //! The busy streams that the driver makes a blocked call wait for, and the wait-for path that explains it best.
 
 use super::graph::GraphSeen;
-use super::paths::{copies_between_devices, End, Path, Paths, Peers, Unseen};
-use super::snapshot::{
-    BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, UnfollowedWork, WaitSeen,
-};
+use super::operation::{BusyStream, FedStream, OperationSeen, StreamRef};
+use super::path::{End, Path, Peers, Unseen};
+use super::paths::{copies_between_devices, Paths};
+use super::snapshot::{BlockedCall, Snapshot, UnfollowedWork};
+use super::wait::WaitSeen;
 use crate::api::{Class, ColdKind, ComputeTime, StreamKind};
 use crate::replay::{self, queue_may_be_full};
 use crate::Nanos;

@@ -7,152 +7,16 @@
 //! Must not: say of a kernel that it will never end.
 
 use super::answers::Answers;
-use super::snapshot::{
-    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    UnfollowedWork, WaitSeen,
-};
+use super::operation::{BusyStream, Extent, OperationSeen};
+use super::path::{culprit, End, Path, Peers, Step};
+use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
+use super::wait::WaitSeen;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{in_turn, takes_time};
 use crate::{order, Nanos};
 use std::cell::Cell;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SharedQueue<'a> {
-    pub waits: &'a BusyStream,
-    pub held_back: &'a OperationSeen,
-    pub ahead: &'a BusyStream,
-    pub head: &'a OperationSeen,
-    pub queues: u32,
-}
-
-impl SharedQueue<'_> {
-    pub const fn is_certain(&self) -> bool {
-        self.queues == 1
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
-    Barrier(&'a ColdLoadSeen),
-    /// A value that an operation of this other stream writes.
-    Writer(&'a WaitSeen, u32),
-    Event(&'a EventWaitSeen),
-    /// This stream's host function has not been called: host functions run one at a time.
-    HostFunctions(&'a StreamRef),
-    /// This stream waits for that one by the order of the legacy default stream.
-    Legacy(&'a StreamRef, &'a StreamRef),
-    /// A copy between two devices on this stream also waits for that stream.
-    Devices(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
-    /// A pool reused for this stream memory that was freed in the order of that one.
-    Pool(&'a StreamRef, Nanos, &'a StreamRef),
-    /// A launch that waits comes before this stream's in a hardware queue.
-    Queue(SharedQueue<'a>),
-    /// A grid that needs all its blocks resident finds no room.
-    Room(&'a BusyStream),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End<'a> {
-    Runs(Culprit),
-    Peers(Peers),
-    /// NCCL's own code: the call meets the other ranks.
-    Meeting,
-    /// The call itself: nothing in flight explains it.
-    Driver,
-    Unwritten(&'a WaitSeen, Culprit),
-    Host(&'a HostFunctionSeen, Culprit),
-    Filled(Culprit, Culprit),
-    /// More is submitted to these streams without a pause; with the newest operation of the first.
-    Fed(Vec<&'a FedStream>, Culprit),
-    Unseen(Unseen<'a>),
-    /// Once the path has passed a wait, with the wait in the cycle.
-    Cycle(Option<Culprit>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unseen<'a> {
-    Stream,
-    Streams,
-    /// More streams were destroyed with work outstanding than are followed one by one.
-    Destroyed(&'a UnfollowedWork),
-}
-
-/// A kernel of a communication library, which waits for its peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Peers {
-    pub culprit: Culprit,
-    /// Whether no later kernel of that kind may be the one that runs.
-    pub is_known: bool,
-    /// An earlier operation of its stream that may not have ended either.
-    pub before: Option<OperationSeen>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path<'a> {
-    pub steps: Vec<Step<'a>>,
-    pub end: End<'a>,
-    /// Whether a later operation of the stream may be the one that does not end.
-    pub or_later: bool,
-    /// A load whose barrier would hold the stream as well, if this operation has not ended.
-    pub unless: Option<Box<(&'a ColdLoadSeen, Culprit)>>,
-}
-
-impl<'a> Path<'a> {
-    pub(super) fn to(end: End<'a>) -> Self {
-        Self { steps: Vec::new(), end, or_later: false, unless: None }
-    }
-
-    pub(super) fn behind(mut self, step: Step<'a>) -> Self {
-        self.steps.insert(0, step);
-        self
-    }
-
-    pub fn culprit(&self) -> Option<&Culprit> {
-        match &self.end {
-            End::Runs(culprit)
-            | End::Peers(Peers { culprit, .. })
-            | End::Unwritten(_, culprit)
-            | End::Host(_, culprit)
-            | End::Filled(_, culprit)
-            | End::Fed(_, culprit) => Some(culprit),
-            End::Cycle(culprit) => culprit.as_ref(),
-            End::Meeting | End::Driver | End::Unseen(_) => None,
-        }
-    }
-
-    pub fn culprits(&self) -> Vec<Culprit> {
-        self.culprit().cloned().into_iter().collect()
-    }
-
-    pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
-        self.steps.iter().find_map(|step| if let Step::Barrier(load) = step { Some(*load) } else { None })
-    }
-
-    /// A cycle, a called host function, and memory that was looked at show that they have not ended.
-    pub fn shows_itself(&self) -> bool {
-        match &self.end {
-            End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
-            End::Unwritten(wait, _) => wait.holds.is_some(),
-            End::Host(host, _) => !host.or_another,
-            End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver => true,
-        }
-    }
-
-    pub fn rank(&self) -> u8 {
-        match &self.end {
-            _ if self.barrier().is_some() => 0,
-            End::Unwritten(..) | End::Cycle(_) => 1,
-            End::Host(..) => 2,
-            End::Filled(..) => 3,
-            End::Peers(..) | End::Meeting => 4,
-            End::Runs(_) => 5,
-            End::Fed(..) => 6,
-            End::Unseen(_) | End::Driver => 7,
-        }
-    }
-}
 
 enum Gate<'a> {
     Wait(&'a WaitSeen),
@@ -401,10 +265,6 @@ impl<'a> Paths<'a> {
             None => Some(Path::to(End::Unwritten(wait, itself()))),
         }
     }
-}
-
-pub(super) fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
-    Culprit { stream: busy.stream.clone(), operation: operation.clone() }
 }
 
 /// A cycle is reported by the wait that closes it.

@@ -3,8 +3,9 @@
 //!
 //! Must not: take for running what stands behind something itself.
 
-use super::paths::{culprit, End, Path, Paths, Peers, Step, Way};
-use super::snapshot::{BusyStream, Extent, OperationSeen};
+use super::operation::{BusyStream, Extent, OperationSeen};
+use super::path::{culprit, End, Path, Peers, Step};
+use super::paths::{Paths, Way};
 use crate::replay::fills_device;
 use crate::Nanos;
 

@@ -6,19 +6,14 @@
 //!
 //! Must not: take a stream for busy of which nothing is known.
 
-use super::paths::{End, Path, Paths, SharedQueue, Step, Way};
-use super::snapshot::{BusyStream, Extent, OperationSeen};
+use super::operation::{BusyStream, Extent, OperationSeen};
+use super::path::{End, Path, SharedQueue, Step};
+use super::paths::{Paths, Way};
 use crate::api::Class;
 use crate::{order, Nanos};
 
 /// The driver's number of queues, where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 const QUEUES_AT_FIRST: u32 = 8;
-
-impl<'a> Path<'a> {
-    pub(super) fn shared_queue(&self) -> Option<SharedQueue<'a>> {
-        self.steps.iter().find_map(|step| if let Step::Queue(shared) = step { Some(*shared) } else { None })
-    }
-}
 
 impl<'a> Paths<'a> {
     /// The path through a launch that is before this stream's in a hardware queue and waits itself. A path has one such step.

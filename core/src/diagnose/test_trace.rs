@@ -233,7 +233,7 @@ impl TestTrace {
     }
 
     pub fn memory_holds(&self, address: u64, value: u64) -> &Self {
-        let raw = RawPayload::holds(address, value);
+        let raw = RawPayload::memory(address, value);
         self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::WaitValue)) })
     }
 

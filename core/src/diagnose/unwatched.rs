@@ -9,8 +9,9 @@
 use super::finding::Finding;
 use super::messages;
 use super::needs::Decision;
-use super::paths::{End, Path};
-use super::snapshot::{BusyStream, OperationSeen, Snapshot};
+use super::operation::{BusyStream, OperationSeen};
+use super::path::{End, Path};
+use super::snapshot::Snapshot;
 use crate::api::{Class, ThreadActivity};
 use crate::Nanos;
 

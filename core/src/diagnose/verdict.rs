@@ -1,6 +1,6 @@
 //! The result of a diagnosis.
 
-use super::snapshot::{FedStream, OperationSeen, StreamRef};
+use super::operation::{FedStream, OperationSeen, StreamRef};
 use crate::api::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,15 @@
 //! Gathered facts with names in the place of numbers.
 
-use super::gathered::{Fed, Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::gathered::{Called, Fed, Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::graph::GraphSeen;
+use super::graph_calls::Launch;
+use super::operation::{BusyStream, Extent, FedStream, Feeder, Launches, OperationSeen, Origin, StreamRef};
 use super::snapshot::{
-    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, NewestWrite, OperationSeen,
-    Origin, StreamRef, Submitter, UnfollowedWork, WaitSeen, WriteSeen,
+    BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
+use super::wait::{wait_seen, NewestWrite, Submitter, WaitSeen, WriteSeen};
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
-use crate::map::HashMap;
+use crate::map::{HashMap, HashSet};
 use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::{order, Nanos};
@@ -20,6 +22,78 @@ const MOST_BEHIND: usize = 256;
 fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
     let function = texts.function(number, returned).filter(|_| number != 0)?;
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
+}
+
+impl SnapshotBuilder {
+    /// The snapshot at the recording's last time. A `threshold` of 0 is never passed.
+    pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
+        let view = View { recording, builder: self };
+        let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
+        order::sort_by_key(&mut streams, |stream| stream.oldest.at);
+        let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
+        for (context, wait) in &self.context_waits {
+            let held = self.busy.iter().filter(|(_, busy)| busy.context == *context);
+            event_waits.extend(held.filter_map(|(&stream, busy)| {
+                let first = busy.operations.iter().find(|op| op.entered > wait.at)?;
+                Some(EventWaitSeen { stream, at: first.entered, ..wait.clone() })
+            }));
+        }
+        event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
+        order::sort_by_key(&mut event_waits, |wait| wait.at);
+        let blocked = view.blocked(threshold);
+        // A thread that waits is not runnable. The driver's own threads do not count as runnable.
+        let busy_elsewhere: HashSet<u32> =
+            blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
+        let goes_on = self.doing.iter().filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread));
+        let runnable = goes_on.map(|(&thread, &doing)| RunnableThread { thread, doing });
+        Snapshot {
+            at: self.last,
+            threshold_nanos: threshold,
+            patience_nanos: patience,
+            awake_since: 0,
+            streams,
+            fed: view.fed(),
+            unfollowed: view.unfollowed(),
+            without_entry: recording.facts().without_entry,
+            waits: view.waits(),
+            event_waits,
+            host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
+            loads: view.loads(),
+            runnable: runnable.collect(),
+            blocked,
+            last_activity: self.activity,
+            asked: self.asked,
+            launch_blocking: self.environment.launch_blocking,
+            connections: Some(self.environment.connections).filter(|queues| *queues != 0),
+        }
+    }
+
+    /// The launches of graphs that may have called a host function then, the likeliest first.
+    fn graphs_that_call(&self, function: u64, called: &Called) -> Vec<Launch> {
+        let at = called.record.entered;
+        let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
+        let mut launches: Vec<_> = launches.filter(|(_, launched)| *launched <= at).collect();
+        let made_by = called.launch.filter(|_| self.from_the_beginning);
+        order::sort_by_key(&mut launches, |(on, launched)| (made_by.is_none_or(|(by, _)| by != *on), *launched));
+        launches
+    }
+
+    /// A call of a host function, once for each stream whose graph may have made it.
+    fn host_functions_seen(&self, called: &Called) -> Vec<HostFunctionSeen> {
+        let Record { stream, entered, .. } = called.record;
+        let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
+        let launches = if submitted == 0 { self.graphs_that_call(address, called) } else { vec![(stream, submitted)] };
+        let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
+        // A host function does not block a stream that has completed it.
+        let blocks =
+            |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);
+        let launches = launches.into_iter().filter(blocks).enumerate();
+        let seen = |(rank, (stream, at))| {
+            let or_another = rank > 0;
+            HostFunctionSeen { stream, at, entered, address, thread, doing, or_another }
+        };
+        launches.map(seen).collect()
+    }
 }
 
 pub(super) struct View<'a, S> {
@@ -118,8 +192,8 @@ impl<S: Source> View<'_, S> {
                 let function = function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX);
                 OperationSeen::new(busy.oldest.at, call, function, Origin::default())
             }),
-            last_submitted: stream.last_submitted,
-            submitted: stream.submitted,
+            last_submitted: stream.work.submissions.last,
+            submitted: stream.work.submissions.count,
             operations,
             outstanding: busy.outstanding.max(1),
             timed: busy.timed,

@@ -11,7 +11,7 @@ use crate::api::{Code, EntryPoint};
 use crate::demangle::demangle;
 use crate::map::HashMap;
 use crate::order;
-use crate::trace::read::{Entry, LaneUse, Recording, Source};
+use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::Lane;
 use std::collections::BTreeMap;
 
@@ -81,6 +81,20 @@ impl Aggregator {
         }
         let more = group.count - before;
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += more;
+    }
+
+    /// Takes in a record, as it was recorded.
+    pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
+        let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
+        let texts = recording.strings();
+        let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
+        self.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
+    }
+
+    /// Of all records that [`Aggregator::see`] was shown.
+    pub fn hazards_of<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
+        let lane = recording.lanes()[Lane::RareEvents as usize];
+        self.hazards(lane.overwritten > 0 || lane.dropped > 0)
     }
 
     fn group(&mut self, noted: &HazardEvent, names: Names<'_>) -> Option<&mut Group> {
@@ -158,23 +172,6 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     };
     messages::put(&mut hazard, noted.flags, group.other.is_some());
     hazard
-}
-
-#[derive(Default)]
-pub struct Gathered(Aggregator);
-
-impl Gathered {
-    pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
-        let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
-        let texts = recording.strings();
-        let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
-        self.0.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
-    }
-
-    pub fn hazards<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
-        let lost = |summary: &LaneUse| summary.overwritten > 0 || summary.dropped > 0;
-        self.0.hazards(recording.lanes().iter().any(|summary| summary.lane == Lane::RareEvents && lost(summary)))
-    }
 }
 
 #[cfg(test)]

@@ -137,17 +137,7 @@ impl Words<'_> {
                     .to_owned(),
                 format!("{other}, which writes the value, is submitted only after that"),
             ],
-            Code::LG104 => vec![
-                match self.flags.says(Flags::UNSATISFIED) {
-                    true => format!("{other} stands in its stream until the value is written"),
-                    false => format!("{other} does not end by itself: it waits for the host, or for later work"),
-                },
-                match hazard.stream_class {
-                    StreamClass::Legacy => format!("{call} waits for every stream that was not created non-blocking"),
-                    _ => format!("{call} waits until everything in flight in the context has ended"),
-                },
-                "what it waits for has to come from the thread that is held, or through the context".to_owned(),
-            ],
+            Code::LG104 => self.must_meet_a_whole_context(),
             Code::LG105 => vec![
                 format!("{other} waits for something that the host does later"),
                 format!("{call} stays with the host until its stream has come to it, because the memory is pageable"),
@@ -179,6 +169,21 @@ impl Words<'_> {
             ],
             _ => Vec::new(),
         }
+    }
+
+    fn must_meet_a_whole_context(&self) -> Vec<String> {
+        let (call, other) = (&self.hazard.call, self.other());
+        vec![
+            match self.flags.says(Flags::UNSATISFIED) {
+                true => format!("{other} stands in its stream until the value is written"),
+                false => format!("{other} does not end by itself: it waits for the host, or for later work"),
+            },
+            match self.hazard.stream_class {
+                StreamClass::Legacy => format!("{call} waits for every stream that was not created non-blocking"),
+                _ => format!("{call} waits until everything in flight in the context has ended"),
+            },
+            "what it waits for has to come from the thread that is held, or through the context".to_owned(),
+        ]
     }
 
     fn evidence(&self) -> Vec<Evidence> {

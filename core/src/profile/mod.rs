@@ -99,16 +99,17 @@ fn is_plain(option: i32) -> bool {
     matches!(option, 0 | 7..=11 | 13 | 14)
 }
 
+/// What the runs have used of an image, or of a library that a CUDA runtime loads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Image {
+pub struct Uses {
     /// The last day of use, from 1970.
     pub day: u32,
-    /// By options, the most loads in one context of one run; of a library in one run.
+    /// By options, the most loads in one context of one run; of an image that is loaded as a library in one run. Empty of a runtime's library.
     pub loads: BTreeMap<LoadOptions, u32>,
     pub kernels: BTreeSet<String>,
 }
 
-impl Image {
+impl Uses {
     fn merge(&mut self, other: &Self) {
         self.day = self.day.max(other.day);
         for (options, &most) in &other.loads {
@@ -116,6 +117,10 @@ impl Image {
             *known = most.max(*known);
         }
         self.kernels.extend(other.kernels.iter().cloned());
+    }
+
+    fn takes(&mut self, kernel: &str) -> bool {
+        !self.kernels.contains(kernel) && self.kernels.insert(kernel.to_owned())
     }
 }
 
@@ -127,20 +132,6 @@ pub struct Place {
     pub offset: u64,
     /// By samples ([`ImageId::of_samples`]).
     pub image: ImageId,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Library {
-    /// The last day of use, from 1970.
-    pub day: u32,
-    pub kernels: BTreeSet<String>,
-}
-
-impl Library {
-    fn merge(&mut self, other: &Self) {
-        self.day = self.day.max(other.day);
-        self.kernels.extend(other.kernels.iter().cloned());
-    }
 }
 
 /// A library that the program loads itself, whose bytes are not kept.
@@ -160,8 +151,8 @@ impl Seen {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    pub images: BTreeMap<ImageId, Image>,
-    pub libraries: BTreeMap<Place, Library>,
+    pub images: BTreeMap<ImageId, Uses>,
+    pub libraries: BTreeMap<Place, Uses>,
     /// Libraries that it loads itself, by samples ([`ImageId::of_samples`]).
     pub seen: BTreeMap<ImageId, Seen>,
 }
@@ -206,8 +197,7 @@ impl Profile {
 
     /// A kernel of an image is used; whether that is new.
     pub fn used(&mut self, id: ImageId, kernel: &str) -> bool {
-        let image = self.images.get_mut(&id).filter(|image| !image.kernels.contains(kernel));
-        image.is_some_and(|image| image.kernels.insert(kernel.to_owned()))
+        self.images.get_mut(&id).is_some_and(|image| image.takes(kernel))
     }
 
     /// A runtime loads a library; whether that is new.
@@ -221,8 +211,7 @@ impl Profile {
 
     /// A kernel of a library is used; whether that is new.
     pub fn library_used(&mut self, place: &Place, kernel: &str) -> bool {
-        let library = self.libraries.get_mut(place).filter(|library| !library.kernels.contains(kernel));
-        library.is_some_and(|library| library.kernels.insert(kernel.to_owned()))
+        self.libraries.get_mut(place).is_some_and(|library| library.takes(kernel))
     }
 
     /// The program has loaded a library itself; whether that is new, and has room.

@@ -16,7 +16,7 @@
 //! the day, and the object, `-` for the program. `kernel` belongs to the image or library before it. `seen` is a library that the program loads
 //! itself. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
 
-use super::{Image, ImageId, Library, LoadOptions, Place, Profile, Seen};
+use super::{ImageId, LoadOptions, Place, Profile, Seen, Uses};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
@@ -63,7 +63,7 @@ impl Profile {
                 let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
             }
         };
-        for (id, Image { day, loads, kernels }) in &self.images {
+        for (id, Uses { day, loads, kernels }) in &self.images {
             let _ = writeln!(lines, "image\t{id}\t{day}");
             for (options, most) in loads {
                 let word = if options.is_library() { LOAD_LIBRARY } else { LOAD };
@@ -71,7 +71,7 @@ impl Profile {
             }
             add_kernels(&mut lines, kernels);
         }
-        for (Place { object, offset, image }, Library { day, kernels }) in &self.libraries {
+        for (Place { object, offset, image }, Uses { day, kernels, .. }) in &self.libraries {
             let object = if object.is_empty() { PROGRAM } else { object };
             let _ = writeln!(lines, "library\t{image}\t{offset:x}\t{day}\t{}", object.escape_debug());
             add_kernels(&mut lines, kernels);

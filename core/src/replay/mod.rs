@@ -71,7 +71,7 @@ impl<S: Source> Recording<S> {
     }
 
     pub fn complete_until(&self, stream: &StreamSeen) -> Nanos {
-        stream.complete_until.max(self.idle_until(stream.context))
+        stream.work.complete_until.max(self.idle_until(stream.context))
     }
 
     pub fn oldest(&self, stream: &StreamSeen) -> Option<Operation> {

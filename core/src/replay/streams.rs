@@ -3,23 +3,15 @@
 //! Calls overlap. The fold sees a record at its call's entry, and counts what its success proves from its return on.
 
 use super::{Proven, Remembered, Scope};
-use crate::api::{oldest_outstanding, Class, Operation};
+use crate::api::{Class, Operation, StreamWork};
 use crate::map::HashMap;
 use crate::trace::Record;
 use crate::Nanos;
-use std::collections::VecDeque;
 
-const RECENT: usize = 32;
-
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Stream {
     context: u32,
-    submitted: u64,
-    ended: u64,
-    last_submitted: Nanos,
-    complete_until: Nanos,
-    first_since_idle: Operation,
-    recent: VecDeque<Operation>,
+    work: StreamWork,
 }
 
 /// Show it the records in the order of entry.
@@ -47,7 +39,7 @@ impl Streams {
                 _ => {}
             }
             if let (Class::EventRecord, Some(stream)) = (class, self.streams.get(&record.stream)) {
-                self.counts.insert((record.stream, record.entered), stream.submitted);
+                self.counts.insert((record.stream, record.entered), stream.work.submissions.count);
             }
         }
         self.pending.extend(ended);
@@ -61,7 +53,8 @@ impl Streams {
         known.iter().for_each(|proven| self.ended(proven));
         for (returned, number) in self.submitting.extract_if(.., |(returned, _)| *returned <= now) {
             if let Some(stream) = self.streams.get_mut(&number) {
-                stream.last_submitted = stream.last_submitted.max(returned);
+                let last = &mut stream.work.submissions.last;
+                *last = returned.max(*last);
             }
         }
     }
@@ -72,28 +65,19 @@ impl Streams {
         let idle_until = self.idle_until.get(&context).copied().unwrap_or(0);
         let new = || Stream { context, ..Stream::default() };
         let stream = self.streams.entry(record.stream).or_insert_with(new);
-        if stream.last_submitted <= stream.complete_until.max(idle_until) {
-            stream.first_since_idle = op;
-            stream.ended = stream.submitted;
-        }
-        stream.submitted += 1;
-        stream.last_submitted = stream.last_submitted.max(record.entered);
+        stream.work.learn(op, op.at, idle_until);
         if record.returned != 0 {
             self.submitting.push((record.returned, record.stream));
         }
-        if stream.recent.len() == RECENT {
-            stream.recent.pop_front();
-        }
-        stream.recent.push_back(op);
     }
 
     fn ended(&mut self, proven: &Proven) {
         match proven.scope {
             Scope::Stream(number) => {
-                if let Some(stream) = self.streams.get_mut(&number) {
-                    stream.complete_until = stream.complete_until.max(proven.until);
+                if let Some(Stream { work, .. }) = self.streams.get_mut(&number) {
+                    work.complete_until = work.complete_until.max(proven.until);
                     let counted = self.counts.get(&(number, proven.until)).copied().unwrap_or(0);
-                    stream.ended = stream.ended.max(counted).min(stream.submitted);
+                    work.submissions.ended = work.submissions.ended.max(counted).min(work.submissions.count);
                 }
             }
             Scope::Context(number) => {
@@ -103,20 +87,19 @@ impl Streams {
         }
     }
 
-    fn busy(&self, number: u32) -> Option<(&Stream, Nanos)> {
+    fn work(&self, number: u32) -> Option<(&StreamWork, Nanos)> {
         let stream = self.streams.get(&number)?;
-        let idle_until = self.idle_until.get(&stream.context).copied().unwrap_or(0);
-        let until = stream.complete_until.max(idle_until);
-        (stream.last_submitted > until).then_some((stream, until))
+        Some((&stream.work, self.idle_until.get(&stream.context).copied().unwrap_or(0)))
     }
 
     pub fn oldest(&self, stream: u32) -> Option<Operation> {
-        let (stream, until) = self.busy(stream)?;
-        oldest_outstanding(stream.first_since_idle, stream.recent.iter().copied(), until)
+        let (work, idle_until) = self.work(stream)?;
+        work.oldest(idle_until)
     }
 
     pub fn outstanding(&self, stream: u32) -> u64 {
-        self.busy(stream).map_or(0, |(stream, _)| stream.submitted - stream.ended)
+        let busy = self.work(stream).filter(|(work, idle_until)| work.busy(*idle_until));
+        busy.map_or(0, |(work, _)| work.submissions.count - work.submissions.ended)
     }
 }
 

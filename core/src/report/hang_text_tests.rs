@@ -1,8 +1,11 @@
 use super::*;
 use crate::api::Call;
+use crate::api::StreamKind;
+use crate::diagnose::{BusyStream, StreamRef};
 use crate::diagnose::{HostFunctionSeen, OperationSeen, Snapshot};
 use crate::preload::Nudge;
 use crate::report::PreloadSummary;
+use crate::report::StackSeen;
 
 const SECOND: Nanos = 1_000_000_000;
 

@@ -6,6 +6,7 @@ mod communication;
 mod dump;
 mod event;
 mod hang;
+mod hang_lists;
 mod hang_text;
 mod pass_through;
 mod probe;

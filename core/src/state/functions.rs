@@ -67,16 +67,10 @@ impl Tracker {
         self.names.text(self.functions.get(number)?.name_number())
     }
 
-    pub fn set_present(&self, owner: u64, context: u32) {
+    /// The code of a module or library is in a context: the guard has brought it there (`is_ahead`), unless it was there.
+    pub fn set_present(&self, owner: u64, context: u32, is_ahead: bool) {
         if owner != 0 && context != 0 {
-            self.present.entry((owner, context)).or_insert(false);
-        }
-    }
-
-    /// The guard has brought the code of a module or library into a context, unless it was there.
-    pub fn set_present_preloaded(&self, owner: u64, context: u32) {
-        if owner != 0 && context != 0 {
-            self.present.entry((owner, context)).or_insert(true);
+            self.present.entry((owner, context)).or_insert(is_ahead);
         }
     }
 

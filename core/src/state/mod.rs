@@ -9,8 +9,10 @@
 
 mod caches;
 mod call_step;
+mod calls;
 mod communicators;
 mod context;
+mod contexts;
 mod event;
 mod events;
 mod fold;
@@ -31,6 +33,7 @@ mod tracker;
 pub use crate::api::{ColdKind, Operation, StreamKind};
 pub use caches::CachedLaunch;
 pub use call_step::CallStep;
+pub use calls::OpenRecord;
 pub use communicators::{Communicator, Communicators};
 pub use context::{Context, Function, FunctionKind};
 pub use event::Event;
@@ -39,5 +42,5 @@ pub use load::InFlight;
 pub use published::PublishedCall;
 pub use slab::Slab;
 pub use stream::{Stream, StreamKey};
-pub use thread::{Caller, OpenRecord, ThreadEntry, ThreadSlot};
+pub use thread::{Caller, ThreadEntry, ThreadSlot};
 pub use tracker::Tracker;

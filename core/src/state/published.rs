@@ -4,29 +4,19 @@ use super::thread::{Caller, ThreadSlot, NUMBER_AT};
 use crate::api::{EntryPoint, Lane};
 use crate::sync::{fence, Ordering};
 use crate::trace::layout::thread as place;
-use crate::trace::{place_at, Kind, Record};
+use crate::trace::{place_at, Record};
 use crate::Nanos;
 
-/// A driver call in progress, as another thread sees it. A number is 0 where there is none.
+/// A call in progress, as another thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedCall {
     pub thread: u32,
-    pub entry_point: EntryPoint,
-    pub entered: Nanos,
-    pub context: u32,
-    pub stream: u32,
-    pub function: u32,
-    /// Whether it loads on first use: 0 no, 1 a function, 2 a whole module.
-    pub cold: u32,
     pub serial: u64,
     /// The address of the stack frame it was entered from.
     pub frame: usize,
-    /// Where it returns to, or 0 where that is not known.
-    pub caller: usize,
-    /// The number of the path by which the program's code came to it, or 0: then the caller is the frame outside the path's.
-    pub path: u16,
     /// The caller's frame pointer register, or 0 where it is not known.
     pub frame_register: usize,
+    pub record: Record,
 }
 
 /// How often a reader retries while the thread moves to its next call.
@@ -60,20 +50,9 @@ impl ThreadSlot {
     fn outer(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         let outer = self.entry[place::OUTER].load(Ordering::Acquire);
         let entry_point = EntryPoint::by_id(outer as u16).filter(|_| self.in_use())?;
-        let call = PublishedCall {
-            thread,
-            entry_point,
-            entered: self.get(place::OUTER_ENTERED),
-            context: 0,
-            stream: 0,
-            function: 0,
-            cold: 0,
-            serial,
-            frame: self.get(place::OUTER_STACK) as usize,
-            caller: 0,
-            path: 0,
-            frame_register: 0,
-        };
+        let record = Record { entered: self.get(place::OUTER_ENTERED), ..Record::of(entry_point) };
+        let call =
+            PublishedCall { thread, serial, frame: self.get(place::OUTER_STACK) as usize, frame_register: 0, record };
         fence(Ordering::Acquire);
         (self.get(place::OUTER) == outer).then_some(call)
     }
@@ -126,24 +105,12 @@ impl ThreadSlot {
                 self.recorder.read(&look, look.length)?
             }
         };
-        let facts = Record::from_words(&words)?;
         let call = PublishedCall {
             thread,
-            entry_point: facts.entry_point,
-            entered: facts.entered,
-            context: u32::from(facts.context),
-            stream: facts.stream,
-            function: facts.function,
-            cold: match facts.kind {
-                Kind::ColdFunction => 1,
-                Kind::ColdModule => 2,
-                _ => 0,
-            },
             serial,
             frame: self.get(place::STACK) as usize,
-            caller: facts.caller as usize,
-            path: facts.path,
             frame_register: self.get(place::FRAME) as usize,
+            record: Record::from_words(&words)?,
         };
         // The fence keeps the reads above from moving below the second look.
         fence(Ordering::Acquire);

@@ -28,7 +28,7 @@ fn launch(tracker: &Tracker, slot: &ThreadSlot, returned: Nanos) {
 fn a_launch_on_the_fast_path_is_a_record_with_its_result_and_its_time() {
     let (tracker, context, stream) = with_a_stream();
     let slot = launching(&tracker, 9, stream, context);
-    let seen = || (slot.published().map(|call| call.entered), slot.counts());
+    let seen = || (slot.published().map(|call| call.record.entered), slot.counts());
     assert_eq!(seen(), (None, (0, 0)));
     let launch = begun(&tracker, slot, || 100);
     assert_eq!(seen(), (Some(100), (1, 1)));
@@ -83,7 +83,7 @@ fn launches_of_a_thread_without_an_entry_are_in_the_recording() {
     }
     launch(200);
     let published = slot.published().unwrap();
-    assert_eq!((published.thread, published.entered), (9, 200));
+    assert_eq!((published.thread, published.record.entered), (9, 200));
     let recording = Recording::open(Words(tracker.recorder().words())).unwrap();
     let lost: u64 = recording.lanes().iter().map(|lane| lane.dropped + lane.overwritten).sum();
     let there = recording.records().filter(|entry| entry.thread == 9).count() as u64;
@@ -291,9 +291,9 @@ fn launches_that_are_folded_while_they_are_read_count_once() {
         let source = Moving::of(&tracker, at, then);
         let recording = Recording::open(&source).unwrap();
         let of_stream = recording.streams().iter().find(|seen| seen.number == stream).unwrap();
-        let newest = of_stream.recent.last().map(|operation| operation.at);
-        if (of_stream.submitted, newest) != (60, Some(690)) {
-            seen.push((at, of_stream.submitted, newest));
+        let newest = of_stream.work.recent.back().map(|operation| operation.at);
+        if (of_stream.work.submissions.count, newest) != (60, Some(690)) {
+            seen.push((at, of_stream.work.submissions.count, newest));
         }
     }
     assert_eq!(seen, []);

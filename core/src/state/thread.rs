@@ -7,12 +7,10 @@
 
 use super::caches::{Caches, Launches, Line};
 use super::launchers::Launchers;
-use crate::api::{Class, EntryPoint};
+use crate::api::EntryPoint;
 use crate::sync::{fence, AtomicU64, Ordering, Patience, Turn};
 use crate::trace::layout::{flag, record, thread as place};
-use crate::trace::{
-    put_record, put_text, Cursor, Keep, Kind, Lane, Owner, Place, Places, Record, Recorder, SegmentWriter, SLOW_NANOS,
-};
+use crate::trace::{put_text, Cursor, Lane, Owner, Places, Recorder, SegmentWriter};
 use crate::Nanos;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
@@ -25,15 +23,6 @@ pub struct Caller {
     pub stack: usize,
     /// The caller's frame pointer register, or 0 where it is not known.
     pub frame: usize,
-}
-
-/// The record of a call that has not returned.
-#[derive(Clone, Copy)]
-pub struct OpenRecord {
-    place: Place<'static>,
-    mark: u64,
-    lane: Lane,
-    cold: bool,
 }
 
 pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
@@ -91,19 +80,11 @@ pub(super) fn mark_at(id: u16, cursor: Cursor) -> u64 {
     u64::from(id) | (Lane::Work as u64 + 1) << LANE_AT | (cursor.at() as u64) << NUMBER_AT
 }
 
-/// In the head of a record: where the kind, the flags and the result begin.
-const KIND_AT: u32 = 16;
+/// In the head of a record: where the flags begin.
 pub(super) const FLAGS_AT: u32 = 24;
-const RESULT_AT: u32 = 32;
-/// In the subject of a record: where the function begins, behind the stream.
-const FUNCTION_AT: u32 = 32;
 /// In a mark: where the lane begins, and where the record's number does.
-const LANE_AT: u32 = 16;
+pub(super) const LANE_AT: u32 = 16;
 pub(super) const NUMBER_AT: u32 = 32;
-
-/// How many of the newest records are looked at for one that another query can be added to: as many streams or events can
-/// be polled in turns, and be one record each.
-const FOLDED_AMONG: u32 = 16;
 
 impl ThreadSlot {
     pub(super) fn over(
@@ -197,7 +178,7 @@ impl ThreadSlot {
         (self.get(place::WHO) >> 32) as u32
     }
 
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         Owner { number: self.get(place::WHO) as u32, thread: self.thread() }
     }
 
@@ -250,237 +231,6 @@ impl ThreadSlot {
 
     pub fn counts(&self) -> (u64, u64) {
         (self.get(place::CALLS), self.get(place::LAUNCHES))
-    }
-
-    // --- records ---
-
-    fn note_segments(&self) {
-        let [_, waits, rare] = &self.writers;
-        let [waits, rare] = [waits, rare].map(|writer| u64::from(self.recorder.current_segment(writer)));
-        self.set(place::SEGMENTS_1_2, waits | rare << 32);
-    }
-
-    /// Where the next record of a lane goes: into the thread's segment, or if none is to be had, into the spare place.
-    #[inline]
-    fn next_place(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        match self.recorder.place(&self.writers[lane as usize]) {
-            Some(place) => (place, true),
-            None => self.next_segment(lane, now),
-        }
-    }
-
-    /// Takes a segment for work where the thread's has no room: a call whose own record is in another lane takes none, and the fast path looks for none.
-    pub fn make_room(&self, now: Nanos) {
-        _ = self.next_place(Lane::Work, now);
-    }
-
-    #[cold]
-    fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        let next = || self.recorder.place_in_next(&self.writers[lane as usize], self.owner(), lane, now);
-        let place = match lane {
-            // A fold may be reading the segment; what is not folded when it is left is never folded.
-            Lane::Work => self.folding.take(self.number, Patience::Long, || {
-                self.fold_current();
-                next()
-            }),
-            Lane::Waits | Lane::RareEvents => Some(next()),
-        };
-        let place = place.flatten();
-        self.note_segments();
-        match place {
-            Some(place) => (place, true),
-            None => (self.spare(), false),
-        }
-    }
-
-    pub(super) fn spare(&self) -> Place<'static> {
-        // The entry ends with the spare record: see the layout's test.
-        match self.entry.last_chunk() {
-            Some(spare) => spare,
-            None => unreachable!("an entry is longer than a record"),
-        }
-    }
-
-    /// Writes the facts of the call that the owner is about to make. They become visible with [`ThreadSlot::mark`].
-    #[inline(always)]
-    pub fn open(&self, facts: &Record, class: Class) -> OpenRecord {
-        let cold = matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
-        let lane = if cold { Lane::RareEvents } else { Lane::of(class) };
-        let (place, kept) = self.next_place(lane, facts.entered);
-        self.open_in(facts, lane, place, kept)
-    }
-
-    /// The same of a call that does not load on first use, if the thread's segment has room.
-    #[inline(always)]
-    pub fn open_at_hand(&self, facts: &Record, class: Class) -> Option<OpenRecord> {
-        let lane = Lane::of(class);
-        let place = self.recorder.place(&self.writers[lane as usize])?;
-        Some(self.open_in(facts, lane, place, true))
-    }
-
-    #[inline(always)]
-    fn open_in(&self, facts: &Record, lane: Lane, place: Place<'static>, kept: bool) -> OpenRecord {
-        self.count_call();
-        // Keeps the facts of this call behind its number and the end of the last one's mark, for a reader that takes them in
-        // between.
-        fence(Ordering::Release);
-        put_record(place, facts);
-        let cold = lane == Lane::RareEvents && matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
-        OpenRecord { place, mark: self.mark_of(facts.entry_point, lane, kept), lane, cold }
-    }
-
-    /// The mark of a call whose record is the next one of the lane, or the spare one.
-    #[inline(always)]
-    pub(super) fn mark_of(&self, entry_point: EntryPoint, lane: Lane, kept: bool) -> u64 {
-        let writer = &self.writers[lane as usize];
-        if kept && lane == Lane::Work {
-            return mark_at(entry_point.id(), writer.cursor());
-        }
-        let number = writer.next() << NUMBER_AT;
-        let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
-        u64::from(entry_point.id()) | of_lane << LANE_AT | number
-    }
-
-    #[inline(always)]
-    pub(super) fn count_call(&self) {
-        self.set(place::CALLS, self.get(place::CALLS).wrapping_add(1));
-    }
-
-    /// The call has returned: completes its record, if it leaves one. Returns whether it does. The call stays marked until
-    /// what it means is in the state as well, and [`ThreadSlot::unmark`] says so.
-    #[inline(always)]
-    pub fn close(&self, open: OpenRecord, class: Class, returned: Nanos, result: i32) -> bool {
-        let head = open.place[record::HEAD].load(Ordering::Relaxed) | u64::from(result as u32) << RESULT_AT;
-        let keep = open.cold
-            || match Keep::of(class) {
-                Keep::Always => true,
-                Keep::IfSlow => {
-                    returned.saturating_sub(open.place[record::ENTERED].load(Ordering::Relaxed)) >= SLOW_NANOS
-                }
-                Keep::Folded => !self.fold_query(open, returned, result),
-            };
-        if keep {
-            open.place[record::RETURNED].store(returned, Ordering::Relaxed);
-            open.place[record::HEAD].store(head, Ordering::Relaxed);
-            self.commit(open.lane, open.mark);
-        }
-        keep
-    }
-
-    #[inline]
-    fn commit(&self, lane: Lane, mark: u64) {
-        if mark >> LANE_AT & 0xff == place::MARK_SPARE {
-            self.recorder.count_dropped(lane);
-        } else {
-            // No index, which could panic where nothing may.
-            self.writers.get(lane as usize).into_iter().for_each(|writer| self.recorder.complete(writer));
-        }
-    }
-
-    /// Adds a query to the record of an equal one shortly before, as made at this time; `false` if there is none, or none to add to.
-    #[inline]
-    pub fn fold_query(&self, open: OpenRecord, at: Nanos, result: i32) -> bool {
-        const KIND: u64 = 0xff << KIND_AT;
-        let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
-        let head = get(open.place, record::HEAD) | u64::from(result as u32) << RESULT_AT;
-        let Some(writer) = self.writers.get(open.lane as usize) else { return false };
-        for earlier in self.recorder.newest(writer, FOLDED_AMONG) {
-            let earlier_head = get(earlier, record::HEAD);
-            if (earlier_head ^ head) & KIND != 0 {
-                break;
-            }
-            if [record::SUBJECT, record::DETAIL].iter().all(|&word| get(open.place, word) == get(earlier, word)) {
-                // Another answer than last time is a transition, which is a record of its own.
-                let equal = earlier_head == head;
-                if equal {
-                    earlier[record::EXTENT].store(get(earlier, record::EXTENT) + 1, Ordering::Relaxed);
-                    earlier[record::RETURNED].store(at, Ordering::Relaxed);
-                }
-                return equal;
-            }
-        }
-        false
-    }
-
-    /// The times of the owner's first and newest query of a poll; `None` if its newest record is another one, or no answer was
-    /// "not ready".
-    pub fn asking(&self) -> Option<(Nanos, Nanos)> {
-        const NOT_READY: u64 = 600;
-        let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
-        let newest = self.recorder.newest(&self.writers[Lane::Work as usize], FOLDED_AMONG);
-        let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
-        queries
-            .filter(|place| self.in_use() && get(place, record::HEAD) >> RESULT_AT == NOT_READY)
-            .map(|place| (get(place, record::ENTERED), get(place, record::RETURNED)))
-            .min()
-    }
-
-    /// Stores a word of the newest record, of a call that has just returned: what it made or gave out.
-    pub fn amend(&self, open: &OpenRecord, word: usize, value: u64) {
-        open.place[word].store(value, Ordering::Relaxed);
-    }
-
-    /// Adds to the newest record, of a call that has just returned, that it has loaded a function, and which.
-    pub fn amend_load(&self, open: &OpenRecord, function: u32) {
-        let amend = |word: usize, mask: u64, value: u64| {
-            let old = open.place[word].load(Ordering::Relaxed);
-            open.place[word].store(old & !mask | value, Ordering::Relaxed);
-        };
-        amend(record::HEAD, 0xff << KIND_AT, (Kind::ColdFunction as u64) << KIND_AT);
-        amend(record::SUBJECT, !0 << FUNCTION_AT, u64::from(function) << FUNCTION_AT);
-    }
-
-    /// Whether the thread's segment has room for another record: [`ThreadSlot::push_at_hand`] has a place for it.
-    #[inline(always)]
-    pub fn has_room(&self, lane: Lane) -> bool {
-        self.recorder.place(&self.writers[lane as usize]).is_some()
-    }
-
-    /// A record of something that is over, where there is room; of a thread that is in no call.
-    #[inline(always)]
-    pub fn push_at_hand(&self, facts: &Record, lane: Lane) {
-        let writer = &self.writers[lane as usize];
-        if let Some(place) = self.recorder.place(writer) {
-            put_record(place, facts);
-            self.recorder.complete(writer);
-        }
-    }
-
-    /// A record of something that is over.
-    pub fn push(&self, facts: &Record, lane: Lane) {
-        let (place, kept) = self.next_place(lane, facts.entered);
-        if !kept || self.open_lane(self.get(place::MARK)) == Some(lane) {
-            // No segment; or the place is the one of the call in progress.
-            self.recorder.count_dropped(lane);
-            return;
-        }
-        put_record(place, facts);
-        self.recorder.complete(&self.writers[lane as usize]);
-    }
-
-    /// Makes the described call visible. Release: partner of the Acquire in [`ThreadSlot::published`].
-    #[inline]
-    pub fn mark(&self, open: &OpenRecord) {
-        self.set_mark(open.mark);
-    }
-
-    #[inline(always)]
-    pub(super) fn set_mark(&self, mark: u64) {
-        self.entry[place::MARK].store(mark, Ordering::Release);
-    }
-
-    /// The call is over, or has not been let through the gate.
-    #[inline]
-    pub fn unmark(&self) {
-        unmark(self.entry);
-    }
-
-    pub(super) fn mark_word(&self) -> &AtomicU64 {
-        &self.entry[place::MARK]
-    }
-
-    pub(super) fn open_lane(&self, mark: u64) -> Option<Lane> {
-        Lane::ALL.get((mark >> LANE_AT & 0xff).checked_sub(1)? as usize).copied()
     }
 
     #[inline(always)]

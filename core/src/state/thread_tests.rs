@@ -1,5 +1,7 @@
 use super::*;
+use crate::state::OpenRecord;
 use crate::state::Tracker;
+use crate::trace::{Kind, Record, SLOW_NANOS};
 use crate::trace::{Payload, RawPayload};
 
 fn slot() -> ThreadSlot {
@@ -54,8 +56,11 @@ fn a_call_is_visible_from_mark_to_close_with_its_facts() {
     assert_eq!(slot.published(), None);
     slot.mark(&open);
     let call = slot.published().unwrap();
-    assert_eq!((call.thread, call.entry_point, call.entered), (42, facts.entry_point, 100));
-    assert_eq!((call.context, call.stream, call.function, call.cold), (1, 2, 3, 0));
+    assert_eq!((call.thread, call.record.entry_point, call.record.entered), (42, facts.entry_point, 100));
+    assert_eq!(
+        (call.record.context, call.record.stream, call.record.function, call.record.kind),
+        (1, 2, 3, Kind::Call)
+    );
     assert!(slot.close(open, facts.entry_point.class(), 200, -3));
     assert_eq!(slot.published(), None, "it has returned, whatever its mark says");
     slot.unmark();
@@ -128,7 +133,7 @@ fn what_finds_no_segment_is_dropped_and_counted_and_stays_visible_meanwhile() {
     assert!(writers.iter().all(|writer| recorder.place_in_next(writer, somebody, Lane::Waits, 0).is_some()));
     let slot = slot_over(recorder);
     let call = open(&slot, b"cuCtxSynchronize", 100, 0);
-    assert_eq!(slot.published().unwrap().entered, 100);
+    assert_eq!(slot.published().unwrap().record.entered, 100);
     close(&slot, &call, 200, 0);
     assert_eq!(slot.published(), None);
     assert_eq!(recorder.counts(Lane::Waits).dropped, 1);

@@ -14,8 +14,6 @@ use super::thread::ThreadSlot;
 use crate::api::{GraphContents, Operation};
 use crate::map::HashMap;
 use crate::order;
-use crate::replay::Scope;
-use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};
@@ -35,9 +33,9 @@ pub struct Tracker {
     pub(super) contexts: Slab<Context>,
     pub(super) streams: Slab<Stream>,
     pub(super) functions: Slab<Function>,
-    context_numbers: DashMap<u64, u32, ByHandle>,
+    pub(super) context_numbers: DashMap<u64, u32, ByHandle>,
     // The handle of each device's primary context. One that is reset comes back under its handle, without another retain.
-    primaries: Mutex<HashMap<i32, u64>>,
+    pub(super) primaries: Mutex<HashMap<i32, u64>>,
     pub(super) stream_numbers: DashMap<StreamKey, u32, ByHandle>,
     pub(super) function_numbers: DashMap<u64, u32, ByHandle>,
     pub(super) events: Slab<Event>,
@@ -52,7 +50,7 @@ pub struct Tracker {
     pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
     pub graph_launches: GraphLaunches,
     /// Launches are looked at one by one.
-    slow_path: AtomicBool,
+    pub(super) slow_path: AtomicBool,
     epoch: &'static AtomicU32,
     overflowed: AtomicU64,
     last_thread: AtomicU32,
@@ -154,8 +152,6 @@ impl Tracker {
         self.overflowed.load(Ordering::Relaxed)
     }
 
-    // --- threads ---
-
     pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
         self.release_ended();
         let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
@@ -227,122 +223,8 @@ impl Tracker {
         self.threads.iter()
     }
 
-    // --- communicators ---
-
     pub fn communicators(&self) -> Communicators {
         Communicators::of(self.recorder)
-    }
-
-    // --- contexts ---
-
-    /// The number of a context, new or known; 0 for the null handle.
-    pub fn context(&self, handle: u64, now: Nanos) -> u32 {
-        if handle == 0 {
-            return 0;
-        }
-        if let Some(number) = self.context_numbers.get(&handle) {
-            return *number;
-        }
-        *self.context_numbers.entry(handle).or_insert_with(|| {
-            let number = self.taken(self.contexts.take(), self.recorder.shape().contexts);
-            if let Some(context) = self.contexts.get(number) {
-                context.begin(handle, now);
-                let primaries = lock(&self.primaries);
-                let device = primaries.iter().find(|(_, known)| **known == handle);
-                device.into_iter().for_each(|(device, _)| context.set_device(*device, true));
-            }
-            // A default stream's handle means more than one stream from now on.
-            self.next_epoch();
-            number
-        })
-    }
-
-    /// A context is this device's: its primary one, or one of its own.
-    pub fn is_context_of(&self, device: i32, number: u32, primary: bool) {
-        let Some(context) = self.contexts.get(number) else { return };
-        context.set_device(device, primary);
-        let mut primaries = lock(&self.primaries);
-        primaries.retain(|_, known| *known != context.handle());
-        if primary {
-            primaries.insert(device, context.handle());
-        }
-    }
-
-    pub fn set_slow_path(&self, every_launch: bool) {
-        if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
-            // What the threads remember holds for the former epoch.
-            self.next_epoch();
-        }
-    }
-
-    #[inline(always)]
-    pub fn slow_path(&self) -> bool {
-        self.slow_path.load(Ordering::Acquire)
-    }
-
-    /// Whether launches may take the fast path: no capture is under way, no part of the guard wants to see them all, and a default
-    /// stream can belong to one context only.
-    pub fn fast_launches(&self, default_stream: bool) -> bool {
-        if self.slow_path() {
-            return false;
-        }
-        let mut contexts = self.contexts();
-        let first = contexts.next();
-        let capturing = first.is_some_and(|(_, c)| c.capturing());
-        !capturing
-            && match contexts.next() {
-                None => true,
-                Some((_, second)) => !default_stream && !second.capturing() && !contexts.any(|(_, c)| c.capturing()),
-            }
-    }
-
-    pub fn known_context(&self, handle: u64) -> Option<u32> {
-        self.context_numbers.get(&handle).map(|n| *n)
-    }
-
-    pub fn context_entry(&self, number: u32) -> Option<&Context> {
-        self.contexts.get(number)
-    }
-
-    pub fn contexts(&self) -> impl Iterator<Item = (u32, &Context)> {
-        self.contexts.iter().filter(|(_, c)| c.alive())
-    }
-
-    pub fn context_gone(&self, handle: u64) {
-        let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
-        let Some(context) = self.contexts.get(number) else { return };
-        context.end();
-        self.stream_numbers.retain(|_, stream| {
-            let gone = self.streams.get(*stream).is_some_and(|s| s.context() == number);
-            if gone {
-                self.end_stream(*stream);
-            }
-            !gone
-        });
-        self.reap(number, true);
-        self.present.retain(|key, _| key.1 != number);
-        self.functions.iter().for_each(|(_, f)| f.forget_context(number));
-        self.next_epoch();
-        self.contexts.give_back(number);
-    }
-
-    pub(super) fn idle_until(&self, context: u32) -> Nanos {
-        self.contexts.get(context).map_or(0, Context::idle_until)
-    }
-
-    /// Everything submitted to the context before `entered` is complete.
-    pub fn context_complete(&self, context: u32, entered: Nanos) {
-        if let Some(entry) = self.contexts.get(context) {
-            entry.complete_until(entered);
-            self.reap(context, false);
-        }
-    }
-
-    pub fn ended(&self, scope: Scope, until: Nanos) {
-        match scope {
-            Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
-            Scope::Context(context) => self.context_complete(context, until),
-        }
     }
 
     /// Brings the launches that all threads have made into the streams' entries. Before it, an entry may lack some. Returns whether it lacks
@@ -401,7 +283,7 @@ impl Tracker {
     /// A stream's entry after a fold, if all could be folded and no thread is in a call on the stream. A launch in progress is not counted yet,
     /// and may have returned before the call that asks. The fold comes second: what has returned meanwhile is folded, and what is entered meanwhile returns later.
     fn beside_no_other_call(&self, stream: u32) -> Option<&Stream> {
-        let is_on_it = |slot: &ThreadSlot| slot.published().is_some_and(|call| call.stream == stream);
+        let is_on_it = |slot: &ThreadSlot| slot.published().is_some_and(|call| call.record.stream == stream);
         let is_called_on = self.threads.iter().any(|(_, slot)| is_on_it(slot));
         let is_known = self.fold_of(stream);
         self.stream_entry(stream).filter(|_| is_known && !is_called_on)

@@ -1,6 +1,7 @@
 use super::super::streams::MOST_DESTROYED;
 use super::*;
 use crate::api::{Class, EntryPoint, StreamKind};
+use crate::replay::Scope;
 use crate::state::{begin_fast, object_key, Caller, FastSubmission, FunctionKind, Known, SubmissionFacts};
 use crate::trace::RawPayload;
 
@@ -56,7 +57,7 @@ fn handles_used_again_mean_something_new() {
     let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
     tracker.name_function(f, "k1");
     tracker.function_entry(f).unwrap().set_loaded_in(c);
-    tracker.set_present(0x11b, c);
+    tracker.set_present(0x11b, c, false);
     tracker.owner_gone(0x11b);
     assert_ne!(tracker.epoch(), before);
     assert!(!tracker.present(0x11b, c));
@@ -81,14 +82,14 @@ fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
     let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
     let entry = tracker.function_entry(f).unwrap();
     entry.set_preloaded(a);
-    tracker.set_present_preloaded(0x11b, a);
+    tracker.set_present(0x11b, a, true);
     assert!(entry.loaded_in(a) && tracker.present(0x11b, a));
     assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
     assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
     assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
     // What the program brought in by itself stays its own.
-    tracker.set_present(0x11b, b);
-    tracker.set_present_preloaded(0x11b, b);
+    tracker.set_present(0x11b, b, false);
+    tracker.set_present(0x11b, b, true);
     assert!(!tracker.take_present_preloaded(0x11b, b));
     assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
     tracker.context_gone(0xa);

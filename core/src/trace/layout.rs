@@ -71,7 +71,7 @@ pub mod thread {
     pub const MARK: usize = 4;
     pub const STACK: usize = 5;
     pub const FRAME: usize = 6;
-    /// See `Cursor` of the recorder.
+    /// See `Cursor` of the writer.
     pub const CURSOR: usize = 7;
     pub const SEGMENTS_1_2: usize = 8;
     pub const BORN: usize = 9;
@@ -131,7 +131,7 @@ pub mod stream {
     pub const FIRST_SINCE_IDLE: usize = 11;
     pub const PASSED: usize = 13;
     pub const RECENT: usize = 16;
-    pub const RECENT_COUNT: usize = 32;
+    pub const RECENT_COUNT: usize = crate::api::StreamWork::RECENT;
 }
 
 pub mod text {

@@ -1,8 +1,8 @@
 //! Looks at segments in the process that writes them, while it does.
 
 use super::layout::{self, record, segment};
-use super::recorder::{low, Cursor};
-use super::{Owner, Place, Recorder};
+use super::recorder::Recorder;
+use super::writer::{low, Cursor, Owner, Place};
 use crate::sync::{fence, AtomicU64, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 //! Must not: allocate, lock, wait or look at a clock where a record is written.
 
 mod add;
+mod facts;
 mod follow;
 pub mod layout;
 mod look;
@@ -22,16 +23,17 @@ pub mod read;
 mod record;
 mod recorder;
 mod submission;
+mod writer;
 
 pub use crate::api::{Keep, Lane, SLOW_NANOS};
+pub use facts::{LaneUse, ProcessFacts, ProcessState, StartFacts};
 pub use follow::{Followed, Follower};
 pub use look::Look;
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub(crate) use record::subject_of;
 pub use record::{address_and_path, from_word, Kind, Record, WORDS};
-pub(crate) use recorder::{complete_at, place_at, put_submission, Cursor};
-pub use recorder::{
-    put_record, put_text, Current, LaneCounts, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter, StartFacts,
-};
+pub use recorder::{put_text, Recorder};
 pub use submission::Submission;
+pub(crate) use writer::{complete_at, place_at, put_submission, Cursor};
+pub use writer::{put_record, Current, Owner, Place, Places, SegmentWriter};

@@ -131,6 +131,7 @@ impl RawPayload {
         Self { three: (driver_flags & 0xffff) as u64, extent: value, detail: address }
     }
 
+    /// With how many bytes a call is about, or which value was seen there.
     pub const fn memory(address: u64, bytes: u64) -> Self {
         Self { three: 0, extent: bytes, detail: address }
     }
@@ -157,10 +158,6 @@ impl RawPayload {
 
     pub fn activity(thread: u32, doing: Option<ThreadActivity>) -> Self {
         Self { three: 0, extent: doing.map_or(0, ThreadActivity::number), detail: u64::from(thread) }
-    }
-
-    pub const fn holds(address: u64, value: u64) -> Self {
-        Self { three: 0, extent: value, detail: address }
     }
 
     pub const fn computes(thread: u32, time: ComputeTime) -> Self {

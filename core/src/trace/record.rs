@@ -56,6 +56,12 @@ impl Kind {
         }
     }
 
+    /// Whether the call loads on first use.
+    #[inline]
+    pub const fn is_cold(self) -> bool {
+        matches!(self, Self::ColdFunction | Self::ColdModule)
+    }
+
     pub const fn is_call(self) -> bool {
         matches!(self, Self::Call | Self::ColdFunction | Self::ColdModule | Self::Queries)
     }

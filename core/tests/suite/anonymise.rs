@@ -121,15 +121,7 @@ fn expect_same(bytes: &[u8], copied: &[u8]) {
     let facts = |recording: &Recording<&[u8]>| {
         let facts = recording.facts();
         let counts = [facts.without_entry, facts.texts_lost, facts.former_calls, facts.former_launches];
-        (
-            facts.process,
-            facts.armed_unix_nanos,
-            facts.process_start_ticks,
-            facts.last_seen,
-            facts.state,
-            counts,
-            facts.start,
-        )
+        (facts.process, facts.armed_unix_nanos, facts.start_ticks, facts.last_seen, facts.state, counts, facts.start)
     };
     assert_eq!(facts(&new), facts(&old));
     assert_eq!((new.contexts(), new.communicators()), (old.contexts(), old.communicators()));
@@ -163,9 +155,17 @@ fn expect_same(bytes: &[u8], copied: &[u8]) {
         assert_eq!(of(new), of(old));
     }
     let busy = |recording: &Recording<&[u8]>| {
-        let streams = recording.streams().iter().filter(|stream| stream.submitted > 0);
+        let streams = recording.streams().iter().filter(|stream| stream.work.submissions.count > 0);
         streams
-            .map(|stream| (stream.handle, stream.kind, stream.submitted, stream.oldest(0), stream.recent.clone()))
+            .map(|stream| {
+                (
+                    stream.handle,
+                    stream.kind,
+                    stream.work.submissions.count,
+                    stream.oldest(0),
+                    stream.work.recent.clone(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(busy(&new), busy(&old));

@@ -5,7 +5,7 @@ use crate::support::written::{bytes, tracker};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{
-    joined, Aggregator, ConflictingOperation, Flags, Gathered, Hazard, HazardEvent, Names, StreamClass,
+    joined, Aggregator, ConflictingOperation, Flags, Hazard, HazardEvent, Names, StreamClass,
 };
 use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
@@ -86,9 +86,9 @@ fn run(seed: u64, occurrences: u64, rare_events: usize) -> (Vec<Hazard>, Vec<Haz
     }
     let recording = Recording::open(bytes(tracker)).expect("a recording");
     assert_eq!(recording.defects(), []);
-    let mut gathered = Gathered::default();
+    let mut gathered = Aggregator::default();
     recording.records().for_each(|entry| gathered.see(&recording, &entry));
-    (fold.hazards(false), gathered.hazards(&recording))
+    (fold.hazards(false), gathered.hazards_of(&recording))
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::support::build::{call, pair, Builder, TINY};
 use crate::support::cases::entry_point;
 use crate::support::written::killed_as_a_launch_returns;
 use lazyguard_core::trace::layout::{header, lane, record, segment, text, thread, Shape};
-use lazyguard_core::trace::read::{ProcessState, Recording, Source, ThreadState, Unreadable};
+use lazyguard_core::trace::read::{Recording, Source, ThreadState, Unreadable};
+use lazyguard_core::trace::ProcessState;
 use std::cell::{Cell, RefCell};
 use std::io;
 
@@ -289,7 +290,7 @@ fn a_launch_that_has_just_returned_is_on_its_stream_although_its_record_is_not_c
     assert_eq!(recording.threads()[0].call_in_progress, None, "it has returned");
     assert_eq!(times(&recording), [5_000], "its record is not complete");
     let stream = &recording.streams()[0];
-    assert_eq!((stream.submitted, stream.last_submitted), (1, 96_500));
+    assert_eq!((stream.work.submissions.count, stream.work.submissions.last), (1, 96_500));
     assert_eq!(stream.oldest(0).map(|op| op.at), Some(96_000));
 }
 

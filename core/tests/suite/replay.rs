@@ -227,7 +227,8 @@ impl Program {
             let idle_until = context.map_or(0, |context| context.idle_until);
             let live = stream.oldest(idle_until);
             // The reader folds by time, the state thread by thread: the newest operations may come in another order.
-            let told = |seen: &StreamSeen| (seen.submitted, seen.last_submitted, seen.oldest(idle_until));
+            let told =
+                |seen: &StreamSeen| (seen.work.submissions.count, seen.work.submissions.last, seen.oldest(idle_until));
             assert_eq!(told(stream), told(folded), "seed {seed}, stream {}: read, and folded", stream.number);
             let symbol = |op: Operation| EntryPoint::by_id(op.entry_point).map(EntryPoint::symbol);
             assert_eq!(
@@ -240,12 +241,12 @@ impl Program {
             let entry = self.tracker.stream_entry(stream.number).expect("a stream");
             // The records are folded in their order. The state learns of a launch later: it may know by then that the launch has ended, or that it
             // returned after the end of what was before it, and then counts that as well.
-            let until = stream.complete_until.max(idle_until);
+            let until = stream.work.complete_until.max(idle_until);
             let is_outstanding =
                 |record: &Record| record.submitted() && record.stream == stream.number && record.entered > until;
             let least = recording.records().filter(|entry| is_outstanding(&entry.record)).count() as u64;
             let live = entry.outstanding_count(idle_until);
-            let most = if streams.oldest(stream.number).is_none() { 0 } else { stream.submitted };
+            let most = if streams.oldest(stream.number).is_none() { 0 } else { stream.work.submissions.count };
             assert!((least..=most).contains(&live), "seed {seed}, stream {}: {least} to {most}, {live}", stream.number);
         }
     }

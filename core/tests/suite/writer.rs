@@ -37,8 +37,12 @@ fn a_short_run_is_read_as_it_went() {
     let made = (first..30).map(|n| (n, n, 10_000 + n * 2_000)).chain([(30, 0, 96_000)]);
     assert_eq!(launches, made.collect::<Vec<_>>());
     let [stream] = recording.streams() else { panic!("{:?}", recording.streams()) };
-    let newest = stream.recent.last().map(|op| op.at);
-    assert_eq!((stream.submitted, stream.last_submitted, newest), (1, 96_500, Some(96_000)), "the reader folds it");
+    let newest = stream.work.recent.back().map(|op| op.at);
+    assert_eq!(
+        (stream.work.submissions.count, stream.work.submissions.last, newest),
+        (1, 96_500, Some(96_000)),
+        "the reader folds it"
+    );
     let queries: Vec<_> = recording
         .records()
         .filter(|entry| entry.record.kind == Kind::Queries)

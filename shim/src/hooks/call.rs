@@ -463,7 +463,7 @@ impl Call {
 
     pub fn loaded(&self) {
         let About { context, function, owner, .. } = self.about;
-        self.guard.tracker.set_present(owner, context);
+        self.guard.tracker.set_present(owner, context, false);
         if let Some(entry) = self.guard.tracker.function_entry(function) {
             entry.set_loaded_in(context);
         }

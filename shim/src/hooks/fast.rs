@@ -341,7 +341,13 @@ mod tests {
         let size = Extent { grid: [7, 2, 1], block: [64, 1, 1], shared_bytes: 48 };
         let returned = kernel(entry, function, to, size, || {
             let call = slot.published().expect("a call is published while it is made");
-            inside.set(Some((call.entry_point, call.stream, call.function, call.context, is_busy())));
+            inside.set(Some((
+                call.record.entry_point,
+                call.record.stream,
+                call.record.function,
+                call.record.context.into(),
+                is_busy(),
+            )));
             result
         });
         assert_eq!(returned, result);

@@ -62,7 +62,7 @@ fn load<'a>(
         if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
             profile.is_of(module, Origin::Image(id));
         }
-        call.guard.tracker.set_present(module, call.about.context);
+        call.guard.tracker.set_present(module, call.about.context, false);
         call.guard.loader.module_loaded(call.guard, call.about.context, module);
         call.load_pending(call.about.context);
     })

@@ -169,6 +169,7 @@ fn facts(initialised: Initialised) -> ProcessFacts {
         rank: run_folder::rank().unwrap_or_default(),
         lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
         start: start_facts(start_ticks, initialised),
+        ..ProcessFacts::default()
     }
 }
 

@@ -318,7 +318,7 @@ impl<'a> Attempt<'a> {
         self.done.modules += u64::from(there.is_new);
         // A library comes into the context with its first kernel. Of one that was there before, it is known whether it prints.
         match kind {
-            FunctionKind::Function => process.tracker.set_present_preloaded(owner, context),
+            FunctionKind::Function => process.tracker.set_present(owner, context, true),
             FunctionKind::Kernel if there.is_new && there.prints != Prints::No => {
                 self.loader.prints(owner, there.prints)
             }

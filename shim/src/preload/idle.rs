@@ -78,8 +78,8 @@ pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> b
         let mut others = process.tracker.threads().filter(|(_, slot)| !std::ptr::eq(*slot, own));
         others.any(|(_, slot)| {
             slot.published().is_some_and(|call| {
-                let class = call.entry_point.class();
-                let here = call.context == 0 || call.context == context || class.concerns_every_context();
+                let class = call.record.entry_point.class();
+                let here = [0, context].contains(&call.record.context.into()) || class.concerns_every_context();
                 class.waits_at_gate() && here
             })
         })
@@ -262,7 +262,7 @@ const LATELY_NANOS: u64 = 10_000_000;
 fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     let mut others = process.tracker.threads().filter(|(_, slot)| slot.in_use() && slot.thread() != thread);
-    let submits = |call: PublishedCall| call.stream == number && !asks(call.entry_point.class());
+    let submits = |call: PublishedCall| call.record.stream == number && !asks(call.record.entry_point.class());
     others.any(|(_, slot)| slot.published().is_some_and(submits))
 }
 

@@ -38,7 +38,7 @@ pub fn memory() -> Option<Memory> {
 /// Into the current context.
 pub fn bring(process: &Process, context: u32, library: u64) {
     if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
-        process.tracker.set_present_preloaded(library, context);
+        process.tracker.set_present(library, context, true);
     }
 }
 
@@ -63,7 +63,7 @@ pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
     };
     if loaded {
         entry(handle, kind).into_iter().for_each(|function| function.set_preloaded(context));
-        tracker.set_present_preloaded(owner, context);
+        tracker.set_present(owner, context, true);
     }
     loaded
 }

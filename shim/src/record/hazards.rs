@@ -129,7 +129,8 @@ impl Hazards {
     /// Whether another thread was in a loading call since: it holds the driver's lock, and explains the delay.
     pub fn loaded_since(&self, process: &Process, entered: Nanos, own: &ThreadSlot) -> bool {
         let loads = |slot: &ThreadSlot| {
-            slot.published().is_some_and(|call| call.cold != 0 || call.entry_point.class().loads_module())
+            slot.published()
+                .is_some_and(|call| call.record.kind.is_cold() || call.record.entry_point.class().loads_module())
         };
         self.load_ended.load(Ordering::Relaxed) >= entered
             || process.tracker.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))

@@ -14,8 +14,8 @@ use lazyguard_core::folder::entries_of;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    is_part, Image, ImageId, Library, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES,
-    MOST_BYTES_OF_LIBRARIES, MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
+    is_part, ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
+    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::settings::RUN_PROFILE;
 use lazyguard_core::sync::lock;
@@ -141,7 +141,7 @@ impl Notes {
             bytes += if fits { place.image.bytes } else { 0 };
             fits
         };
-        let wanted = |(place, library): (&Place, &Library)| libraries::Wanted {
+        let wanted = |(place, library): (&Place, &Uses)| libraries::Wanted {
             place: place.clone(),
             kernels: names(&library.kernels),
         };
@@ -365,7 +365,7 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
 
 /// One for each way of loading. To load a library holds nothing up, and an unused one may be unloaded under a kernel, which waits for a library in the
 /// context: a library is loaded ahead of its use alone.
-fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
+fn images_of(image: &Uses, content: &[u8]) -> Vec<ahead::Image> {
     let kernels = names(&image.kernels);
     let of_load = |(options, most): (&LoadOptions, &u32)| {
         let mut terminated = memory::copy_of(content, 1)?;

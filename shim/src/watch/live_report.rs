@@ -70,7 +70,7 @@ pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
 
 fn left(guard: &Guard) -> Vec<Waiting> {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-    calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
+    calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.record.entered)).collect()
 }
 
 /// Everything is recorded again, in case it was overwritten.

@@ -167,9 +167,10 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
             questions.push(Question::Events { stream, events });
         }
     }
-    for slot in tracker.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.cold != 0) {
-        if let Some(entry) = tracker.function_entry(slot.function).filter(|f| f.kind() == FunctionKind::Function) {
-            questions.push(Question::Loaded { function: slot.function, handle: entry.handle() });
+    for slot in tracker.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.record.kind.is_cold()) {
+        if let Some(entry) = tracker.function_entry(slot.record.function).filter(|f| f.kind() == FunctionKind::Function)
+        {
+            questions.push(Question::Loaded { function: slot.record.function, handle: entry.handle() });
         }
     }
     // Whether a grid fills the device matters only beside another stream's work.
@@ -329,7 +330,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, asked: Nanos, answer: &Answer, seen: &
         }
         Answer::Holds { address, wide, value } => push(Class::WaitValue, &|record| {
             record.flags = if wide { flag::WIDE } else { 0 };
-            record.raw = RawPayload::holds(address, value);
+            record.raw = RawPayload::memory(address, value);
         }),
         Answer::Resident { key, blocks } => push(Class::Launch, &|record| {
             (record.function, record.raw) = (key.function, RawPayload::resident(key, blocks));

@@ -18,11 +18,11 @@ const LEAST: Nanos = 100_000_000;
 pub fn note(guard: &'static Guard, threshold: Nanos) {
     let mut known = lock(&guard.reports.computing);
     let (at, least) = (guard.now(), LEAST.max(threshold / 4));
-    let is_long = |call: &PublishedCall| may_compute(call) && at.saturating_sub(call.entered) >= threshold / 2;
+    let is_long = |call: &PublishedCall| may_compute(call) && at.saturating_sub(call.record.entered) >= threshold / 2;
     let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
-    known.retain(|(waiting, _)| calls().any(|call| (call.thread, call.entered) == *waiting));
+    known.retain(|(waiting, _)| calls().any(|call| (call.thread, call.record.entered) == *waiting));
     let is_due = |since: Nanos| at.saturating_sub(since) >= least;
-    let is_of = |call: &PublishedCall, waiting: &Waiting| *waiting == (call.thread, call.entered);
+    let is_of = |call: &PublishedCall, waiting: &Waiting| *waiting == (call.thread, call.record.entered);
     let read = |known: &[_], call: &PublishedCall| known.iter().position(|(waiting, _)| is_of(call, waiting));
     let due: Vec<_> = calls().filter(|call| read(&known, call).is_none_or(|place| is_due(known[place].1 .0))).collect();
     let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
@@ -31,7 +31,7 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
         let Some(own) = runnable(call.thread) else { continue };
         let now = (at, own.saturating_add(drivers));
         let Some(place) = read(&known, &call) else {
-            known.push(((call.thread, call.entered), now));
+            known.push(((call.thread, call.record.entered), now));
             continue;
         };
         let (since, before) = std::mem::replace(&mut known[place].1, now);
@@ -43,7 +43,7 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
 }
 
 fn may_compute(call: &PublishedCall) -> bool {
-    call.cold != 0 || call.entry_point.class().may_compute()
+    call.record.kind.is_cold() || call.record.entry_point.class().may_compute()
 }
 
 /// Running, or waiting for a processor.

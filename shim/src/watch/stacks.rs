@@ -29,9 +29,9 @@ const MOST_BYTES: u64 = 256 << 10;
 pub fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
-    let has_frame = |call: &&PublishedCall| call.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
+    let has_frame = |call: &&PublishedCall| call.record.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
     let mut calls: Vec<_> = calls.iter().filter(has_frame).collect();
-    order::sort_by_key(&mut calls, |call| call.entered);
+    order::sort_by_key(&mut calls, |call| call.record.entered);
     let running = running.iter().filter_map(|thread| space.sleeping(*thread));
     let mut found: Vec<_> =
         running.chain(calls.iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
@@ -66,7 +66,7 @@ pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
 
 /// Of which only the frame is known.
 fn is_of_nccl(call: &PublishedCall) -> bool {
-    !call.entry_point.is_of_driver()
+    !call.record.entry_point.is_of_driver()
 }
 
 struct Space<'a> {
@@ -131,7 +131,7 @@ impl<'a> Space<'a> {
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
         // Right below; else a jump has left the call.
         let address = self.memory.word(begin.checked_sub(8)?)?;
-        if !is_of_nccl(call) && call.path == 0 && address != call.caller as u64 {
+        if !is_of_nccl(call) && call.record.path == 0 && address != call.record.caller as u64 {
             return None;
         }
         let begin = match Machine::OWN {
@@ -144,7 +144,7 @@ impl<'a> Space<'a> {
 
     /// On AArch64 the return address lies at the lower end of the hook's frame, beside the frame pointer.
     fn end_of_hook(&self, call: &PublishedCall) -> Option<u64> {
-        let hook = crate::lookup::table::hook(call.entry_point) as u64;
+        let hook = crate::lookup::table::hook(call.record.entry_point) as u64;
         let library = self.modules.iter().position(|module| module.has_code_at(hook))?;
         let frame_pointer = (call.frame as u64).checked_sub(16)?;
         frame_pointer.checked_add(above_frame_pointer(&self.memory, self.image(library)?, Machine::OWN, hook)?)

@@ -17,7 +17,7 @@ pub fn at_exit(guard: &Guard) {
     let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
     let still = |(thread, entered): &Waiting| {
         let mut calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-        calls.any(|call| call.thread == *thread && call.entered == *entered)
+        calls.any(|call| call.thread == *thread && call.record.entered == *entered)
     };
     if !waiting.iter().any(still) {
         report.ends = ends(guard, &report);

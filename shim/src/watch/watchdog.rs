@@ -216,7 +216,7 @@ impl Watch {
 
     fn waits_in_a_call(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
         let call = slot.published()?;
-        let waiting = (call.thread, call.entered);
+        let waiting = (call.thread, call.record.entered);
         // `still_inside` reads a file.
         let waits = self.is_known(&waiting) || self.is_past(&waiting, now) && still_inside(&call);
         // A query of a poll is none by itself.
@@ -543,5 +543,5 @@ fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u
 }
 
 fn is_query(call: &PublishedCall) -> bool {
-    Keep::of(call.entry_point.class()) == Keep::Folded
+    Keep::of(call.record.entry_point.class()) == Keep::Folded
 }

@@ -3,7 +3,7 @@
 //! Must not: trust a process id alone, or compare clocks of two machines: a heartbeat counts when it moves.
 
 use crate::folder::process::Status;
-use lazyguard_core::trace::read::{Facts, ProcessState};
+use lazyguard_core::trace::{ProcessFacts, ProcessState};
 use lazyguard_core::Nanos;
 use rustix::time::{clock_gettime, ClockId};
 use std::time::{Duration, Instant};
@@ -58,29 +58,29 @@ impl Heartbeat {
         }
     }
 
-    pub fn is_undecided(&self, facts: &Facts, status: Status) -> bool {
+    pub fn is_undecided(&self, facts: &ProcessFacts, status: Status) -> bool {
         self.moved.is_none() && matches!(self.life(facts, status), Life::Frozen(_) | Life::Gone)
     }
 
-    pub fn life(&self, facts: &Facts, status: Status) -> Life {
+    pub fn life(&self, facts: &ProcessFacts, status: Status) -> Life {
         let moves = self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER);
         life(facts, status, moves, age_by_clock(facts))
     }
 }
 
 /// The age of the newest heartbeat by this machine's monotonic clock, where that makes sense.
-fn age_by_clock(facts: &Facts) -> Option<Nanos> {
+fn age_by_clock(facts: &ProcessFacts) -> Option<Nanos> {
     let now = clock_gettime(ClockId::Monotonic);
     let now =
         u64::try_from(now.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(now.tv_nsec).ok()?)?;
     now.checked_sub(facts.armed_monotonic_nanos.checked_add(facts.last_seen)?)
 }
 
-fn life(facts: &Facts, status: Status, moves: bool, age: Option<Nanos>) -> Life {
+fn life(facts: &ProcessFacts, status: Status, moves: bool, age: Option<Nanos>) -> Life {
     if facts.state == ProcessState::Ended {
         return Life::Ended;
     }
-    let is_it = status.started() == Some(facts.process_start_ticks);
+    let is_it = status.started() == Some(facts.start_ticks);
     match status {
         Status::Stopped(_) if is_it => Life::Stopped,
         _ if is_it && facts.state == ProcessState::SteppedAside => Life::Unguarded,
@@ -102,22 +102,22 @@ mod tests {
     use lazyguard_core::trace::read::Recording;
     use std::sync::atomic::Ordering;
 
-    fn facts(state: ProcessState) -> Facts {
+    fn facts(state: ProcessState) -> ProcessFacts {
         let job = Job::new();
         let words = job.tracker.recorder().words().iter();
         let bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        Facts { state, last_seen: 1, ..Recording::open(bytes).unwrap().facts().clone() }
+        ProcessFacts { state, last_seen: 1, ..Recording::open(bytes).unwrap().facts().clone() }
     }
 
     #[test]
     fn a_process_lives_by_its_number_or_by_its_heartbeat() {
         let guarded = facts(ProcessState::Guarded);
-        let ticks = guarded.process_start_ticks;
+        let ticks = guarded.start_ticks;
         let of = |status, moves, age| life(&guarded, status, moves, age);
         assert_eq!(of(Status::Runs(ticks), false, Some(100_000_000)), Life::Runs);
         assert_eq!(of(Status::Runs(ticks), false, None), Life::Runs);
         assert_eq!(of(Status::Runs(ticks), false, Some(11_000_000_000)), Life::Frozen(11_000_000_000));
-        let not_begun = Facts { last_seen: 0, ..guarded.clone() };
+        let not_begun = ProcessFacts { last_seen: 0, ..guarded.clone() };
         assert_eq!(life(&not_begun, Status::Runs(ticks), false, Some(11_000_000_000)), Life::Runs);
         assert_eq!(of(Status::Stopped(ticks), true, Some(0)), Life::Stopped);
         // Its number is another process's now, and in another container's numbers it means nothing.

@@ -12,7 +12,7 @@ use crate::folder::source::{settings_of, RecordingFile, Run, HAZARDS};
 use crate::words::names::Names;
 use crate::words::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
-use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
+use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile, StreamClass};
 use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
 use lazyguard_core::run_folder::file::{HANG, RUN};
 use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
@@ -91,7 +91,7 @@ pub(super) struct Followed {
     hang: Replaced<HangReport>,
     summary: Replaced<Summary>,
     tally: Tally,
-    gathered: Gathered,
+    gathered: Aggregator,
     hazards: Replaced<HazardFile>,
     before: Option<(Instant, ProcessNow)>,
 }
@@ -187,7 +187,7 @@ impl Followed {
             host: facts.host.clone(),
             rank: recording.rank(),
             life,
-            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.process_start_ticks)),
+            end: end_of(life, self.run.folder.as_deref(), facts.process, Some(facts.start_ticks)),
             calls,
             launches,
             launches_per_second: None,
@@ -195,7 +195,7 @@ impl Followed {
             runs: if rests { runs(&self.run) } else { Vec::new() },
             outstanding: if goes_on { outstanding(recording) } else { BTreeMap::new() },
             tally: self.tally.clone(),
-            hazards: by_code(joined(noted, self.gathered.hazards(recording))),
+            hazards: by_code(joined(noted, self.gathered.hazards_of(recording))),
             hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
             hang,
             revoked: self.summary.newest.as_ref().map(|summary| summary.revoked.clone()).unwrap_or_default(),
@@ -270,7 +270,7 @@ fn about<S: Source>(recording: &Recording<S>, call: EntryPoint, function: u32) -
 fn stands_at_rest<S: Source>(recording: &Recording<S>, threshold: Nanos) -> bool {
     let now = recording.facts().last_seen;
     let rests = |at: Nanos| threshold != 0 && now.saturating_sub(at) >= threshold;
-    recording.streams().iter().any(|s| rests(s.last_submitted) && recording.oldest(s).is_some())
+    recording.streams().iter().any(|s| rests(s.work.submissions.last) && recording.oldest(s).is_some())
 }
 
 /// Kernels that run while no thread waits for them. This reads all records: few processes have a stream at rest.

@@ -325,7 +325,7 @@ impl<'a> Operations<'a> {
         let Some(known) = self.streams_seen.iter().find(|s| s.number == number) else { return 0 };
         let context = self.contexts.iter().find(|c| c.number == stream.context);
         // If a later stream has this number, all work of this one had ended when the later one was created.
-        let own = if stream.handle == known.handle { known.complete_until } else { known.born };
+        let own = if stream.handle == known.handle { known.work.complete_until } else { known.born };
         own.max(context.map_or(0, |c| c.idle_until))
     }
 }

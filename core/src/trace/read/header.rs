@@ -4,75 +4,15 @@
 
 use super::defects::{Defects, Unreadable};
 use super::source::{append, field, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
+use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
-use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
-use crate::trace::{Lane, StartFacts};
-use crate::{order, Nanos};
+use crate::trace::facts::{LaneUse, ProcessFacts, ProcessState, StartFacts};
+use crate::trace::layout::{self, header, HEADER_BYTES, LANES, WORD};
+use crate::trace::Lane;
 use std::ops::RangeInclusive;
 
 /// Of a segment, which is read as a whole. The writer's have 512.
 const MOST_SEGMENT_WORDS: usize = 2048;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessState {
-    /// It is guarded, or was when it was killed.
-    Guarded,
-    Ended,
-    SteppedAside,
-    Unknown(u64),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    pub version: u32,
-    pub process: u32,
-    pub driver_version: u32,
-    /// Nanoseconds since 1970.
-    pub armed_unix_nanos: u64,
-    pub armed_monotonic_nanos: u64,
-    /// In clock ticks since the machine started.
-    pub process_start_ticks: u64,
-    pub state: ProcessState,
-    pub last_seen: Nanos,
-    pub program: String,
-    pub host: String,
-    /// As the launcher sets it.
-    pub rank: String,
-    pub lazyguard: String,
-    /// As the header gives it.
-    pub file_bytes: u64,
-    pub without_entry: u64,
-    pub texts_lost: u64,
-    /// Of threads whose entry was used again.
-    pub former_calls: u64,
-    pub former_launches: u64,
-    /// All zero in recordings without it.
-    pub start: StartFacts,
-}
-
-/// What the recording keeps of a lane, and what of it is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct LaneUse {
-    /// The lane.
-    pub lane: Lane,
-    #[serde(skip)]
-    pub segments: u32,
-    /// Remaining records.
-    pub present: u64,
-    /// Overwritten records.
-    pub overwritten: u64,
-    /// Records lost for lack of capacity.
-    pub dropped: u64,
-    /// Records in segments that were released, whether or not they have been overwritten since.
-    #[serde(skip)]
-    pub released: u64,
-}
-
-impl LaneUse {
-    pub fn written(&self) -> u64 {
-        self.present.saturating_add(self.overwritten)
-    }
-}
 
 /// Entries of one size, all inside the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,7 +36,7 @@ pub(super) struct Segments {
 }
 
 pub(super) struct Header {
-    pub facts: Facts,
+    pub facts: ProcessFacts,
     pub threads: Area,
     pub contexts: Area,
     pub streams: Area,
@@ -104,35 +44,14 @@ pub(super) struct Header {
     pub strings: (u64, u64),
     pub segments: Segments,
     pub lanes: [LaneUse; LANES],
-    /// By lane: the first segment, and how many.
-    pub lane_segments: [(u64, u64); LANES],
-    pub hands: [u64; LANES],
     pub length: u64,
 }
 
 impl Header {
     pub(super) fn read<S: Source>(source: &S, defects: &mut Defects) -> Result<Self, Unreadable> {
         let length = source.len().map_err(Unreadable::Io)?;
-        if length > MOST_RECORD_BYTES {
-            return Err(Unreadable::TooLarge(length));
-        }
-        let mut head = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(HEADER_BYTES)];
-        let there = super::source::fill(source, 0, &mut head).map_err(Unreadable::Io)?;
-        head.truncate(there);
-        let at = |number: usize| word(&head, number);
-        if head.len() < 2 * WORD || at(header::MAGIC) != layout::MAGIC {
-            let begun = !never_begun(&head, length);
-            return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
-        }
-        let version = low(at(header::VERSION));
-        if version != layout::VERSION {
-            return Err(Unreadable::Version(version));
-        }
-        let told = high(at(header::VERSION));
-        if told as usize != HEADER_BYTES {
-            defects.note(offset(header::VERSION), || format!("the header's size is given as {told}"));
-        }
-        let facts = facts(&head, version);
+        let head = checked_head(source, length, defects)?;
+        let facts = facts(&head);
         let missing = missing(&facts, length);
         if missing > 0 {
             defects.note(length, || format!("the file ends here, {missing} bytes early"));
@@ -157,28 +76,37 @@ impl Header {
             ("segments", segments.area),
         ];
         overlaps(parts, defects);
-        let (lanes, lane_segments) = lanes(&head, defects);
-        let hands = std::array::from_fn(|number| at(header::LANES + number * header::LANE_WORDS + lane::HAND));
-        Ok(Self {
-            facts,
-            threads,
-            contexts,
-            streams,
-            communicators,
-            strings,
-            segments,
-            lanes,
-            lane_segments,
-            hands,
-            length,
-        })
+        let lanes = lanes(&head, defects);
+        Ok(Self { facts, threads, contexts, streams, communicators, strings, segments, lanes, length })
     }
 
     /// As far as they lie inside the file.
     pub(super) fn segments_of(&self, lane: Lane) -> (u64, u64) {
-        let (first, count) = self.lane_segments[lane as usize];
-        (first, count.min(self.segments.area.count.saturating_sub(first)))
+        let LaneUse { first, segments, .. } = self.lanes[lane as usize];
+        (first.into(), u64::from(segments).min(self.segments.area.count.saturating_sub(first.into())))
     }
+}
+
+/// The bytes of a header, as far as they are there; of no recording that this build cannot read.
+fn checked_head<S: Source>(source: &S, length: u64, defects: &mut Defects) -> Result<Vec<u8>, Unreadable> {
+    if length > MOST_RECORD_BYTES {
+        return Err(Unreadable::TooLarge(length));
+    }
+    let mut head = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(HEADER_BYTES)];
+    let there = super::source::fill(source, 0, &mut head).map_err(Unreadable::Io)?;
+    head.truncate(there);
+    if head.len() < 2 * WORD || word(&head, header::MAGIC) != layout::MAGIC {
+        let begun = !never_begun(&head, length);
+        return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
+    }
+    let version = word(&head, header::VERSION);
+    if low(version) != layout::VERSION {
+        return Err(Unreadable::Version(low(version)));
+    }
+    if high(version) as usize != HEADER_BYTES {
+        defects.note(offset(header::VERSION), || format!("the header's size is given as {}", high(version)));
+    }
+    Ok(head)
 }
 
 /// Whether the file is empty, zero, or has the first words of a header: the writer stores the mark of a recording last.
@@ -190,7 +118,7 @@ fn never_begun(head: &[u8], length: u64) -> bool {
 }
 
 /// At least so many bytes of the file are missing.
-pub(super) fn missing(facts: &Facts, length: u64) -> u64 {
+pub(super) fn missing(facts: &ProcessFacts, length: u64) -> u64 {
     facts.file_bytes.max(HEADER_BYTES as u64).saturating_sub(length)
 }
 
@@ -198,21 +126,15 @@ fn offset(word: usize) -> u64 {
     (word * WORD) as u64
 }
 
-fn facts(head: &[u8], version: u32) -> Facts {
+fn facts(head: &[u8]) -> ProcessFacts {
     let at = |number: usize| word(head, number);
-    Facts {
-        version,
+    ProcessFacts {
         process: low(at(header::PROCESS)),
-        driver_version: high(at(header::PROCESS)),
+        driver_version: high(at(header::PROCESS)) as i32,
         armed_unix_nanos: at(header::ARMED_UNIX_NANOS),
         armed_monotonic_nanos: at(header::ARMED_MONOTONIC_NANOS),
-        process_start_ticks: at(header::PROCESS_START_TICKS),
-        state: match at(header::STATE) {
-            layout::state::GUARDED => ProcessState::Guarded,
-            layout::state::ENDED => ProcessState::Ended,
-            layout::state::STEPPED_ASIDE => ProcessState::SteppedAside,
-            other => ProcessState::Unknown(other),
-        },
+        start_ticks: at(header::PROCESS_START_TICKS),
+        state: ProcessState::from_number(at(header::STATE)),
         last_seen: at(header::LAST_SEEN),
         program: field(head, &header::PROGRAM),
         host: field(head, &header::HOST),
@@ -317,36 +239,21 @@ fn overlaps(parts: [(&str, Area); 6], defects: &mut Defects) {
     }
 }
 
-fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneUse; LANES], [(u64, u64); LANES]) {
+fn lanes(head: &[u8], defects: &mut Defects) -> [LaneUse; LANES] {
     let told = word(head, header::LANE_COUNT);
     if told != LANES as u64 && head.len() > header::LANE_COUNT * WORD {
         defects.note(offset(header::LANE_COUNT), || format!("{told} lanes, of which {LANES} are known"));
     }
-    let place = |number: usize| header::LANES + number * header::LANE_WORDS;
-    let ranges = std::array::from_fn(|number| {
-        let segments = word(head, place(number) + lane::SEGMENTS);
-        (u64::from(low(segments)), u64::from(high(segments)))
-    });
     let all = u64::from(low(word(head, header::SEGMENTS + 1)));
-    for (number, (first, count)) in ranges.iter().enumerate() {
-        if first + count > all {
-            defects.note(offset(place(number)), || {
-                format!("lane {number}: segments {first} to {} of {}", first + count, all)
-            });
+    Lane::ALL.map(|lane| {
+        let (number, at) = (lane as usize, header::LANES + lane as usize * header::LANE_WORDS);
+        let seen = LaneUse::of(lane, |word| self::word(head, at + word));
+        let (first, end) = (seen.first, u64::from(seen.first) + u64::from(seen.segments));
+        if end > all {
+            defects.note(offset(at), || format!("lane {number}: segments {first} to {end} of {all}"));
         }
-    }
-    let summaries = Lane::ALL.map(|name| {
-        let at = place(name as usize);
-        LaneUse {
-            lane: name,
-            segments: high(word(head, at + lane::SEGMENTS)),
-            present: 0,
-            overwritten: word(head, at + lane::OVERWRITTEN),
-            dropped: word(head, at + lane::DROPPED),
-            released: word(head, at + lane::RELEASED),
-        }
-    });
-    (summaries, ranges)
+        seen
+    })
 }
 
 /// Hands out each entry with its index. Entries that take no room in the file are zero, and left out. The last one may be cut off.

@@ -44,7 +44,7 @@ impl<S: Source> LiveRecording<S> {
             records.len() as u32
         };
         let segments = first as usize..(first + count) as usize;
-        let (hand, look) = (header.hands[lane as usize], |index| look(source, header, index));
+        let (hand, look) = (header.lanes[lane as usize].hand, |index| look(source, header, index));
         self.lanes[lane as usize].follow(segments, hand, most.max(1), look, read);
     }
 

@@ -17,13 +17,13 @@ mod tables;
 mod unfolded;
 
 pub use defects::{Defect, Unreadable};
-pub use header::{Facts, LaneUse, ProcessState};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 
+use super::facts::{LaneUse, ProcessFacts};
 use super::layout::LANES;
 use super::Record;
 use defects::Defects;
@@ -110,7 +110,7 @@ impl<S: Source> Recording<S> {
         unfolded
     }
 
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &ProcessFacts {
         &self.header.facts
     }
 

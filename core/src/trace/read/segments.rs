@@ -6,7 +6,7 @@ use super::header::{each_entry, Header};
 use super::source::{fill, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES};
 use crate::api::EntryPoint;
 use crate::trace::layout::{record, segment};
-use crate::trace::{Kind, Lane};
+use crate::trace::{Kind, Lane, LaneUse};
 use crate::Nanos;
 
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +74,8 @@ impl Index {
         let Some(&lane) = usize::try_from(u64::from(low(lane))).ok().and_then(|lane| Lane::ALL.get(lane)) else {
             return defects.note(offset, || format!("segment {number}: lane {}", low(lane)));
         };
-        let (first, count) = header.lane_segments[lane as usize];
-        if number < first || number - first >= count {
+        let LaneUse { first, segments, .. } = header.lanes[lane as usize];
+        if !(u64::from(first)..u64::from(first) + u64::from(segments)).contains(&number) {
             defects.note(offset, || format!("segment {number}: not among those of its lane {}", lane as u8));
         }
         let who = word(bytes, segment::WHO);

@@ -219,24 +219,10 @@ impl StringTable {
             }
             text::COMMUNICATOR => self.communicators.push(low(part(0)?), at, tail(1)?.into()),
             text::GRAPH => {
-                let mut contents = GraphContents {
-                    nodes: low(part(1)?),
-                    unseen: high(part(1)?),
-                    changed: part(2)? & 1 != 0,
-                    parts: Vec::new(),
-                };
-                let parts = content[text::GRAPH_HEAD * WORD..].chunks_exact(text::GRAPH_PART * WORD);
-                contents.parts.extend(parts.map(|words| {
-                    let kind = word(words, 0);
-                    GraphPart {
-                        kind: NodeKind::from_number(kind as u16),
-                        count: high(kind),
-                        what: word(words, 1),
-                        value: word(words, 2),
-                        condition: (kind >> 16) as u8,
-                        wide: kind & text::GRAPH_PART_WIDE != 0,
-                    }
-                }));
+                let [counts, changed] = [part(1)?, part(2)?];
+                let parts = content[text::GRAPH_HEAD * WORD..].chunks_exact(text::GRAPH_PART * WORD).map(graph_part);
+                let (nodes, unseen, changed) = (low(counts), high(counts), changed & 1 != 0);
+                let contents = GraphContents { nodes, unseen, changed, parts: parts.collect() };
                 self.graphs.push(part(0)?, at, contents);
             }
             text::PATH => {
@@ -247,6 +233,18 @@ impl StringTable {
             _ => self.unknown += 1,
         }
         Some(())
+    }
+}
+
+fn graph_part(words: &[u8]) -> GraphPart {
+    let kind = word(words, 0);
+    GraphPart {
+        kind: NodeKind::from_number(kind as u16),
+        count: high(kind),
+        what: word(words, 1),
+        value: word(words, 2),
+        condition: (kind >> 16) as u8,
+        wide: kind & text::GRAPH_PART_WIDE != 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::defects::Defects;
 use super::header::{each_entry, Area, Header};
 use super::source::{field, high, low, word, Source};
-use crate::api::{oldest_outstanding, EntryPoint, Operation, StreamKind};
+use crate::api::{EntryPoint, Operation, StreamKind, StreamWork, Submissions};
 use crate::trace::layout::{communicator, context, stream, thread};
 use crate::trace::{Communication, Kind, RawPayload, Record};
 use crate::Nanos;
@@ -61,26 +61,19 @@ pub struct StreamSeen {
     pub alive: bool,
     pub capturing: bool,
     pub destroyed: bool,
-    pub submitted: u64,
-    /// When the newest call was entered or, if it has returned, returned.
-    pub last_submitted: Nanos,
-    /// Everything that was submitted before this is complete.
-    pub complete_until: Nanos,
     pub born: Nanos,
-    /// The first operation since the stream was last known to be idle.
-    pub first_since_idle: Operation,
-    pub recent: Vec<Operation>,
+    /// No reader asks how many submissions have ended.
+    pub work: StreamWork,
 }
 
 impl StreamSeen {
     /// `idle_until` is known of the whole context.
     pub fn busy(&self, idle_until: Nanos) -> bool {
-        self.alive && self.last_submitted > self.complete_until.max(idle_until)
+        self.alive && self.work.busy(idle_until)
     }
 
     pub fn oldest(&self, idle_until: Nanos) -> Option<Operation> {
-        let until = self.complete_until.max(idle_until);
-        self.busy(idle_until).then(|| oldest_outstanding(self.first_since_idle, self.recent.iter().copied(), until))?
+        self.work.oldest(idle_until).filter(|_| self.alive)
     }
 }
 
@@ -166,9 +159,10 @@ pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defe
             return None;
         }
         let operation = |place: usize| operation(at(place), at(place + 1));
-        let submitted = at(stream::SUBMITTED);
+        let count = at(stream::SUBMITTED);
         let kept = stream::RECENT_COUNT as u64;
-        let recent = submitted.saturating_sub(kept)..submitted;
+        let recent = count.saturating_sub(kept)..count;
+        let (last, first_since_idle) = (at(stream::LAST_SUBMITTED), operation(stream::FIRST_SINCE_IDLE));
         Some(StreamSeen {
             number: number(index),
             handle: at(stream::HANDLE),
@@ -178,12 +172,12 @@ pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defe
             alive: at(stream::ALIVE) != 0,
             capturing: at(stream::CAPTURING) != 0,
             destroyed: at(stream::DESTROYED) != 0,
-            submitted,
-            last_submitted: at(stream::LAST_SUBMITTED),
-            complete_until: at(stream::COMPLETE_UNTIL),
             born: at(stream::BORN),
-            first_since_idle: operation(stream::FIRST_SINCE_IDLE),
-            recent: recent.map(|n| operation(stream::RECENT + (n % kept) as usize * 2)).collect(),
+            work: StreamWork {
+                submissions: Submissions { count, ended: 0, last, first_since_idle },
+                complete_until: at(stream::COMPLETE_UNTIL),
+                recent: recent.map(|n| operation(stream::RECENT + (n % kept) as usize * 2)).collect(),
+            },
         })
     })
 }

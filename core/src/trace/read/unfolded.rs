@@ -5,10 +5,9 @@ use super::cursors;
 use super::header::Header;
 use super::source::{low, words, Source, BEFORE_RECORDS, RECORD_BYTES};
 use super::tables::{ContextSeen, StreamSeen, ThreadEntry, ThreadState};
-use crate::api::Submissions;
 use crate::map::HashSet;
 use crate::order;
-use crate::trace::layout::{segment, stream, thread};
+use crate::trace::layout::{segment, thread};
 use crate::trace::{Lane, Submission, WORDS};
 
 #[derive(Default)]
@@ -67,26 +66,12 @@ impl Unfolded {
         for Submission { stream, context, operation, returned } in self.submissions {
             let Ok(index) = streams.binary_search_by_key(&stream, |seen| seen.number) else { continue };
             let seen = &mut streams[index];
-            if !seen.alive || seen.born > operation.at || seen.recent.contains(&operation) {
+            if !seen.alive || seen.born > operation.at || seen.work.recent.contains(&operation) {
                 continue;
             }
             let context = contexts.binary_search_by_key(&context, |seen| seen.number);
             let idle_until = context.map_or(0, |index| contexts[index].idle_until);
-            let mut submissions = Submissions {
-                count: seen.submitted,
-                // No reader asks how many have ended.
-                ended: 0,
-                last: seen.last_submitted,
-                first_since_idle: seen.first_since_idle,
-            };
-            submissions.learn(operation, returned.max(operation.at), seen.complete_until.max(idle_until));
-            seen.submitted = submissions.count;
-            seen.last_submitted = submissions.last;
-            seen.first_since_idle = submissions.first_since_idle;
-            if seen.recent.len() == stream::RECENT_COUNT {
-                seen.recent.remove(0);
-            }
-            seen.recent.push(operation);
+            seen.work.learn(operation, returned.max(operation.at), idle_until);
         }
     }
 }

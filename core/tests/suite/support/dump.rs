@@ -2,8 +2,8 @@
 
 use lazyguard_core::api::Operation;
 use lazyguard_core::trace::layout;
-use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, TextSeen, ThreadState};
-use lazyguard_core::trace::Record;
+use lazyguard_core::trace::read::{Recording, Source, StreamSeen, TextSeen, ThreadState};
+use lazyguard_core::trace::{ProcessState, Record};
 use serde_json::{json, Map, Value};
 
 fn operation(op: Operation) -> Value {
@@ -69,10 +69,10 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             json!({
                 "number": stream.number, "handle": stream.handle, "context": stream.context, "thread": stream.thread,
                 "kind": stream.kind.name(), "alive": stream.alive, "capturing": stream.capturing,
-                "destroyed": stream.destroyed, "submitted": stream.submitted, "last_submitted": stream.last_submitted,
-                "complete_until": stream.complete_until, "born": stream.born,
-                "first_since_idle": operation(stream.first_since_idle),
-                "recent": stream.recent.iter().copied().map(operation).collect::<Vec<_>>(),
+                "destroyed": stream.destroyed, "submitted": stream.work.submissions.count, "last_submitted": stream.work.submissions.last,
+                "complete_until": stream.work.complete_until, "born": stream.born,
+                "first_since_idle": operation(stream.work.submissions.first_since_idle),
+                "recent": stream.work.recent.iter().copied().map(operation).collect::<Vec<_>>(),
                 "oldest": stream.oldest(idle_until(stream)).map(operation),
             })
         })
@@ -120,7 +120,7 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         .map(|(number, frames)| json!({ "number": number, "frames": frames }))
         .collect();
     let mut all = json!({
-        "version": facts.version,
+        "version": layout::VERSION,
         "state": match facts.state {
             ProcessState::Guarded => json!("guarded"),
             ProcessState::Ended => json!("ended"),
@@ -128,10 +128,10 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             ProcessState::Unknown(other) => json!(other),
         },
         "process": facts.process,
-        "driver_version": facts.driver_version,
+        "driver_version": facts.driver_version as u32,
         "armed_unix_nanos": facts.armed_unix_nanos,
         "armed_monotonic_nanos": facts.armed_monotonic_nanos,
-        "process_start_ticks": facts.process_start_ticks,
+        "process_start_ticks": facts.start_ticks,
         "last_seen": facts.last_seen,
         "program": facts.program,
         "host": facts.host,

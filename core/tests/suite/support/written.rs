@@ -26,6 +26,7 @@ pub fn process_facts() -> ProcessFacts {
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
         start: StartFacts::default(),
+        ..ProcessFacts::default()
     }
 }
 
