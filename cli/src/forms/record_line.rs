@@ -216,7 +216,7 @@ impl<'a> Line<'a> {
             Payload::Write(write) => {
                 (self.address, self.value, self.wait) = (Some(write.address), Some(write.value), Some(false));
             }
-            Payload::Memory { address, bytes } => {
+            Payload::Memory { address, bytes, .. } => {
                 let allocation =
                     matches!(class, Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync);
                 let moves_bytes = allocation || matches!(class, Class::Copy | Class::CopyAsync);

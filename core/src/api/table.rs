@@ -378,11 +378,11 @@ macro_rules! with_driver_api {
                 234 cuMemsetD2D32_v2 3020; 235 cuMemsetD2D32_v2_ptds 7000;
             }
             SetAsync (dst_device: u64, uc: u8, n: usize, stream: Handle)
-                => copy::asynchronous(dst_device, n, stream) { 236 cuMemsetD8Async 3020; 237 cuMemsetD8Async_ptsz 7000; }
+                => copy::sets(dst_device, n, u32::from(uc) * 0x0101_0101, stream) { 236 cuMemsetD8Async 3020; 237 cuMemsetD8Async_ptsz 7000; }
             SetAsync (dst_device: u64, us: u16, n: usize, stream: Handle)
-                => copy::asynchronous(dst_device, n.wrapping_mul(2), stream) { 238 cuMemsetD16Async 3020; 239 cuMemsetD16Async_ptsz 7000; }
+                => copy::sets(dst_device, n.wrapping_mul(2), u32::from(us) * 0x1_0001, stream) { 238 cuMemsetD16Async 3020; 239 cuMemsetD16Async_ptsz 7000; }
             SetAsync (dst_device: u64, ui: u32, n: usize, stream: Handle)
-                => copy::asynchronous(dst_device, n.wrapping_mul(4), stream) { 240 cuMemsetD32Async 3020; 241 cuMemsetD32Async_ptsz 7000; }
+                => copy::sets(dst_device, n.wrapping_mul(4), ui, stream) { 240 cuMemsetD32Async 3020; 241 cuMemsetD32Async_ptsz 7000; }
             SetAsync (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize, stream: Handle)
                 => copy::asynchronous(dst_device, pitched(dst_pitch, width, height), stream) {
                 242 cuMemsetD2D8Async 3020; 243 cuMemsetD2D8Async_ptsz 7000;

@@ -135,8 +135,8 @@ impl SnapshotBuilder {
         let (at, stream) = (record.entered, record.stream);
         self.proves(record);
         match (record.entry_point.class(), record.payload()) {
-            (class, Payload::Memory { address, bytes }) if class.fills() && address != 0 => {
-                keep_newest(&mut self.fills, Fill { at, stream, address, bytes, by });
+            (class, Payload::Memory { address, bytes, word }) if class.fills() && address != 0 => {
+                keep_newest(&mut self.fills, Fill { at, stream, address, bytes, word, by });
             }
             (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle, by),
             // What is captured is the graph's.

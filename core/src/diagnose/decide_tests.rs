@@ -400,12 +400,34 @@ fn what_was_being_submitted_when_another_thread_was_told_idle_may_be_outstanding
 }
 
 #[test]
-fn a_stream_that_fills_the_word_before_it_waits_for_it_is_not_ended_by_the_fill() {
-    for fill in ["cuMemsetD8Async", "cuMemcpyHtoDAsync_v2"] {
+fn a_fill_of_the_word_counts_by_what_it_stores() {
+    let fill = |story: &TestTrace, stream, at, word| {
+        let facts = story.submit(stream, at, "cuMemsetD32Async");
+        story.call(&Record { raw: RawPayload::fill(0xa0, 8, word), ..facts }, 0);
+    };
+    for (word, code, culprit) in [(0, Code::LG203, "cuStreamWaitValue32_v2"), (7, Code::LG299, "cuMemsetD32Async")] {
         let story = TestTrace::new();
-        story.about(0, 10, fill, 0xa0, 4).wait(0, 20, 0xa0, 7).waits(1, 30, SYNC, Some(0));
-        story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+        fill(&story, 0, 10, word);
+        story.wait(0, 20, 0xa4, 7).launch(0, 25, "k1").waits(1, 30, SYNC, Some(0));
+        story.check(&[(code, culprit)]);
     }
+    // Behind a kernel on another stream: the value is to come, or never comes.
+    for (word, code, culprit) in [(0, Code::LG203, "cuStreamWaitValue32_v2"), (7, Code::LG299, "k1")] {
+        let story = TestTrace::new();
+        story.launch(1, 5, "k1");
+        fill(&story, 1, 10, word);
+        story.wait(0, 20, 0xa0, 7).waits(1, 30, SYNC, Some(0));
+        story.check(&[(code, culprit)]);
+    }
+}
+
+/// A copy stores what nobody knows, but a stream that has nothing else to do stands at its wait.
+#[test]
+fn a_copy_before_the_last_wait_of_its_stream_has_not_ended_it() {
+    let story = TestTrace::new();
+    story.about(0, 10, "cuMemcpyHtoDAsync_v2", 0xa0, 4).wait(0, 20, 0xa0, 7).waits(1, 30, SYNC, Some(0));
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    story.launch(0, 25, "k1").check(&[(Code::LG299, "cuMemcpyHtoDAsync_v2")]);
 }
 
 #[test]

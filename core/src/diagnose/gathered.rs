@@ -53,6 +53,11 @@ impl Busy {
         record.entered > until || record.entered < until && (record.returned == 0 || record.returned > until)
     }
 
+    /// Whether something that takes time was submitted after this time.
+    pub(super) fn runs_after(&self, at: Nanos) -> bool {
+        self.operations.iter().any(|op| op.entered > at && takes_time(op.entry_point.class()))
+    }
+
     pub(super) fn takes_in(&mut self, record: &Record) {
         let class = record.entry_point.class();
         self.outstanding += 1;
@@ -115,7 +120,20 @@ pub(super) struct Fill {
     pub stream: u32,
     pub address: u64,
     pub bytes: u64,
+    /// Which it repeats, if that is known.
+    pub word: Option<u32>,
     pub by: Submitter,
+}
+
+impl Fill {
+    /// The value that it stores where the wait looks; `None` where that is not known, or not all of the fill's.
+    pub fn as_write(&self, wait: &ValueWait) -> Option<ValueWrite> {
+        let compared = if wait.wide { 8 } else { 4 };
+        let from = wait.address.checked_sub(self.address)?;
+        let word = u64::from(self.word.filter(|_| from.saturating_add(compared) <= self.bytes)?);
+        let (address, value) = (wait.address, word | word << 32);
+        Some(ValueWrite { at: self.at, address, value, stream: self.stream, wide: wait.wide })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

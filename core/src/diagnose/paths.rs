@@ -11,7 +11,7 @@ use super::operation::{BusyStream, Extent, OperationSeen};
 use super::path::{culprit, End, Path, Peers, Step};
 use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
-use super::wait::WaitSeen;
+use super::wait::{WaitSeen, WriteSeen};
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{in_turn, takes_time};
@@ -248,8 +248,9 @@ impl<'a> Paths<'a> {
 
     fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
-        // An executed write, or a value seen in memory, ended the wait, even if the guard has seen no completion.
-        if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {
+        // An executed write, one before the wait on its stream, or a value seen in memory, ended the wait, even if the guard has seen no completion.
+        let has_run = |w: &WriteSeen| !w.outstanding || w.stream == busy.stream.number;
+        if wait.satisfied || writes().any(has_run) && wait.holds.is_none() {
             return None;
         }
         let itself = || culprit(busy, &operation_at(busy, wait.at));

@@ -132,7 +132,7 @@ impl<S: Source> View<'_, S> {
                 threads: launch.threads(),
                 resident: self.builder.resident.get(&record.launch_key()).copied(),
             }),
-            Payload::Memory { address, bytes } if class.fills() || is_of_a_pool(class) => {
+            Payload::Memory { address, bytes, .. } if class.fills() || is_of_a_pool(class) => {
                 Some(Extent::Memory { address, bytes })
             }
             _ => None,
@@ -303,11 +303,17 @@ impl<S: Source> View<'_, S> {
         let waits = all.into_iter().take(MOST_WAITS_IN_ALL).filter_map(|(_, number, (wait, thread))| {
             let name = self.stream_ref(number)?;
             let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
-            let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
-            let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, writes, &outstanding, holds) };
-            let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
-            // A fill of the same stream, or one that was done before the wait was submitted, is part of the content that the wait found.
-            let counts = |f: &&Fill| f.stream != number && (f.at > wait.at || not_done(f.stream, f.at));
+            let mut writes = near.get(&(wait.address >> 3)).cloned().unwrap_or_default();
+            writes.extend(fills.iter().filter_map(|fill| Some((fill.as_write(wait)?, fill.by))));
+            let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, &writes, &outstanding, holds) };
+            let there = |f: &&Fill| {
+                f.address <= wait.address && wait.address - f.address < f.bytes && f.as_write(wait).is_none()
+            };
+            // A stream that stands at its last operation stands at the wait: nothing that came before it on the stream has ended the wait.
+            let is_last = !busy.get(&number).is_some_and(|on| on.runs_after(wait.at));
+            let too_early_or_late = |f: &Fill| f.stream == number && (f.at > wait.at || is_last);
+            // A fill that was done before the wait was submitted is part of the content that the wait found.
+            let counts = |f: &&Fill| !too_early_or_late(f) && (f.at > wait.at || not_done(f.stream, f.at));
             let fill = fills.iter().filter(there).max_by_key(|f| f.at);
             let newest = fill.filter(|f| seen.newest_write.as_ref().is_none_or(|write| write.at < f.at));
             seen.newest_write = newest.map(filled).or(seen.newest_write);

@@ -29,7 +29,7 @@ pub struct WaitSeen {
     /// The newest operation that writes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_write: Option<NewestWrite>,
-    /// Outstanding copies and memsets that write there.
+    /// Outstanding copies and memsets that write there, it is not known what.
     pub fills: Vec<WriteSeen>,
     /// The memory's value, where readable.
     pub holds: Option<u64>,
@@ -54,7 +54,7 @@ pub struct NewestWrite {
     pub call: Call,
     /// The thread that made it.
     pub thread: u32,
-    /// Null for a copy, a memset or a partial write.
+    /// Null for a copy, a memset of rows or a partial write.
     pub value: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ pub struct WriteSeen {
     pub stream: u32,
     /// When it was submitted.
     pub at: Nanos,
-    /// 0 for a copy or memset.
+    /// 0 where it is not known.
     pub value: u64,
     /// Whether it may be pending.
     pub outstanding: bool,

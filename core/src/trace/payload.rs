@@ -12,10 +12,11 @@ pub enum Payload {
     Wait(ValueWait),
     Write(ValueWrite),
     Event(u64),
-    /// A copy or fill of memory, an allocation or a release: the destination, or 0; the bytes, or 0.
+    /// A copy or fill of memory, an allocation or a release: the destination, or 0; the bytes, or 0; the word that a fill repeats, if it is known.
     Memory {
         address: u64,
         bytes: u64,
+        word: Option<u32>,
     },
     Image {
         owner: u64,
@@ -88,7 +89,7 @@ impl Record {
     pub fn written(&self) -> Option<(u64, u64)> {
         let written = match self.payload() {
             Payload::Write(write) => Some((write.address, if write.wide { 8 } else { 4 })),
-            Payload::Memory { address, bytes } if self.entry_point.class().fills() => Some((address, bytes)),
+            Payload::Memory { address, bytes, .. } if self.entry_point.class().fills() => Some((address, bytes)),
             _ => None,
         };
         written.filter(|(address, _)| *address != 0 && !self.is_refused())
@@ -169,7 +170,7 @@ impl Record {
             | Class::Allocate
             | Class::AllocateAsync
             | Class::Free
-            | Class::FreeAsync => Payload::Memory { address: detail, bytes: extent },
+            | Class::FreeAsync => Payload::Memory { address: detail, bytes: extent, word: self.raw.filled_with() },
             Class::ModuleLoad | Class::LibraryLoad => Payload::Image { owner: detail, image: self.raw.loaded_image() },
             Class::ModuleUnload | Class::LibraryUnload | Class::LibraryModule => Payload::Owner(detail),
             Class::HostFunction => Payload::HostFunction(detail),
@@ -263,7 +264,18 @@ mod tests {
             ("cuEventQuery", Kind::Queries, RawPayload::about(0xe).with_queries(1), {
                 Payload::Queries { count: 1, event: 0xe }
             }),
-            ("cuMemAlloc_v2", Kind::Call, RawPayload::memory(1, 2), Payload::Memory { address: 1, bytes: 2 }),
+            (
+                "cuMemAlloc_v2",
+                Kind::Call,
+                RawPayload::memory(1, 2),
+                Payload::Memory { address: 1, bytes: 2, word: None },
+            ),
+            (
+                "cuMemsetD32Async",
+                Kind::Call,
+                RawPayload::fill(1, 2, u32::MAX),
+                Payload::Memory { address: 1, bytes: 2, word: Some(u32::MAX) },
+            ),
             ("cuStreamWriteValue32_v2", Kind::Call, RawPayload::memory_operation(8, 7, 1 << 20), {
                 Payload::Write(ValueWrite { at: 0, address: 8, value: 7, stream: 0, wide: false })
             }),

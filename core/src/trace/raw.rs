@@ -88,6 +88,9 @@ pub struct Communication {
 /// In place of an operator or a root.
 const NO_SUCH: u32 = 0xffff;
 
+/// Of a fill, in the third of the short numbers.
+const WORD_IS_KNOWN_AT: u32 = 32;
+
 /// That fits into the three short numbers together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
@@ -134,6 +137,15 @@ impl RawPayload {
     /// With how many bytes a call is about, or which value was seen there.
     pub const fn memory(address: u64, bytes: u64) -> Self {
         Self { three: 0, extent: bytes, detail: address }
+    }
+
+    /// All of these bytes are filled with this word.
+    pub const fn fill(address: u64, bytes: u64, word: u32) -> Self {
+        Self { three: word as u64 | 1 << WORD_IS_KNOWN_AT, ..Self::memory(address, bytes) }
+    }
+
+    pub(super) fn filled_with(&self) -> Option<u32> {
+        (self.three >> WORD_IS_KNOWN_AT & 1 != 0).then_some(self.three as u32)
     }
 
     /// An event, a module or library, or a submitted host function.

@@ -34,6 +34,11 @@ pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, 
     in_order(entry, stream, RawPayload::memory(to, bytes as u64), behind_releases(entry, None, real))
 }
 
+/// A memset of all these bytes with one word.
+pub(super) fn sets(entry: Entry, to: u64, bytes: usize, word: u32, stream: Handle, real: impl Again) -> i32 {
+    in_order(entry, stream, RawPayload::fill(to, bytes as u64, word), behind_releases(entry, None, real))
+}
+
 /// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
 pub(super) fn copies(
     entry: Entry,

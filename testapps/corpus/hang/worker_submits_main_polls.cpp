@@ -1,0 +1,22 @@
+// The main thread polls a stream as fast as it can. A worker submits a wait for a value to that stream, and nobody writes the value: the driver may
+// have answered a query that was entered during the submission for the time before it.
+// expect: LG203 culprit=cuStreamWaitValue32_v2
+// card: yes
+#include "../corpus.hpp"
+
+SCENARIO(worker_submits_main_polls) {
+  const lg::Session session = lg::open_session();
+  const CUdeviceptr word = lg::device_words(1);
+  const CUstream polled = lg::stream();
+  std::atomic<bool> submitted{false};
+  std::thread worker = lg::thread_in(session.context, [&] {
+    lg::nap(50);
+    CK(cuStreamWaitValue32(polled, word, 7, CU_STREAM_WAIT_VALUE_EQ));
+    submitted = true;
+  });
+  while (cuStreamQuery(polled) == CUDA_ERROR_NOT_READY || !submitted) {
+  }
+  worker.join();
+  std::puts("the poll ended");
+  return 0;
+}
