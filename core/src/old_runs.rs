@@ -145,13 +145,14 @@ impl Left {
         let (path, since) = (entry.path(), about.modified().ok()?);
         let is_ours = if private.is_run { is_ours_in_run } else { is_ours };
         let mut entries = sight.entries;
-        let known = is_known_here(private, sight);
+        let known = sight.namespace != 0 && private.namespace == sight.namespace;
         let lives = |folder: &Path| private.is_run && lives_in_run(&path, folder, known, since, sight);
         let seen = look_through(&path, DEEPEST, &mut entries, private.is_run, &Look { is_ours, lives: &lives });
         let state = match private.is_run {
             _ if (sight.exists)(private.process) => State::Lives,
             true if seen.lives || lives(&path) => State::Lives,
-            false if !known && may_live(&path, since, sight) => State::Lives,
+            // The number of the process says nothing here. Without a recording in a file, the folder may be a day old.
+            false if !known && is_stamped(&path, sight).unwrap_or_else(|| is_recent(since, sight)) => State::Lives,
             _ if known => State::Gone,
             _ => State::Silent,
         };
@@ -192,11 +193,6 @@ impl Left {
     }
 }
 
-/// Whether a process may be alive whose number says nothing here. Without a recording in a file, the folder may be a day old.
-fn may_live(path: &Path, since: SystemTime, sight: &Sight<'_>) -> bool {
-    is_stamped(path, sight).unwrap_or_else(|| is_recent(since, sight))
-}
-
 fn is_recent(since: SystemTime, sight: &Sight<'_>) -> bool {
     sight.now.duration_since(since).map_or(true, |age| age <= DAY)
 }
@@ -215,10 +211,6 @@ fn lives_in_run(root: &Path, folder: &Path, known: bool, since: SystemTime, sigh
     // For a run that has ended, the numbers are enough: it waited for the processes it started, or released them.
     let is_stamped = || (!known || !is_there(root, KEPT)) && is_stamped(folder, sight) == Some(true);
     process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped() || is_locked()
-}
-
-fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
-    sight.namespace != 0 && private.namespace == sight.namespace
 }
 
 /// By the name of a folder in a run: `rankR-PID`, with a dot and a number after an exec, or `run-PID`, with a number if that name was taken.
@@ -305,7 +297,7 @@ fn is_ours(entry: &Entry) -> bool {
 fn is_ours_in_run(entry: &Entry) -> bool {
     let name = name_of(entry);
     let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB) || name.starts_with(REPORTED);
-    folder_at(entry).is_some() || is_ours(entry) || is_runs()
+    entry.metadata().is_ok_and(|about| about.is_dir()) || is_ours(entry) || is_runs()
 }
 
 fn name_of(entry: &Entry) -> String {
@@ -314,10 +306,6 @@ fn name_of(entry: &Entry) -> String {
 
 fn is_there(folder: &Path, name: impl AsRef<OsStr>) -> bool {
     fs::symlink_metadata(folder.join(Path::new(name.as_ref()))).is_ok()
-}
-
-fn folder_at(entry: &Entry) -> Option<PathBuf> {
-    entry.metadata().is_ok_and(|about| about.is_dir()).then(|| entry.path())
 }
 
 #[cfg(test)]

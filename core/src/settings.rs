@@ -272,7 +272,8 @@ impl Settings {
             }
             let value = value.trim();
             let Some(setting) = SETTINGS.iter().find(|s| s.name == name) else {
-                complaints.push(format!("unknown setting {name} (known: {})", known_names()));
+                let known: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+                complaints.push(format!("unknown setting {name} (known: {})", known.join(", ")));
                 continue;
             };
             if value.contains(char::REPLACEMENT_CHARACTER) {
@@ -291,10 +292,6 @@ impl Settings {
         }
         (settings, complaints)
     }
-}
-
-fn known_names() -> String {
-    SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
 
 fn percent(text: &str) -> Option<u64> {

@@ -34,7 +34,7 @@ pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
 
 fn read(file: File) -> Result<GpuCore, String> {
     let cache = ReadCache::new(file);
-    gpu_core::read(&cache).map_err(|refused| refused.to_string())
+    gpu_core::read(&cache)
 }
 
 pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {

@@ -150,7 +150,7 @@ impl Process {
         let facts = opened.recording.facts();
         (self.process, self.program, self.rank) = (facts.process, facts.program.clone(), opened.recording.rank());
         self.host.clone_from(&facts.host);
-        self.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
+        self.driver_version = facts.driver_version;
         let launches = opened.recording.threads().iter().map(|thread| thread.launches);
         self.launches = launches.fold(facts.former_launches, u64::saturating_add);
         (self.armed_unix_nanos, self.nanos) = (facts.armed_unix_nanos, facts.last_seen);

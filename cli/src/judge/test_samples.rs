@@ -116,11 +116,9 @@ pub(crate) fn hang_report(job: &Job, folder: &Path) -> HangReport {
     let recording = Recording::open(job.bytes(SECOND)).unwrap();
     let snapshot = snapshot_at(&recording, 35 * SECOND, 30 * SECOND, 90 * SECOND).unwrap();
     let facts = recording.facts();
-    HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadSummary::default()).of_process(
-        &facts.host,
-        &facts.rank,
-        facts.armed_unix_nanos,
-    )
+    let report = HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadSummary::default());
+    let (host, rank) = (facts.host.clone(), facts.rank.clone());
+    HangReport { host, rank, armed_unix_nanos: facts.armed_unix_nanos, ..report }
 }
 
 /// A run of one program, as a test describes it.

@@ -95,7 +95,7 @@ impl ValueWrite {
     }
 
     pub fn stores_for(&self, wait: &ValueWait) -> Stores {
-        match (self.wide, wide_distance(self.address, wait.address)) {
+        match (self.wide, wait.address.checked_sub(self.address)) {
             (false, Some(0)) if !wait.wide => Stores::All(self.value & 0xffff_ffff),
             (true, Some(0)) if wait.wide => Stores::All(self.value),
             (true, Some(0)) => Stores::All(self.value & 0xffff_ffff),
@@ -105,11 +105,6 @@ impl ValueWrite {
             _ => Stores::Nothing,
         }
     }
-}
-
-/// The offset of a wait's address in a write of eight bytes, if it lies in those.
-fn wide_distance(write: u64, wait: u64) -> Option<u64> {
-    wait.checked_sub(write).filter(|distance| *distance < 8)
 }
 
 #[cfg(test)]

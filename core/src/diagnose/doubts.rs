@@ -14,11 +14,6 @@ impl<'a> Paths<'a> {
         path.culprit().is_some_and(|culprit| self.answers.is_busy(culprit.stream.number))
     }
 
-    /// Whether the end of the path is known not to have ended.
-    pub(super) fn is_shown(&self, path: &Path<'a>) -> bool {
-        path.shows_itself() || self.ends_busy(path)
-    }
-
     /// Whether the end of the path may have ended long ago, and the driver cannot be asked.
     pub(super) fn may_be_over(&self, path: &Path<'a>) -> bool {
         !path.shows_itself() && path.culprit().is_some_and(|culprit| self.answers.is_silent(culprit.stream.number))

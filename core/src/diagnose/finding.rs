@@ -50,7 +50,7 @@ impl<'a> Decision<'a> {
         // What is named may have ended, and the call wait for what cannot be named.
         let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver);
         if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
-            finding.conclusive &= self.paths.is_shown(&finding.path);
+            finding.conclusive &= finding.path.shows_itself() || self.paths.ends_busy(&finding.path);
             finding.because.push(messages::unseen(&unseen));
         }
         Some(finding)

@@ -169,7 +169,8 @@ impl<'a> Paths<'a> {
         gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
         gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
         let is_called = |op: &OperationSeen| host_functions.iter().any(|h| h.stream == number && h.at == op.at);
-        let not_called = busy.operations.iter().find(|op| is_host_function(op) && !is_called(op));
+        let not_called =
+            busy.operations.iter().find(|op| op.call.class() == Some(Class::HostFunction) && !is_called(op));
         let runs = |h: &&HostFunctionSeen| {
             h.stream != number
                 && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
@@ -306,8 +307,4 @@ fn of_class(busy: &BusyStream, class: Class) -> impl Iterator<Item = (Nanos, u64
 
 pub(super) fn copies_between_devices(call: &Call) -> bool {
     matches!(call, Call::Known(entry_point) if matches!(entry_point.info().base(), "cuMemcpyPeer" | "cuMemcpy3DPeer"))
-}
-
-fn is_host_function(operation: &OperationSeen) -> bool {
-    operation.call.class() == Some(Class::HostFunction)
 }

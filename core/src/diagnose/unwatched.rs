@@ -25,12 +25,7 @@ impl BusyStream {
 }
 
 impl Snapshot {
-    /// Whether the driver has lately called a stream busy since it rests.
-    pub(super) fn is_busy_at_rest(&self, stream: &BusyStream) -> bool {
-        self.was_busy_at_rest(stream, 1)
-    }
-
-    /// The same, with an answer that counts `times` as long.
+    /// Whether the driver has lately called a stream busy since it rests; its answer counts `times` as long.
     fn was_busy_at_rest(&self, stream: &BusyStream, times: u64) -> bool {
         let counts_for = self.patience_nanos.max(FRESH_NANOS).saturating_mul(times);
         let fresh = self.at.saturating_sub(stream.answered_busy) <= counts_for;
@@ -40,7 +35,7 @@ impl Snapshot {
 
     /// The same for the threshold.
     pub fn stands_at_rest(&self, stream: &BusyStream) -> bool {
-        self.threshold_nanos != 0 && self.is_busy_at_rest(stream) && self.rested(stream) >= self.threshold_nanos
+        self.threshold_nanos != 0 && self.was_busy_at_rest(stream, 1) && self.rested(stream) >= self.threshold_nanos
     }
 
     pub fn any_stands_at_rest(&self) -> bool {

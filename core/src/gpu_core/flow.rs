@@ -50,7 +50,7 @@ pub(super) enum Register {
 }
 
 pub(super) struct Flow {
-    words: Vec<Word>,
+    pub words: Vec<Word>,
     /// The instructions that branch to one.
     branches: HashMap<usize, Vec<usize>>,
 }
@@ -73,10 +73,6 @@ impl Flow {
         flow
     }
 
-    pub fn words(&self) -> &[Word] {
-        &self.words
-    }
-
     fn target(&self, at: usize) -> Option<usize> {
         let Instruction::Branch(distance) = decode(self.words[at].0.to_le_bytes(), KNOWN_MAJOR) else { return None };
         let next = i64::try_from(at).ok()?.checked_add(1)?;
@@ -88,7 +84,7 @@ impl Flow {
     fn ends(&self, at: usize) -> bool {
         let word = self.words[at];
         // `PT` and not `BRA.DIV` or a uniform predicate.
-        let always = word.is_unconditional() && word.bits(87, 5) == 7;
+        let always = word.bits(12, 4) == 7 && word.bits(87, 5) == 7;
         always && matches!(word.operation(), 0x147 | 0x14d)
     }
 
@@ -323,7 +319,7 @@ mod tests {
     }
 
     fn arrives(flow: &Flow, at: usize) -> Place {
-        match flow.words()[at].sync() {
+        match flow.words[at].sync() {
             Sync::Arrive { at: operand, .. } => flow.place(operand, at),
             other => panic!("{other:?}"),
         }

@@ -13,7 +13,7 @@ use super::places::Places;
 use super::point::{call, named, AtPoint, Code, Key, Point, Standing};
 use super::states::Finder;
 use super::sync::KNOWN_MAJOR;
-use super::warps::{Entry, Memory, WarpSeen, Warps};
+use super::warps::{BlockSeen, Entry, Memory, WarpSeen, Warps};
 use super::{Doing, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ pub(super) struct Fold {
     /// How many warps have so many threads at just these points.
     warps: HashMap<Vec<AtPoint>, u64>,
     block: Option<Block>,
-    warps_seen: u64,
+    pub warps_seen: u64,
     faults: Vec<GpuFault>,
     /// The warps themselves, where the core has their registers.
     warps_kept: Warps,
@@ -110,7 +110,7 @@ impl Fold {
         *last_block =
             (*last_block).max(z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x));
         self.block = Some(Block { kernel, index, warps: 0, points: BTreeSet::new() });
-        self.warps_kept.begin_block(kernel, index, entry);
+        self.warps_kept.blocks.push(BlockSeen { kernel, index, entry, warps: Vec::new() });
     }
 
     pub fn end_block(&mut self) {
@@ -164,10 +164,6 @@ impl Fold {
     /// Whether the reader knows the instructions of the device, and so what warps wait for.
     pub fn knows_waits(&self) -> bool {
         self.major == KNOWN_MAJOR
-    }
-
-    pub fn warps(&self) -> u64 {
-        self.warps_seen
     }
 
     pub fn modules(&self) -> BTreeSet<u64> {

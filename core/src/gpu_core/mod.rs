@@ -8,7 +8,7 @@
 //! The layout is that of `cudacoredump.h`, NVIDIA's public description (in the open sources of cuda-gdb), held against cores of an H200 by driver
 //! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
 //!
-//! The reader is total. Any bytes give a core or a [`Refused`], in bounded time and memory; what is beyond a bound is counted in
+//! The reader is total. Any bytes give a core or a reason why not, in bounded time and memory; what is beyond a bound is counted in
 //! [`GpuCore::defects`]. Of the device's memory, which a core may hold gigabytes of, single words of shared memory are read.
 //!
 //! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
@@ -39,7 +39,7 @@ mod wait;
 mod waits;
 mod warps;
 
-pub use tables::{read, Refused};
+pub use tables::read;
 pub use wait::{GpuParty, GpuWait, WaitFor};
 
 use serde::Serialize;

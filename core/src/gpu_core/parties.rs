@@ -144,6 +144,6 @@ fn party(
         Wait::Memory { shared: true } => (WaitFor::SharedMemory, None),
         Wait::Memory { shared: false } => (WaitFor::Memory, None),
     };
-    let frames = finder.frames_of(line);
+    let frames = finder.lines[line].clone();
     Some(GpuParty { warps, in_other_block: false, wait: Some(wait), address, leads_to_arrival, frames })
 }

@@ -56,7 +56,7 @@ pub(super) enum Source {
 }
 
 pub(super) fn of(flow: &Flow, at: usize) -> Site {
-    let words = flow.words();
+    let words = &flow.words;
     if matches!(words[at].operation(), 0x141 | 0x148) {
         return Site::Lanes;
     }
@@ -67,7 +67,7 @@ pub(super) fn of(flow: &Flow, at: usize) -> Site {
 }
 
 fn site_of_check(flow: &Flow, at: usize) -> Option<Site> {
-    match flow.words()[at].sync() {
+    match flow.words[at].sync() {
         Sync::Check { at: barrier, phase } => Some(Site::Check { barrier, phase, at }),
         _ => None,
     }
@@ -75,7 +75,7 @@ fn site_of_check(flow: &Flow, at: usize) -> Option<Site> {
 
 /// A question after a phase: the instruction itself, the one that needs the answer, or a loop of nothing else.
 fn check(flow: &Flow, at: usize) -> Option<Site> {
-    let words = flow.words();
+    let words = &flow.words;
     for before in (at.saturating_sub(MOST_BEHIND_A_CHECK)..=at).rev() {
         if let Some(site) = site_of_check(flow, before) {
             let needed_before = words[before + 1..at.max(before + 1)].iter().any(|word| word.waits_for(words[before]));
@@ -95,7 +95,7 @@ fn check(flow: &Flow, at: usize) -> Option<Site> {
 
 /// A loop that reads memory at addresses which it does not change.
 fn spin(flow: &Flow, at: usize) -> Option<Site> {
-    let words = flow.words();
+    let words = &flow.words;
     let around = flow.innermost_loop(at, MOST_OF_A_SPIN)?;
     if around.clone().any(|at| words[at].is_work()) {
         return None;
@@ -136,7 +136,7 @@ fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) ->
 
 /// The register that has had a register's value since before the loop, or has it again in each turn.
 fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<usize>, left: usize) -> Source {
-    let words = flow.words();
+    let words = &flow.words;
     let mut writers = around.clone().filter(|at| words[*at].writes(register));
     let Some(only) = writers.next() else { return Source::In(register) };
     let alone = writers.next().is_none();
@@ -163,7 +163,7 @@ fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<us
 
 /// A barrier of the block, behind which there is nothing that a warp which waits there stands at.
 fn block_barrier(flow: &Flow, at: usize) -> Option<Site> {
-    let words = flow.words();
+    let words = &flow.words;
     let is_held = |at: usize| sass::is_held(words[at].0.to_le_bytes());
     // A warp that waits stands before an instruction of the uniform data path, too.
     let stands = |at: usize| is_held(at) || words[at].is_uniform();

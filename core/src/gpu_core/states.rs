@@ -58,7 +58,7 @@ pub(super) struct Finder<'f, 'i, 'a> {
     pub flows: HashMap<u64, Flow>,
     sites: HashMap<usize, Site>,
     /// The lines at which warps wait, and their numbers.
-    lines: Vec<Vec<GpuFrame>>,
+    pub lines: Vec<Vec<GpuFrame>>,
     by_line: HashMap<Vec<GpuFrame>, usize>,
     /// The arrivals in each function's code, by its address.
     pub arrivals: HashMap<u64, Vec<Arrival>>,
@@ -132,7 +132,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         let function = self.code.any_function(address)?;
         let at = usize::try_from((address - function.address) / BYTES).ok()?;
         let flow = self.flows.entry(function.address).or_insert_with(|| Flow::new(function.words()));
-        (at < flow.words().len()).then_some((&*flow, at))
+        (at < flow.words.len()).then_some((&*flow, at))
     }
 
     fn line(&mut self, at: usize, point: usize) -> usize {
@@ -145,11 +145,6 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
             self.lines.push(frames);
         }
         line
-    }
-
-    /// The frames with the number of a state.
-    pub fn frames_of(&self, line: usize) -> Vec<GpuFrame> {
-        self.lines[line].clone()
     }
 
     pub fn frames(&mut self, address: u64, callers: &[u64], kernel: usize) -> Vec<GpuFrame> {

@@ -110,11 +110,6 @@ impl Word {
         other.sets().is_some_and(|scoreboard| self.bits(116, 6) >> scoreboard & 1 != 0)
     }
 
-    /// Whether it is executed whatever the predicate says: its guard is `PT`.
-    pub fn is_unconditional(self) -> bool {
-        self.bits(12, 4) == 7
-    }
-
     fn shared(self) -> SharedAddress {
         SharedAddress { register: self.first(), uniform: self.bits(64, 6) as u8, offset: self.bits(40, 24) }
     }

@@ -16,7 +16,6 @@ use crate::map::HashMap;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, ReadRef, StringTable};
-use std::fmt;
 
 type Header = FileHeader64<LittleEndian>;
 pub(super) type Section = object::elf::SectionHeader64<LittleEndian>;
@@ -56,27 +55,18 @@ const LANES: Table = Table(0x8000_000f, "threads", 48);
 const MODULES: Table = Table(0x8000_0010, "modules", 8);
 const METADATA: Table = Table(0x8000_0016, "the core itself", 32);
 
-/// Why a file is not read as a GPU core dump, in words that go on from its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(String);
+/// Or why a file is not read as a GPU core dump, in words that go on from its name.
+type Read<T> = Result<T, String>;
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-fn refused<T>(why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused(why.into()))
+fn refused<T>(why: impl Into<String>) -> Read<T> {
+    Err(why.into())
 }
 
 /// Reads a GPU core dump: from memory, or through an `object::ReadCache`, which reads of a file only what is asked for.
 ///
 /// # Errors
-/// [`Refused`] where the file is none. What of a core is damaged is in [`GpuCore::defects`].
-pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
+/// Where the file is none, in words that go on from its name. What of a core is damaged is in [`GpuCore::defects`].
+pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
     let bytes = data.len().unwrap_or(0);
     let Ok(header) = Header::parse(data) else { return refused("is no core dump of a GPU: no ELF file of 64 bits") };
     let (machine, file_type) = (header.e_machine.get(ENDIAN), header.e_type.get(ENDIAN));
@@ -84,7 +74,7 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
         return refused(foreign(machine.0, file_type.0));
     }
     let cut_short = |needed: u64| {
-        Refused(format!("is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least"))
+        format!("is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least")
     };
     let start = header.e_shoff.get(ENDIAN);
     let count = header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?;
@@ -179,7 +169,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
     }
 
-    fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Row<'data>>, Refused> {
+    fn entries(&mut self, table: Table, at: u32) -> Read<impl Iterator<Item = Row<'data>>> {
         let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
         let content = self.content(at);
         let Table(_, of, least) = table;
@@ -198,13 +188,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     /// That table with at most so many of its entries; none where there is no such table.
-    fn entries_of(
-        &mut self,
-        table: Table,
-        link: u32,
-        info: usize,
-        most: usize,
-    ) -> Result<(u32, Vec<Row<'data>>), Refused> {
+    fn entries_of(&mut self, table: Table, link: u32, info: usize, most: usize) -> Read<(u32, Vec<Row<'data>>)> {
         match self.belonging(table, link, info) {
             Some(at) => Ok((at, self.entries(table, at)?.take(most).collect())),
             None => Ok((0, Vec::new())),
@@ -216,7 +200,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         found.map(text).unwrap_or_default()
     }
 
-    fn core(mut self) -> Result<GpuCore, Refused> {
+    fn core(mut self) -> Read<GpuCore> {
         let mut core = GpuCore::default();
         let first = |table: Table| self.sections.iter().position(|section| section.sh_type.get(ENDIAN).0 == table.0);
         let Some(devices) = first(DEVICES) else { return refused("is damaged: it has no table of devices") };
@@ -247,7 +231,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         Ok(core)
     }
 
-    fn device(&mut self, entry: Row<'_>, devices: u32, index: usize) -> Result<GpuDevice, Refused> {
+    fn device(&mut self, entry: Row<'_>, devices: u32, index: usize) -> Read<GpuDevice> {
         let (multiprocessors, warps) = (entry.u32(36), entry.u32(40));
         let mut device = GpuDevice {
             id: entry.u32(24),
@@ -272,13 +256,13 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             }
             self.blocks(multiprocessors, at, &mut fold)?;
         }
-        device.warps = fold.warps();
+        device.warps = fold.warps_seen;
         device.waits_unread = self.has_registers() && !fold.knows_waits();
         (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
         Ok(device)
     }
 
-    fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
+    fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Read<()> {
         let (blocks, entries) = self.entries_of(BLOCKS, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
             fold.begin_block(entry.u64(0), entry.three(8), Entry::of(blocks, at));
@@ -291,7 +275,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         Ok(())
     }
 
-    fn warp(&mut self, entry: Row<'_>, warps: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
+    fn warp(&mut self, entry: Row<'_>, warps: u32, index: usize, fold: &mut Fold) -> Read<()> {
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
@@ -324,12 +308,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     /// The kernels, with the names and lines of their places, which the images of the modules have.
-    fn with_code(
-        &mut self,
-        fold: Fold,
-        devices: u32,
-        index: usize,
-    ) -> Result<(Vec<GpuKernel>, Vec<GpuFault>), Refused> {
+    fn with_code(&mut self, fold: Fold, devices: u32, index: usize) -> Read<(Vec<GpuKernel>, Vec<GpuFault>)> {
         let mut loaded = Vec::new();
         if let Some(contexts) = self.belonging(CONTEXTS, devices, index) {
             let count = self.entries(CONTEXTS, contexts)?.count();

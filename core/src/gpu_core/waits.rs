@@ -88,7 +88,7 @@ impl Finder<'_, '_, '_> {
                 blocks: count,
                 first_block: block.seen.index,
                 warps,
-                frames: self.frames_of(line),
+                frames: self.lines[line].clone(),
                 address,
                 value,
                 ..described(wait)

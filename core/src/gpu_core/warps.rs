@@ -52,10 +52,6 @@ pub(super) struct Warps {
 }
 
 impl Warps {
-    pub fn begin_block(&mut self, kernel: usize, index: [u32; 3], entry: Entry) {
-        self.blocks.push(BlockSeen { kernel, index, entry, warps: Vec::new() });
-    }
-
     pub fn add(&mut self, warp: WarpSeen) {
         let Some(block) = self.blocks.last_mut() else { return };
         self.incomplete |= self.count >= MOST_WARPS || block.warps.len() >= MOST_OF_A_BLOCK;

@@ -153,11 +153,6 @@ impl HangReport {
         self.status == other.status && causes(self) == causes(other)
     }
 
-    #[must_use]
-    pub fn of_process(self, host: &str, rank: &str, armed_unix_nanos: u64) -> Self {
-        Self { host: host.to_owned(), rank: rank.to_owned(), armed_unix_nanos, ..self }
-    }
-
     pub(super) fn who(&self, at: Nanos) -> String {
         let mut parts = Vec::new();
         if self.armed_unix_nanos != 0 {

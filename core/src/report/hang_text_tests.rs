@@ -112,7 +112,10 @@ fn report() -> HangReport {
             place(0x20, "lazy_pair", "main", 12),
             place(0x30, "lazy_pair", "main", 15),
         ],
-        ..report.of_process("node7", "0", 1_750_000_000 * SECOND)
+        host: "node7".to_owned(),
+        rank: "0".to_owned(),
+        armed_unix_nanos: 1_750_000_000 * SECOND,
+        ..report
     }
 }
 

@@ -92,7 +92,7 @@ impl ThreadSlot {
 
     #[inline(always)]
     fn open_in(&self, facts: &Record, lane: Lane, place: Place<'static>, kept: bool) -> OpenRecord {
-        self.count_call();
+        self.set(place::CALLS, self.get(place::CALLS).wrapping_add(1));
         // Keeps the facts of this call behind its number and the end of the last one's mark, for a reader that takes them in
         // between.
         fence(Ordering::Release);
@@ -111,11 +111,6 @@ impl ThreadSlot {
         let number = writer.next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
         u64::from(entry_point.id()) | of_lane << LANE_AT | number
-    }
-
-    #[inline(always)]
-    pub(super) fn count_call(&self) {
-        self.set(place::CALLS, self.get(place::CALLS).wrapping_add(1));
     }
 
     /// The call has returned: completes its record, if it leaves one. Returns whether it does. The call stays marked until
@@ -233,12 +228,7 @@ impl ThreadSlot {
     /// Makes the described call visible. Release: partner of the Acquire in [`ThreadSlot::published`].
     #[inline]
     pub fn mark(&self, open: &OpenRecord) {
-        self.set_mark(open.mark);
-    }
-
-    #[inline(always)]
-    pub(super) fn set_mark(&self, mark: u64) {
-        self.entry[place::MARK].store(mark, Ordering::Release);
+        self.entry[place::MARK].store(open.mark, Ordering::Release);
     }
 
     /// The call is over, or has not been let through the gate.

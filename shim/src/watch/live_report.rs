@@ -13,7 +13,7 @@ use lazyguard_core::report::HangReport;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::Recording;
-use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
+use lazyguard_core::trace::{Kind, Lane, ProcessFacts, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
+    let ProcessFacts { host, armed_unix_nanos, .. } = recording.facts().clone();
     let report = HangReport::new(guard.id, &guard.program, folder.as_deref(), snapshot, guard.preload_summary());
-    let facts = recording.facts();
-    Some(report.of_process(&facts.host, &recording.rank(), facts.armed_unix_nanos))
+    Some(HangReport { host, rank: recording.rank(), armed_unix_nanos, ..report })
 }
 
 /// On request: every call in progress is past the threshold.

@@ -131,7 +131,7 @@ impl<'a> Space<'a> {
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
         // Right below; else a jump has left the call.
         let address = self.memory.word(begin.checked_sub(8)?)?;
-        if !is_of_nccl(call) && call.record.path == 0 && address != call.record.caller as u64 {
+        if !is_of_nccl(call) && call.record.path == 0 && address != call.record.caller {
             return None;
         }
         let begin = match Machine::OWN {

@@ -26,7 +26,6 @@ pub(super) struct Indexed {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub segments: Vec<Indexed>,
-    pub records: u64,
     pub unknown: u64,
 }
 
@@ -89,7 +88,6 @@ impl Index {
             self.unknown += u64::from(!known(word(bytes, record::HEAD)));
         }
         header.lanes[lane as usize].present += length;
-        self.records += length;
         if length != 0 {
             self.segments.push(Indexed {
                 index: number as u32,
