@@ -18,6 +18,7 @@ use super::schedule::Schedule;
 use crate::preload::loader::Loader;
 use crate::runtime::process::{self, Process};
 use crate::runtime::tls;
+use lazyguard_core::sync::lock;
 use std::ops::Deref;
 
 #[repr(C)]
@@ -65,6 +66,14 @@ impl Guard {
         tls::prepare();
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };
+    }
+
+    /// Writes into the run folder, unless the exiting thread has: its files are the last.
+    pub fn unless_ended(&self, write: impl FnOnce(&RunFolder)) {
+        let ended = lock(&self.reports.ended);
+        if let (Some(folder), false) = (&self.folder, *ended) {
+            write(folder);
+        }
     }
 
     pub fn before_a_context(&self) {

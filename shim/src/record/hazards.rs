@@ -10,7 +10,6 @@
 use super::run_folder::{RunFolder, HAZARDS};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use crate::runtime::standard_error;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
 use lazyguard_core::map::{HashMap, HashSet};
@@ -269,9 +268,10 @@ impl Hazards {
             hazards,
             overflow,
         };
+        let kept = folder.replace(HAZARDS, &file.json());
         // A line only where the user has asked for the file.
-        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for, at_least) {
-            standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
+        if folder.asked_for && !at_least {
+            folder.say_unless("hazards", kept);
         }
     }
 }

@@ -189,7 +189,7 @@ impl Log {
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
     if !files::is_file_or_missing(&folder.path().join(LOG)) {
-        return Err(io::Error::other("something that is no file is in the way"));
+        return Err(files::no_file());
     }
     let mut file = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)

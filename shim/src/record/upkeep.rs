@@ -7,12 +7,11 @@ use super::guard::Guard;
 use super::marker::Raised;
 use super::profile::Notes;
 use crate::lookup::slots;
-use crate::runtime::own_memory;
 use crate::runtime::own_thread::Alone;
 use crate::runtime::process::retired;
+use crate::runtime::{own_memory, thread};
 use lazyguard_core::folder::{list, Entry};
 use lazyguard_core::report::HangReport;
-use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 
@@ -91,10 +90,7 @@ fn beat(guard: &Guard) {
 
 /// One in memory is lost if the whole job is killed.
 fn keep_recording(guard: &Guard) {
-    let ended = lock(&guard.reports.ended);
-    if let (Some(folder), false) = (&guard.folder, *ended) {
-        let _ = guard.backing.save(folder);
-    }
+    guard.unless_ended(|folder| drop(guard.backing.save(folder)));
 }
 
 /// Gives the thread an empty table of descriptors. A kernel before 5.9 copies the program's first, which is then closed. `false` if that fails.
@@ -119,9 +115,8 @@ fn leave_descriptors() -> bool {
 /// This thread's descriptors; pipes and sockets first: their readers wait for the end, and the close of a network file may take long.
 fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
-    // SAFETY: takes no arguments and cannot fail.
-    let own = unsafe { libc::syscall(libc::SYS_gettid) };
-    let Ok(entries) = list(format!("/proc/self/task/{own}/fd").as_ref()) else { return (0..LOWEST).collect() };
+    let own = format!("/proc/self/task/{}/fd", thread::own_number());
+    let Ok(entries) = list(own.as_ref()) else { return (0..LOWEST).collect() };
     let has_path = |entry: &Entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
     let number = |entry: &Entry| entry.name().to_str()?.parse().ok();
     let listed = entries.into_iter().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));

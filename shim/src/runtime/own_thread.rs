@@ -2,6 +2,7 @@
 
 use super::door;
 use super::floats::Floats;
+use super::process;
 use lazyguard_core::tasks::{self, User};
 use std::ffi::{c_void, CString};
 use std::fs::File;
@@ -160,10 +161,10 @@ pub fn too_few() -> Option<String> {
 }
 
 fn user() -> Option<User> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is valid for writing; the other call takes nothing and cannot fail.
-    let (failed, id) = unsafe { (libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) != 0, libc::getuid()) };
-    (!failed && id != 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(User { id, most: limit.rlim_cur })
+    // SAFETY: takes no arguments and cannot fail.
+    let id = unsafe { libc::getuid() };
+    let most = process::limit(libc::RLIMIT_NPROC).filter(|most| id != 0 && *most != libc::RLIM_INFINITY)?;
+    Some(User { id, most })
 }
 
 #[cfg(test)]
