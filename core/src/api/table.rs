@@ -148,7 +148,7 @@ macro_rules! with_driver_api {
             GraphUpload (h_graph_exec: Handle, stream: Handle)
                 => stream::submit(stream) { 70 cuGraphUpload 11010; 71 cuGraphUpload_ptsz 11010; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
-                => graph::add_kernel_node(node_params) {
+                => graph::add_node(node_params) {
                 72 cuGraphAddKernelNode 10000;
                 73 cuGraphAddKernelNode_v2 12000;
             }
@@ -156,12 +156,12 @@ macro_rules! with_driver_api {
                 => graph::add_node(node_params) { 74 cuGraphAddNode 12020; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, dependency_data: Ptr, num_dependencies: usize, node_params: Ptr)
                 => graph::add_node(node_params) { 75 cuGraphAddNode_v2 12030; }
-            GraphNode (h_node: Handle, node_params: Ptr) => graph::add_kernel_node(node_params) {
+            GraphNode (h_node: Handle, node_params: Ptr) => graph::add_node(node_params) {
                 76 cuGraphKernelNodeSetParams 10000;
                 77 cuGraphKernelNodeSetParams_v2 12000;
             }
             GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
-                => graph::change_kernel_node(h_graph_exec, node_params) {
+                => graph::change_node(h_graph_exec, node_params) {
                 78 cuGraphExecKernelNodeSetParams 10010;
                 79 cuGraphExecKernelNodeSetParams_v2 12000;
             }
@@ -342,25 +342,25 @@ macro_rules! with_driver_api {
             CopyAsync (p_copy: Ptr)
                 => copy::asynchronous(0, 0, std::ptr::null_mut()) { 184 cuMemcpy3DPeer 4000; 185 cuMemcpy3DPeer_ptds 7000; }
             CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle)
-                => copy::copies(dst, byte_count, [dst, src], stream) { 186 cuMemcpyAsync 4000; 187 cuMemcpyAsync_ptsz 7000; }
+                => copy::copies(dst, [byte_count; 2], [dst, src], stream) { 186 cuMemcpyAsync 4000; 187 cuMemcpyAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize, stream: Handle)
                 => copy::asynchronous(dst_device, byte_count, stream) { 188 cuMemcpyPeerAsync 4000; 189 cuMemcpyPeerAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::copies(dst_device, byte_count, [src_host as u64, 0], stream) {
+                => copy::copies(dst_device, [byte_count; 2], [src_host as u64, 0], stream) {
                 190 cuMemcpyHtoDAsync_v2 3020; 191 cuMemcpyHtoDAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
+                => copy::copies(dst_host as u64, [byte_count; 2], [dst_host as u64, 0], stream) {
                 192 cuMemcpyDtoHAsync_v2 3020; 193 cuMemcpyDtoHAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_device: u64, src_device: u64, byte_count: usize, stream: Handle)
                 => copy::asynchronous(dst_device, byte_count, stream) { 194 cuMemcpyDtoDAsync_v2 3020; 195 cuMemcpyDtoDAsync_v2_ptsz 7000; }
             CopyAsync (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::copies(0, byte_count, [src_host as u64, 0], stream) {
+                => copy::copies(0, [byte_count; 2], [src_host as u64, 0], stream) {
                 196 cuMemcpyHtoAAsync_v2 3020; 197 cuMemcpyHtoAAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize, stream: Handle)
-                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
+                => copy::copies(dst_host as u64, [byte_count; 2], [dst_host as u64, 0], stream) {
                 198 cuMemcpyAtoHAsync_v2 3020; 199 cuMemcpyAtoHAsync_v2_ptsz 7000;
             }
             CopyAsync (p_copy: Ptr, stream: Handle)

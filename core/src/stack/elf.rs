@@ -138,18 +138,10 @@ pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
 
 /// The file's address of a function that it does not export, by the table that `strip` removes: `file` is its bytes, from address 0.
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
-    let head: [u8; 64] = file.array(0)?;
-    if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
-        return None;
-    }
-    let section = |number: u32| {
-        let section: [u8; 64] = file.array(u64_at(&head, 40).checked_add(u64::from(number) * 64)?)?;
-        Some((u32_at(&section, 4), u64_at(&section, 24), u64_at(&section, 32), u32_at(&section, 40)))
-    };
-    let count = u16_at(&head, 60).min(MOST_SECTIONS);
-    let (_, at, bytes, strings) = (0..u32::from(count)).filter_map(section).find(|(kind, ..)| *kind == SHT_SYMTAB)?;
-    let (_, strings_at, strings_bytes, _) = section(strings)?;
-    let named = places_of(file, (strings_at, strings_bytes), &[name.as_bytes(), b"\0"].concat());
+    let (sections, _) = sections(file)?;
+    let &Section { at, bytes, link, .. } = sections.iter().find(|section| section.kind == SHT_SYMTAB)?;
+    let strings = sections.get(link as usize)?;
+    let named = places_of(file, (strings.at, strings.bytes), &[name.as_bytes(), b"\0"].concat());
     if named.is_empty() {
         return None;
     }
@@ -162,6 +154,42 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
         let symbols = file.bytes(begin, CHUNK.min((end - begin) as usize));
         symbols.as_chunks().0.iter().find(is_it).map(|symbol| u64_at(symbol, 8))
     })
+}
+
+/// How long a section is, by the table in its file.
+pub fn section_bytes(file: &impl Memory, name: &str) -> Option<u64> {
+    let (sections, names) = sections(file)?;
+    let names = sections.get(names)?.at;
+    let name = [name.as_bytes(), b"\0"].concat();
+    let is_it = |section: &&Section| file.bytes(names.wrapping_add(section.name.into()), name.len()) == name;
+    sections.iter().find(is_it).map(|section| section.bytes)
+}
+
+/// Numbers of its table.
+struct Section {
+    name: u32,
+    kind: u32,
+    at: u64,
+    bytes: u64,
+    link: u32,
+}
+
+/// The sections of a file, and which of them has their names.
+fn sections(file: &impl Memory) -> Option<(Vec<Section>, usize)> {
+    let head: [u8; 64] = file.array(0)?;
+    if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
+        return None;
+    }
+    let count = u16_at(&head, 60).min(MOST_SECTIONS);
+    let table = file.bytes(u64_at(&head, 40), usize::from(count) * 64);
+    let section = |row: &[u8; 64]| Section {
+        name: u32_at(row, 0),
+        kind: u32_at(row, 4),
+        at: u64_at(row, 24),
+        bytes: u64_at(row, 32),
+        link: u32_at(row, 40),
+    };
+    Some((table.as_chunks().0.iter().map(section).collect(), u16_at(&head, 62).into()))
 }
 
 /// Offsets of a text in a part of a file, read piece by piece: memory may be scarce.
@@ -259,6 +287,12 @@ mod tests {
         let found = unexported_function(&file, "_start").unwrap();
         assert!(module.has_code_at(image.bias + found));
         assert_eq!(unexported_function(&file, "_star"), None);
+        assert!(
+            section_bytes(&file, ".text").is_some_and(|bytes| bytes > 1 << 10),
+            "{:?}",
+            section_bytes(&file, ".text")
+        );
+        assert_eq!(section_bytes(&file, ".tex"), None);
         assert_eq!(Image::read(&file, 0).unwrap().build_id, image.build_id);
     }
 

@@ -426,19 +426,14 @@ impl Call {
         }
     }
 
-    /// A call that has succeeded made this stream: its record says so.
-    pub fn made_stream(&self, stream: u32) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::SUBJECT, stream.into()));
+    /// The call has succeeded: this field of its record says what it made or gave out.
+    pub fn amend(&self, field: usize, value: u64) {
+        self.open.iter().for_each(|open| self.slot.amend(open, field, value));
     }
 
-    /// A call that has succeeded made this context, or got it: its record says so.
-    pub fn got_context(&self, context: u32) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::PLACE, context.min(0xffff).into()));
-    }
-
-    /// A call that has succeeded gave out this handle or address: its record says so.
+    /// The call has succeeded, and given out this handle or address.
     pub fn gave_out(&self, what: u64) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::DETAIL, what));
+        self.amend(record::DETAIL, what);
     }
 
     #[inline]
@@ -500,21 +495,13 @@ impl Call {
         self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
-    pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
-        self.guard.loader.last_loaded() >= entered
-    }
-
     /// Leaves a landmark beside the call's own record.
     pub fn push(&self, record: Record) {
         self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::RareEvents);
     }
 
-    /// Leaves a record of one of several memory operations that the call submits.
-    pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        self.push_about(About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about });
-    }
-
-    fn push_about(&self, about: About) {
+    /// Leaves a record of another thing that the call does.
+    pub fn push_about(&self, about: About) {
         self.push(Self { about, ..*self }.facts(self.entry_point));
     }
 

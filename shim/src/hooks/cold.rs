@@ -149,7 +149,7 @@ impl Call {
         let Some(entry) = tracker.function_entry(number) else { return };
         let (known, ahead) = (entry.loaded_in(context), entry.take_preloaded(context));
         entry.set_loaded_in(context);
-        let by_this = !known && tracker.present(module, context) && !self.guard.loader.driver_eager();
+        let by_this = !known && tracker.present(module, context) && !self.guard.loader.driver_eager;
         if ahead || by_this {
             let mut one = *self;
             one.about.function = number;

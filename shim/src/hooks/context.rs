@@ -11,6 +11,7 @@ use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use crate::watch::driver_environment;
 use lazyguard_core::replay::shows_the_end;
+use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -30,7 +31,7 @@ pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, r
     succeeds(entry, before, real, |call| {
         let Some(context) = written(context) else { return };
         let number = call.context_number(context);
-        call.got_context(number);
+        call.amend(record::PLACE, number.min(0xffff).into());
         call.guard.tracker.is_context_of(device, number, primary);
         // Libraries that a runtime registered before there was a context are loaded into it now.
         call.load(number, call.guard.loader.starts_on(device));

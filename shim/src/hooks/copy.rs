@@ -34,31 +34,20 @@ pub(super) fn asynchronous(entry: Entry, to: u64, bytes: usize, stream: Handle, 
     in_order(entry, stream, RawPayload::memory(to, bytes as u64), behind_releases(entry, None, real))
 }
 
-/// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
+/// An asynchronous copy from or to these addresses, each of which may be the host's, or 0. The record has the first number of bytes, which is 0 where a
+/// structure describes the copy; the second is what is copied.
 pub(super) fn copies(
     entry: Entry,
     destination: u64,
-    bytes: usize,
-    host: [u64; 2],
-    stream: Handle,
-    real: impl Again,
-) -> i32 {
-    copies_so_much(entry, destination, [bytes as u64; 2], host, stream, real)
-}
-
-/// The record has the first number of bytes, which is 0 where a structure describes the copy; the second is what is copied.
-fn copies_so_much(
-    entry: Entry,
-    destination: u64,
-    [recorded, bytes]: [u64; 2],
+    [recorded, bytes]: [usize; 2],
     host: [u64; 2],
     stream: Handle,
     real: impl Again,
 ) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
-        call.about.raw = RawPayload::memory(destination, recorded);
-        call.copies(bytes, host);
+        call.about.raw = RawPayload::memory(destination, recorded as u64);
+        call.copies(bytes as u64, host);
     };
     observe(entry, before, behind_releases(entry, Some(host), real), |call, result| call.copied(result, host))
 }
@@ -103,7 +92,7 @@ pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl A
         return asynchronous(entry, 0, 0, stream, real);
     }
     let (host, bytes) = described!(CUDA_MEMCPY2D at copy, WidthInBytes Height);
-    copies_so_much(entry, 0, [0, bytes], host, stream, real)
+    copies(entry, 0, [0, bytes as usize], host, stream, real)
 }
 
 /// A copy of a block, described by a structure. Between devices it is the same one, with contexts where this has reserved words.
@@ -112,7 +101,7 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl A
         return asynchronous(entry, 0, 0, stream, real);
     }
     let (host, bytes) = described!(CUDA_MEMCPY3D at copy, WidthInBytes Height Depth);
-    copies_so_much(entry, 0, [0, bytes], host, stream, real)
+    copies(entry, 0, [0, bytes as usize], host, stream, real)
 }
 
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Again) -> i32 {

@@ -4,7 +4,6 @@
 
 use super::call::Call;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::record::Guard;
 use lazyguard_core::state::{Stream, StreamKey, StreamKind};
 use lazyguard_core::trace::layout::flag;
 
@@ -113,7 +112,8 @@ impl Call {
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
         if let Some(stream) = self.about.stream_entry {
-            let captured = stream.capturing() || joined_capture(self.guard, stream);
+            let joins = || self.guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing());
+            let captured = stream.capturing() || joins() && is_captured(stream);
             self.about.submits = !captured;
             self.about.flags |= if captured { flag::CAPTURED } else { 0 };
         }
@@ -124,11 +124,6 @@ impl Call {
         let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
         submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
     }
-}
-
-#[inline(always)]
-fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
-    guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
 }
 
 #[cold]

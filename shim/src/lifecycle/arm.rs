@@ -109,7 +109,7 @@ fn build(initialised: Initialised) {
     let schedule = settings.schedule.as_deref();
     let schedule = schedule.and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::new(ahead, libraries),
+        loader: Loader::new(ahead, libraries, nudge::driver_is_eager()),
         folder,
         backing,
         mappings: Mappings::default(),
@@ -135,9 +135,6 @@ fn build(initialised: Initialised) {
 }
 
 fn begin(guard: &'static Guard, initialised: Initialised) {
-    if nudge::driver_is_eager() {
-        guard.loader.set_driver_eager();
-    }
     if !FORK_HANDLER.swap(true, Ordering::SeqCst) {
         // SAFETY: a function of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };

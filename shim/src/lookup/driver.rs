@@ -90,10 +90,6 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     stored.is_ok() || stored == Err(function)
 }
 
-pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    candidates.find(|entry_point| calls(*entry_point, function))
-}
-
 /// A function that the driver gave out but does not export.
 pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
     for place in ADOPTED.place(entry_point).into_iter().chain([real_of(entry_point.index())]) {

@@ -93,10 +93,6 @@ pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> b
     true
 }
 
-fn may_capture(process: &Process) -> bool {
-    process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
-}
-
 /// The events of the questions, by context.
 #[derive(Default)]
 pub struct Questions(Mutex<HashMap<u64, usize>>);
@@ -106,7 +102,8 @@ impl Questions {
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context should be safe from relaxed mode; that is not tried.
-        if may_capture(process) {
+        let captures = process.tracker.contexts().any(|(_, context)| context.capturing());
+        if captures || captures_may_go_unseen() {
             return None;
         }
         let handle = entry.handle();

@@ -30,8 +30,9 @@ pub struct Log {
     lines: Lines,
     dispatch: Dispatch,
     draining: Mutex<Follower>,
-    overwritten: AtomicU64,
-    lost: AtomicU64,
+    pub overwritten: AtomicU64,
+    /// Lines that could not be written.
+    pub lost: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -101,14 +102,6 @@ impl Log {
             (Kind::Call, _) => return false,
         };
         self.level >= least
-    }
-
-    pub fn overwritten(&self) -> u64 {
-        self.overwritten.load(Ordering::Relaxed)
-    }
-
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
     }
 
     pub fn is_finished(&self) -> bool {

@@ -267,7 +267,7 @@ impl Notes {
         // Images first: a part names what is there.
         if !images.is_empty() {
             let folder = self.folder.join(IMAGES);
-            let mut bytes = bytes_in(&folder);
+            let mut bytes: u64 = entries_of(&folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
             for (id, content) in images {
                 let written = has_room(bytes + id.bytes).and_then(|()| self.keep(&folder, &id.to_string(), &content));
                 bytes += if written.is_ok() { id.bytes } else { 0 };
@@ -402,10 +402,6 @@ fn make(path: &Path) -> io::Result<()> {
         true => Ok(()),
         false => DirBuilder::new().mode(0o700).recursive(true).create(path),
     }
-}
-
-fn bytes_in(folder: &Path) -> u64 {
-    entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
 fn has_room(bytes: u64) -> io::Result<()> {

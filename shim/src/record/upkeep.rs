@@ -58,7 +58,8 @@ pub fn run(
         }
         let raised = guard.marker.as_ref().map_or(Raised::default(), |marker| marker.look(guard.now()));
         if raised.answer {
-            keep_recording(guard);
+            // One in memory is lost if the whole job is killed.
+            guard.unless_ended(|folder| drop(guard.backing.save(folder)));
         }
         let reports = || {
             _ = leave();
@@ -86,11 +87,6 @@ fn beat(guard: &Guard) {
     if let Some(line) = guard.backing.make_present(recorder) {
         guard.loader.note(line);
     }
-}
-
-/// One in memory is lost if the whole job is killed.
-fn keep_recording(guard: &Guard) {
-    guard.unless_ended(|folder| drop(guard.backing.save(folder)));
 }
 
 /// Gives the thread an empty table of descriptors. A kernel before 5.9 copies the program's first, which is then closed. `false` if that fails.

@@ -3,11 +3,12 @@
 //!
 //! Must not: open anything but regular files. Files under /proc/self are regular.
 
+use lazyguard_core::stack::Memory;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 pub const PROGRAM: &str = "/proc/self/exe";
@@ -44,6 +45,15 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Resu
     }
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags).open(path)?;
     file.metadata()?.is_file().then_some(file).ok_or_else(no_file)
+}
+
+/// A file's bytes, by their offsets.
+pub struct InFile(pub File);
+
+impl Memory for InFile {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        self.0.read_at(into, address).unwrap_or(0)
+    }
 }
 
 /// Under another name, `fresh`, in the same folder: no reader sees it before it is whole.

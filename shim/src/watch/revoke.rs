@@ -287,7 +287,7 @@ fn context_of(guard: &Guard, one: &Communicator) -> u64 {
 fn revoke_here(communicator: Handle, context: u64) -> i32 {
     thread::becomes_own();
     let is_current = context != 0 && driver::ctx_push(context as Handle) == Some(SUCCESS);
-    let result = nccl::revoke(communicator).unwrap_or(FAILED);
+    let result = nccl::comm_revoke(communicator, 0).unwrap_or(FAILED);
     if is_current {
         driver::ctx_pop(&mut std::ptr::null_mut());
     }

@@ -514,7 +514,7 @@ impl Watch {
         // Slow: an exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
         if incident.report.ends.iter().any(CallEnd::lost_work) {
-            self.device.is_lost();
+            self.device.lost = true;
         }
         // Else an exiting thread has.
         if lock(&self.guard.reports.open).take().is_some() {
