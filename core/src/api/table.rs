@@ -48,10 +48,10 @@ macro_rules! with_driver_api {
             ContextSynchronize () => context::synchronize(null()) { 18 cuCtxSynchronize 2000; }
             ContextSynchronize (context: Handle) => context::synchronize(context) { 19 cuCtxSynchronize_v2 13000; }
             ContextWait (limit: i32, value: usize) => context::sets_limit(limit, value) { 20 cuCtxSetLimit 3010; }
-            Query (pvalue: Ptr, limit: i32) => context::waits_for_context() { 21 cuCtxGetLimit 3010; }
+            Query (pvalue: Ptr, limit: i32) => context::waits_if(false) { 21 cuCtxGetLimit 3010; }
             ContextWait (flags: u32) => context::sets_flags(flags) { 259 cuCtxSetFlags 12010; }
-            Query (peer_context: Handle, flags: u32) => context::waits_for_context() { 260 cuCtxEnablePeerAccess 4000; }
-            Query (peer_context: Handle) => context::waits_for_context() { 261 cuCtxDisablePeerAccess 4000; }
+            Query (peer_context: Handle, flags: u32) => context::waits_if(false) { 260 cuCtxEnablePeerAccess 4000; }
+            Query (peer_context: Handle) => context::waits_if(false) { 261 cuCtxDisablePeerAccess 4000; }
             ContextWait (ph_ctx: Ptr, desc: Handle, dev: i32, flags: u32)
                 => context::waits_if(true) { 262 cuGreenCtxCreate 12040; }
             EventRecord (context: Handle, event: Handle) => event::record_context(context, event) { 22 cuCtxRecordEvent 12050; }
@@ -292,14 +292,14 @@ macro_rules! with_driver_api {
 
             // Virtual memory, and memory of other processes
             Query (ptr: u64, size: usize, offset: usize, handle: u64, flags: u64)
-                => context::waits_for_context() { 265 cuMemMap 10020; }
-            Query (ptr: u64, size: usize) => context::waits_for_context() { 266 cuMemUnmap 10020; }
-            Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_for_context() { 267 cuMemSetAccess 10020; }
-            Query (device_pointer: Ptr, handle: IpcHandle, flags: u32) => context::waits_for_context() {
+                => context::waits_if(false) { 265 cuMemMap 10020; }
+            Query (ptr: u64, size: usize) => context::waits_if(false) { 266 cuMemUnmap 10020; }
+            Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_if(false) { 267 cuMemSetAccess 10020; }
+            Query (device_pointer: Ptr, handle: IpcHandle, flags: u32) => context::waits_if(false) {
                 268 cuIpcOpenMemHandle 4010;
                 269 cuIpcOpenMemHandle_v2 11000;
             }
-            Query (event: Ptr, handle: IpcHandle) => context::waits_for_context() { 270 cuIpcOpenEventHandle 4010; }
+            Query (event: Ptr, handle: IpcHandle) => context::waits_if(false) { 270 cuIpcOpenEventHandle 4010; }
             Free (device_pointer: u64) => context::frees(device_pointer) { 271 cuIpcCloseMemHandle 4010; }
 
             // Allocation in stream order

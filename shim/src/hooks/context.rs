@@ -89,12 +89,8 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl Real) -> i32
     })
 }
 
-/// A call that the driver may block until other work in the context, or another thread's call, has ended.
-pub(super) fn waits_for_context(entry: Entry, real: impl Real) -> i32 {
-    waits_if(entry, false, real)
-}
-
-/// The same; where it waits, the driver carries it out once everything in flight in the context has ended.
+/// A call that the driver may block until other work in the context, or another thread's call, has ended; where it waits, until everything has that is in
+/// flight in the context.
 pub(super) fn waits_if(entry: Entry, waits: bool, real: impl Real) -> i32 {
     published(entry, real, |call| {
         call.about.context = call.current_context();

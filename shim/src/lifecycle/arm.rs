@@ -245,10 +245,13 @@ fn begin_them(guard: &'static Guard) {
 
 const LOG: &str = "lazyguard-log";
 
+/// No thread does so later.
 fn make_all_present(guard: &Guard) {
-    if let Some(line) = guard.backing.make_all_present(guard.tracker.recorder()) {
-        guard.loader.note(line);
-    }
+    guard
+        .backing
+        .make_present(guard.tracker.recorder(), usize::MAX)
+        .into_iter()
+        .for_each(|line| guard.loader.note(line));
 }
 
 fn program_name() -> String {

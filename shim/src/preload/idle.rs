@@ -146,18 +146,14 @@ impl Questions {
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the probe is in a query; no thread waits for a lost one.
-static PROBING: AtomicU32 = AtomicU32::new(0);
+pub static PROBING: AtomicU32 = AtomicU32::new(0);
 static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Lasts while a thread asks.
 pub struct Asking(&'static AtomicU32);
 
 impl Asking {
-    pub fn of_the_probe() -> Self {
-        Self::counted(&PROBING)
-    }
-
-    fn counted(count: &'static AtomicU32) -> Self {
+    pub fn counted(count: &'static AtomicU32) -> Self {
         // SeqCst, here and in `settle`: the destroyer sees this, or this thread sees the stream gone.
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)

@@ -60,17 +60,13 @@ pub struct Libraries {
     loads: AtomicU64,
     changed: AtomicU64,
     looked: AtomicU64,
-    counted: Counted,
+    pub counted: Counted,
 }
 
 impl Libraries {
     pub fn new(wanted: Vec<Wanted>) -> Self {
         let absent = AtomicUsize::new(wanted.len());
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        self.counted.both()
     }
 
     pub fn are_expected(&self) -> bool {
@@ -441,7 +437,7 @@ mod tests {
         assert_eq!(libraries.take(0, address(0)), None, "at another address");
         assert_eq!([0, 1, 3, 9].map(|number| libraries.library(number)), [Some(0xa), None, None, None]);
         assert_eq!([0; 2].map(|_| libraries.take(0, address(1))), [Some(0xa), None]);
-        assert_eq!((libraries.counts(), libraries.library(0)), ((0, 1), Some(0xa)));
+        assert_eq!((libraries.counted.both(), libraries.library(0)), ((0, 1), Some(0xa)));
         assert_eq!((libraries.take(3, address(0)), libraries.take(9, address(0))), (None, None));
         libraries.gone(0xb);
         assert_eq!(libraries.all(), [0, 3]);
@@ -463,7 +459,7 @@ mod tests {
         assert_eq!(libraries.take(0, address(1)), None);
         // The runtime loads its own library then, and the guard's is given to no load.
         assert!(libraries.is_the_runtimes(0, 0xb));
-        assert_eq!((libraries.take(0, address(1)), libraries.counts()), (None, (0, 0)));
+        assert_eq!((libraries.take(0, address(1)), libraries.counted.both()), (None, (0, 0)));
         change(|_| ());
         assert_eq!(libraries.take(0, address(1)), Some(0xa));
     }
@@ -496,7 +492,7 @@ mod tests {
         let with_kernels = libraries.load(3).unwrap_or_else(|_| panic!("it is there"));
         // There is no driver here that has one.
         assert_eq!((with_kernels.owner, with_kernels.functions), (0xc, Some(vec![])));
-        assert_eq!(libraries.counts(), (0, 0));
+        assert_eq!(libraries.counted.both(), (0, 0));
     }
 
     #[test]

@@ -250,8 +250,8 @@ impl Loader {
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
         };
         self.releases.sum_up(&mut summary);
-        (summary.modules_ahead, summary.modules_handed_over) = self.ahead.modules();
-        let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
+        (summary.modules_ahead, summary.modules_handed_over) = self.ahead.modules.both();
+        let (of_runtimes, of_images) = (self.libraries.counted.both(), self.ahead.libraries.both());
         summary.libraries_ahead = of_runtimes.0 + of_images.0;
         summary.libraries_handed_over = of_runtimes.1 + of_images.1;
         summary

@@ -83,8 +83,11 @@ impl Notes {
         let say = |line: String| complain(is_named, &line);
         let unusable =
             |why: &io::Error| say(format!("LAZYGUARD_PROFILE={folder:?} cannot be used: {why}; there is no profile"));
-        let path = std::path::absolute(folder).and_then(|path| usable(&path).map(|()| path));
-        let path = path.inspect_err(unusable).ok()?;
+        let usable = |path: PathBuf| {
+            make(&path)?;
+            is_own_folder(&fs::metadata(&path)?, "it is no folder").map(|()| path)
+        };
+        let path = std::path::absolute(folder).and_then(usable).inspect_err(unusable).ok()?;
         let mut known = Profile::default();
         let mut parts = Vec::new();
         for part in parts_in(&path) {
@@ -375,11 +378,6 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
     };
     let is_used = |(options, _): &(&LoadOptions, _)| !options.is_library() || !kernels.is_empty();
     image.loads.iter().filter(is_used).filter_map(of_load).collect()
-}
-
-fn usable(path: &Path) -> io::Result<()> {
-    make(path)?;
-    is_own_folder(&fs::metadata(path)?, "it is no folder")
 }
 
 fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {

@@ -96,27 +96,13 @@ impl Backing {
     }
 
     /// Makes the next pages present, which else are faults of the program's threads; a line if the file has no room.
-    pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
-        /// A few milliseconds' work, in pieces that do not block other mappings.
-        const PIECES: usize = 256;
-        (0..PIECES).find_map(|_| self.make_piece_present(recorder))
+    pub fn make_present(&self, recorder: &Recorder<'_>, pieces: usize) -> Option<String> {
+        (0..pieces).take_while(|_| !self.is_present()).find_map(|_| self.make_piece_present(recorder))
     }
 
-    /// No thread does so later.
-    pub fn make_all_present(&self, recorder: &Recorder<'_>) -> Option<String> {
-        while !self.is_present() {
-            if let Some(line) = self.make_present(recorder) {
-                return Some(line);
-            }
-        }
-        None
-    }
-
+    /// A piece does not block other mappings.
     fn make_piece_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         const AT_ONCE: usize = 256 << 10;
-        if self.is_present() {
-            return None;
-        }
         let from = self.present.load(Ordering::Relaxed);
         let all = self.shape.words() * layout::WORD;
         let length = AT_ONCE.min(all - from);
@@ -279,7 +265,7 @@ mod tests {
             libc::mprotect(at, 64 << 10, libc::PROT_READ)
         };
         assert_eq!(protected, 0);
-        let line = backing.make_present(&recorder);
+        let line = backing.make_present(&recorder, 256);
         assert!(line.is_some_and(|line| line.contains(&format!("room for {} MiB", from >> 20))));
         assert!(backing.is_present() && recorder.closed().iter().all(Range::is_empty));
         assert_eq!(Lane::ALL.map(|which| words[first(which)].load(Ordering::Relaxed)), [1, 2, 3]);

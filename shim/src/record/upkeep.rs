@@ -13,10 +13,13 @@ use crate::runtime::{own_memory, thread};
 use lazyguard_core::folder::{list, Entry};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::Nanos;
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 /// For objects without a look-up. The question takes a lock that a forked child would find taken.
 const BIND_EVERY: Nanos = 500_000_000;
+
+/// Of the recording, at a time: a few milliseconds' work.
+const PIECES: usize = 256;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
@@ -28,16 +31,15 @@ pub fn run(
     python: fn() -> Option<String>,
     alone: fn(),
 ) {
-    let has_own = Cell::new(None);
-    let leave = || {
-        if has_own.get().is_none() {
-            has_own.set(Some(leave_descriptors()));
-            if has_own.get() == Some(false) {
-                guard.loader.note(SHARES_DESCRIPTORS.to_owned());
-            }
+    let has_own = OnceCell::new();
+    let left = || {
+        let has_left = leave_descriptors();
+        if !has_left {
+            guard.loader.note(SHARES_DESCRIPTORS.to_owned());
         }
-        has_own.get() == Some(true)
+        has_left
     };
+    let leave = || *has_own.get_or_init(left);
     let threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     beat(guard);
@@ -84,7 +86,7 @@ pub fn run(
 fn beat(guard: &Guard) {
     let recorder = guard.tracker.recorder();
     recorder.seen_alive(guard.now());
-    if let Some(line) = guard.backing.make_present(recorder) {
+    if let Some(line) = guard.backing.make_present(recorder, PIECES) {
         guard.loader.note(line);
     }
 }
