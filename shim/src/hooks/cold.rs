@@ -9,6 +9,7 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::preload::attempt::Occasion;
 use crate::preload::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Flags};
@@ -69,6 +70,28 @@ impl Call {
             return;
         }
         self.first_use();
+    }
+
+    pub fn loaded(&self) {
+        let About { context, function, owner, .. } = self.about;
+        self.guard.tracker.set_present(owner, context);
+        if let Some(entry) = self.guard.tracker.function_entry(function) {
+            entry.set_loaded_in(context);
+        }
+    }
+
+    pub fn load_pending(&self, context: u32) {
+        self.load(context, false);
+    }
+
+    /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.
+    pub fn load(&self, context: u32, at_start: bool) {
+        self.guard.loader.look_for_libraries(self.guard);
+        if self.guard.loader.has_pending() {
+            let occasion =
+                Occasion { entry_point: self.entry_point, entered: self.entered, submits: self.about.submits };
+            self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
+        }
     }
 
     /// Whether it is a launch, and none was made in the context before. One that is captured is none.

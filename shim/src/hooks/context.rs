@@ -2,7 +2,8 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::call::{observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::fast::lightly;
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};

@@ -2,8 +2,9 @@
 //!
 //! Must not: ask the driver about a stream that is known.
 
-use super::call::Call;
+use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::replay::proves;
 use lazyguard_core::state::{Stream, StreamKey, StreamKind};
 use lazyguard_core::trace::layout::flag;
 
@@ -116,6 +117,14 @@ impl Call {
             let captured = stream.capturing() || joins() && is_captured(stream);
             self.about.submits = !captured;
             self.about.flags |= if captured { flag::CAPTURED } else { 0 };
+        }
+    }
+
+    /// What the call waited for has ended, by its success.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
-use super::fast::in_order;
+use super::call::{observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::fast::{in_order, lightly};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
