@@ -307,9 +307,8 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
 }
 
 /// Not a thread that watches collectives: the error would end the process.
-fn is_to_know(thread: u32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-    !name.is_ok_and(|name| name.starts_with(WATCHES_COLLECTIVES))
+fn is_to_know(number: u32) -> bool {
+    !thread::name(number).starts_with(WATCHES_COLLECTIVES)
 }
 
 fn begin(guard: &Guard) {

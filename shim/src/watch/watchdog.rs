@@ -85,7 +85,7 @@ pub fn run(guard: &'static Guard) {
             continue;
         }
         watch.commands.look(guard);
-        if watch.reports < MOST_REPORTS || watch.incident.is_some() {
+        if guard.reports.hangs() < MOST_REPORTS || watch.incident.is_some() {
             watch.tick(guard.now());
         }
     }
@@ -101,13 +101,11 @@ struct Incident {
     next: Nanos,
     pause: Nanos,
     told: Nanos,
-    acted: bool,
     announced: bool,
 }
 
 impl Incident {
     fn acts(&mut self) -> &mut HangReport {
-        self.acted = true;
         self.report.acts = true;
         &mut self.report
     }
@@ -137,7 +135,6 @@ struct Watch {
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
-    reports: u64,
     slow_reports: u64,
     device: Device,
     cost: Cell<Nanos>,
@@ -159,7 +156,6 @@ impl Watch {
             calls: 0,
             quiet_since: 0,
             quiet_known: false,
-            reports: 0,
             slow_reports: 0,
             device: Device::default(),
             cost: Cell::new(0),
@@ -196,7 +192,7 @@ impl Watch {
         self.act(now);
         match &self.incident {
             // Its calls return in a moment.
-            Some(incident) if incident.acted && revoke::was_lately(self.guard, now) => {}
+            Some(incident) if incident.report.acts && revoke::was_lately(self.guard, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
@@ -405,7 +401,6 @@ impl Watch {
             calls: guard.tracker.counts().0,
             pause: self.threshold,
             told: now,
-            acted: false,
             announced: false,
         });
         self.act(now);
@@ -417,7 +412,6 @@ impl Watch {
             self.slow_reports += 1;
             return;
         }
-        self.reports += 1;
         guard.reports.count_hang();
         guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
     }

@@ -15,7 +15,7 @@ const LATECOMERS_PATIENCE: u64 = 10;
 impl Watch {
     /// The user's action on a hang: at once if the verdict is certain, else after the patience. It cannot be undone.
     pub(super) fn act(&mut self, now: Nanos) {
-        let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
+        let is_due = self.incident.as_ref().is_some_and(|i| !i.report.acts && i.report.status == Status::Hang);
         // Asked last: it looks at every thread.
         if !is_due || revoke::was_lately(self.guard, now) || !self.lasts() {
             return;
@@ -69,10 +69,9 @@ impl Watch {
 
     fn take_part_in_a_revoke(&mut self) {
         let was_over = self.was_over;
-        let mut lasts = self.incident.as_mut().filter(|incident| !incident.acted && !was_over);
+        let mut lasts = self.incident.as_mut().filter(|incident| !incident.report.acts && !was_over);
         let took_part = revoke::take_part(self.guard, lasts.as_mut().map(|incident| &mut incident.report));
         if let (Some(is_whole), Some(incident)) = (took_part, lasts) {
-            incident.acted = true;
             if !is_whole {
                 take_gpu_dump(self.guard, Some(&mut incident.report));
             }
