@@ -67,8 +67,8 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl Real) -> i32 {
         }
     };
     succeeds(entry, before, real, |call| {
-        let (mut flags, mut active) = (0, 0);
-        if !reset && (driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) || active != 0) {
+        let state = || driver::told((0, 0), |(flags, active)| driver::primary_state(device, flags, active));
+        if !reset && state().is_none_or(|(_, active)| active != 0) {
             return;
         }
         let of_device = call.guard.tracker.contexts().filter(|(_, context)| context.is_primary_of(device));

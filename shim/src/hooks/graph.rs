@@ -212,11 +212,8 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
     contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
     *left = left.saturating_sub(nodes.len());
     for node in nodes {
-        let mut kind = -1;
-        if driver::graph_node_type(node, &mut kind) != Some(SUCCESS) {
-            kind = -1;
-        }
-        let kind = NodeKind::of_type(kind);
+        let kind = driver::told(-1, |kind| driver::graph_node_type(node, kind));
+        let kind = NodeKind::of_type(kind.unwrap_or(-1));
         match (kind, is_about(call, kind, node, listed)) {
             (NodeKind::ChildGraph, Some(child)) => {
                 listed.contents.add(GraphPart::of(kind));
@@ -231,8 +228,8 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
 /// What a node of this kind is about: the number of the kernel, the address of the host function, the handle of event or graph.
 fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> Option<u64> {
     let handle = |ask: fn(Handle, *mut Handle) -> Option<i32>| {
-        let mut found = null_mut();
-        (ask(node, &mut found) == Some(SUCCESS) && !found.is_null()).then_some(found as u64)
+        let found = driver::told(null_mut(), |found| ask(node, found));
+        found.filter(|found| !found.is_null()).map(|found| found as u64)
     };
     match kind {
         NodeKind::Kernel => {

@@ -7,7 +7,7 @@
 use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::image::{self, Content, Options};
 use super::library::{given_ahead, of_owner, resolved};
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
 use crate::preload::queue::Item;
 use crate::record::profile::Origin;
 use crate::runtime::readable;
@@ -79,8 +79,7 @@ pub(super) fn get_function(entry: Entry, function: Handle, module: Handle, name:
     };
     succeeds(entry, before, real, |call| {
         let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
-        let mut state = 0;
-        if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
+        if driver::is_loaded(function) {
             return call.got_loaded(number);
         }
         let item = Item::Function(function as u64, module as u64);

@@ -3,10 +3,11 @@
 //! Must not: ask the driver about a stream that is known.
 
 use super::call::{About, Call};
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
 use lazyguard_core::replay::proves;
 use lazyguard_core::state::{Stream, StreamKey, StreamKind};
 use lazyguard_core::trace::layout::flag;
+use std::ptr::null_mut;
 
 impl Call {
     /// The number of the context that is current to the calling thread, or 0.
@@ -56,11 +57,8 @@ impl Call {
         let key = StreamKey { handle, context: 0, thread: 0 };
         let tracker = &self.guard.tracker;
         let number = tracker.known_stream(key).unwrap_or_else(|| {
-            let mut context = std::ptr::null_mut();
-            let context = match driver::stream_context(handle as Handle, &mut context) {
-                Some(SUCCESS) => self.context_number(context),
-                _ => self.current_context(),
-            };
+            let context = driver::told(null_mut(), |context| driver::stream_context(handle as Handle, context));
+            let context = self.context_number(context.unwrap_or_else(driver::current_context));
             tracker.stream(key, context, StreamKind::Unknown, self.entered)
         });
         self.slot.cache_stream(handle, self.epoch, number);
@@ -137,12 +135,10 @@ impl Call {
 
 #[cold]
 fn is_captured(stream: &Stream) -> bool {
-    let mut status = 0;
     // Asking the legacy default stream, which is never captured, is an error while anything is. A thread's own default stream
     // may have joined a capture as any other.
-    stream.handle() >= PER_THREAD
-        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(SUCCESS)
-        && status != 0
+    let status = || driver::told(0, |status| driver::stream_is_capturing(stream.handle() as Handle, status));
+    stream.handle() >= PER_THREAD && status().is_some_and(|status| status != 0)
 }
 
 /// `CU_STREAM_LEGACY`.

@@ -187,6 +187,13 @@ pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: 
     asked == Some(SUCCESS) && found == expected
 }
 
+/// Whether a function is loaded in the current context.
+pub fn is_loaded(function: Handle) -> bool {
+    /// `CU_FUNCTION_LOADING_STATE_LOADED`.
+    const LOADED: i32 = 1;
+    told(0, |state| function_is_loaded(state, function)) == Some(LOADED)
+}
+
 pub fn current_context() -> Handle {
     told(null_mut(), |context| ctx_get_current(context)).unwrap_or(null_mut())
 }

@@ -144,9 +144,8 @@ impl Ahead {
 /// Tells the current context from an earlier one under its handle; 0 for a library, and before 12.0. A released primary context may have been retained
 /// anew before the guard asks.
 fn identity(options: &LoadOptions) -> u64 {
-    let mut identity = 0;
-    let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);
-    Some(identity).filter(|_| told).unwrap_or(0)
+    let told = || driver::told(0, |identity| driver::context_id(driver::current_context(), identity));
+    (!options.is_library()).then(told).flatten().unwrap_or(0)
 }
 
 fn load_image(image: &Image) -> Option<u64> {

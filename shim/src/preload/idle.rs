@@ -34,9 +34,7 @@ pub struct Uncaptured {
 
 impl Uncaptured {
     pub fn new() -> Self {
-        let mut mode = RELAXED;
-        let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
-        Self { mode: exchanged.then_some(mode) }
+        Self { mode: driver::told(RELAXED, |mode| driver::exchange_capture_mode(mode)) }
     }
 }
 
@@ -194,12 +192,15 @@ const SETTLED: Duration = Duration::from_millis(200);
 pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
     // A stream that is destroyed meanwhile is not in the list, or waits.
     let _asking = Asking::counted(&ASKING);
-    let known = process.tracker.in_flight(context);
-    if known.is_empty() || known.len() > MOST_STREAMS {
-        return known;
+    unless_idle(process.tracker.in_flight(context), |number| ask(process, number, thread, entered))
+}
+
+fn unless_idle(mut known: Vec<InFlight>, asked: impl Fn(u32) -> Option<bool>) -> Vec<InFlight> {
+    if !known.is_empty() && known.len() <= MOST_STREAMS {
+        let _mode = Uncaptured::new();
+        known.retain(|busy| asked(busy.stream) != Some(false));
     }
-    let _mode = Uncaptured::new();
-    known.into_iter().filter(|busy| ask(process, busy.stream, thread, entered) != Some(false)).collect()
+    known
 }
 
 /// The same while the gate is open, in a call about the stream `own`, or 0.
@@ -207,12 +208,10 @@ pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own
     let _asking = Asking::counted(&ASKING);
     let mut known = process.tracker.in_flight(context);
     known.retain(InFlight::is_known);
-    if known.is_empty() || known.len() > MOST_STREAMS {
-        return known;
-    }
-    let _mode = Uncaptured::new();
-    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) };
-    known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
+    unless_idle(
+        known,
+        |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) },
+    )
 }
 
 /// `None` where the stream cannot be asked: a default stream only in the current context. `own` is the call's stream, or 0.

@@ -31,7 +31,8 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
     snapshot.awake_since = awake_since;
-    let left = left(guard);
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
+    let left: Vec<Waiting> = calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect();
     snapshot.blocked.retain(|call| !left.contains(&(call.thread, call.entered)));
     for call in &mut snapshot.blocked {
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
@@ -66,11 +67,6 @@ pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCa
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     let recording = Recording::open(guard.tracker.recorder());
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
-}
-
-fn left(guard: &Guard) -> Vec<Waiting> {
-    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-    calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
 }
 
 /// Everything is recorded again, in case it was overwritten.
