@@ -139,9 +139,10 @@ pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
 /// The file's address of a function that it does not export, by the table that `strip` removes: `file` is its bytes, from address 0.
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     let (sections, _) = sections(file)?;
-    let &Section { at, bytes, link, .. } = sections.iter().find(|section| section.kind == SHT_SYMTAB)?;
-    let strings = sections.get(link as usize)?;
-    let named = places_of(file, (strings.at, strings.bytes), &[name.as_bytes(), b"\0"].concat());
+    let symbols = sections.iter().find(|section| u32_at(*section, 4) == SHT_SYMTAB)?;
+    let strings = sections.get(u32_at(symbols, 40) as usize)?;
+    let (at, bytes) = part_of(symbols);
+    let named = places_of(file, part_of(strings), &[name.as_bytes(), b"\0"].concat());
     if named.is_empty() {
         return None;
     }
@@ -159,37 +160,25 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
 /// How long a section is, by the table in its file.
 pub fn section_bytes(file: &impl Memory, name: &str) -> Option<u64> {
     let (sections, names) = sections(file)?;
-    let names = sections.get(names)?.at;
+    let (names, _) = part_of(sections.get(names)?);
     let name = [name.as_bytes(), b"\0"].concat();
-    let is_it = |section: &&Section| file.bytes(names.wrapping_add(section.name.into()), name.len()) == name;
-    sections.iter().find(is_it).map(|section| section.bytes)
+    let is_it = |section: &&[u8; 64]| file.bytes(names.wrapping_add(u32_at(*section, 0).into()), name.len()) == name;
+    sections.iter().find(is_it).map(|section| part_of(section).1)
 }
 
-/// Numbers of its table.
-struct Section {
-    name: u32,
-    kind: u32,
-    at: u64,
-    bytes: u64,
-    link: u32,
-}
-
-/// The sections of a file, and which of them has their names.
-fn sections(file: &impl Memory) -> Option<(Vec<Section>, usize)> {
+/// The headers of a file's sections, and which section has their names.
+fn sections(file: &impl Memory) -> Option<(Vec<[u8; 64]>, usize)> {
     let head: [u8; 64] = file.array(0)?;
     if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
         return None;
     }
-    let count = u16_at(&head, 60).min(MOST_SECTIONS);
-    let table = file.bytes(u64_at(&head, 40), usize::from(count) * 64);
-    let section = |row: &[u8; 64]| Section {
-        name: u32_at(row, 0),
-        kind: u32_at(row, 4),
-        at: u64_at(row, 24),
-        bytes: u64_at(row, 32),
-        link: u32_at(row, 40),
-    };
-    Some((table.as_chunks().0.iter().map(section).collect(), u16_at(&head, 62).into()))
+    let table = file.bytes(u64_at(&head, 40), usize::from(u16_at(&head, 60).min(MOST_SECTIONS)) * 64);
+    Some((table.as_chunks().0.to_vec(), u16_at(&head, 62).into()))
+}
+
+/// Where a section lies in its file, and how long it is.
+fn part_of(section: &[u8; 64]) -> (u64, u64) {
+    (u64_at(section, 24), u64_at(section, 32))
 }
 
 /// Offsets of a text in a part of a file, read piece by piece: memory may be scarce.
