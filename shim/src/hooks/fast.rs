@@ -366,6 +366,7 @@ mod tests {
             paths: Paths::default(),
             profile: None,
             schedule: None,
+            of_graphs: std::sync::Mutex::default(),
             process: Process {
                 settings,
                 tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),

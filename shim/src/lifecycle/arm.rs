@@ -29,6 +29,7 @@ use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::{Caller, Tracker};
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::Mutex;
 
 /// The fork handler releases it in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -122,6 +123,7 @@ fn build(initialised: Initialised) {
         paths: Paths::default(),
         profile,
         schedule,
+        of_graphs: Mutex::default(),
         process: Process {
             settings,
             tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
