@@ -10,6 +10,7 @@
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
 use super::process;
+use super::readable::PAGE;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
@@ -20,8 +21,6 @@ const CHUNK: usize = 256 << 10;
 const LARGEST: usize = 16 << 10;
 /// The alignment of every block.
 const LEAST: usize = 16;
-/// The smallest page there is.
-const PAGE: usize = 4096;
 
 #[repr(align(64))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);

@@ -4,6 +4,7 @@
 //! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
 
 use super::clock;
+use super::readable::PAGE;
 use lazyguard_core::stack::Memory;
 use lazyguard_core::Nanos;
 use std::cell::{Cell, OnceCell};
@@ -12,9 +13,6 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// The least step past missing pages.
-const PAGE: u64 = 4096;
 
 pub struct OwnMemory {
     /// The system call is missing, or must not be tried.
@@ -130,7 +128,7 @@ impl Memory for OwnMemory {
             let mut read = self.some(at, rest);
             if read == 0 {
                 // A missing page at the end must not cost those before it.
-                let page = rest.len().min((PAGE - at % PAGE) as usize);
+                let page = rest.len().min(PAGE - at as usize % PAGE);
                 read = if page < rest.len() { self.some(at, &mut rest[..page]) } else { 0 };
             }
             if read == 0 {

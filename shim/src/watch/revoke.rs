@@ -74,14 +74,13 @@ struct Use {
 }
 
 impl Use {
-    const NEW: Self = Self {
-        streams: [const { AtomicU32::new(0) }; 4],
-        revoked_id: AtomicU64::new(0),
-        is_ending: AtomicBool::new(false),
-    };
+    const fn new() -> Self {
+        let streams = [const { AtomicU32::new(0) }; 4];
+        Self { streams, revoked_id: AtomicU64::new(0), is_ending: AtomicBool::new(false) }
+    }
 }
 
-static USES: [Use; header::COMMUNICATOR_COUNT] = [const { Use::NEW }; header::COMMUNICATOR_COUNT];
+static USES: [Use; header::COMMUNICATOR_COUNT] = [const { Use::new() }; header::COMMUNICATOR_COUNT];
 
 fn use_of(communicator: &Communicator) -> Option<&'static Use> {
     USES.get(communicator.number.wrapping_sub(1) as usize)
