@@ -147,6 +147,10 @@ fn name_of(config: Handle) -> Option<String> {
     }
 }
 
+fn always(_: i32) -> bool {
+    true
+}
+
 /// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
 /// whether to publish the call; one that NCCL makes in another is not published. `at_hand` publishes it where that leaves the library for nothing,
 /// and is no visit behind the door. `after` runs where `wanted` says so of the result.
@@ -235,20 +239,14 @@ fn makes(
         }
         true
     };
-    around(
-        entry,
-        (NOT_AT_HAND, before),
-        real,
-        |_| true,
-        |call, result| {
-            // If the call itself has initialised the driver, the guard is armed only now.
-            let communicator = of.get().or_else(|| begin(call));
-            if let Some(one) = communicator {
-                call.made(one, new.cast(), result);
-            }
-            call.push_communication(communicator, Communication::default(), result);
-        },
-    )
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
+        // If the call itself has initialised the driver, the guard is armed only now.
+        let communicator = of.get().or_else(|| begin(call));
+        if let Some(one) = communicator {
+            call.made(one, new.cast(), result);
+        }
+        call.push_communication(communicator, Communication::default(), result);
+    })
 }
 
 pub(super) fn create(
@@ -270,22 +268,16 @@ pub(super) fn create(
 
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.enters(None);
-    around(
-        entry,
-        (NOT_AT_HAND, before),
-        real,
-        |_| true,
-        |call, result| {
-            let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
-            let devices = u32::try_from(devices).unwrap_or(0);
-            for device in (0..devices).filter(|_| begun(result)) {
-                let Some(one) = call.begin(id, Some((device, devices))) else { break };
-                // SAFETY: NCCL has stored one handle for each device.
-                call.made(one, unsafe { new.cast::<Handle>().add(device as usize) }, result);
-            }
-            call.push_communication(None, Communication::default(), result);
-        },
-    )
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
+        let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
+        let devices = u32::try_from(devices).unwrap_or(0);
+        for device in (0..devices).filter(|_| begun(result)) {
+            let Some(one) = call.begin(id, Some((device, devices))) else { break };
+            // SAFETY: NCCL has stored one handle for each device.
+            call.made(one, unsafe { new.cast::<Handle>().add(device as usize) }, result);
+        }
+        call.push_communication(None, Communication::default(), result);
+    })
 }
 
 /// A communicator is split; a rank of no color gets none.
@@ -318,19 +310,13 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
         ending.get().iter().filter(|_| enters).for_each(revoke::before_the_end);
         enters
     };
-    around(
-        entry,
-        (NOT_AT_HAND, before),
-        real,
-        |_| true,
-        |call, result| {
-            if let (Some(one), true) = (ending.get(), begun(result)) {
-                one.end(call.returned);
-            }
-            ending.get().iter().for_each(revoke::after_the_end);
-            call.push_communication(ending.get(), Communication::default(), result);
-        },
-    )
+    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
+        if let (Some(one), true) = (ending.get(), begun(result)) {
+            one.end(call.returned);
+        }
+        ending.get().iter().for_each(revoke::after_the_end);
+        call.push_communication(ending.get(), Communication::default(), result);
+    })
 }
 
 #[inline(always)]
